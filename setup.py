@@ -92,7 +92,7 @@ HOT_MODULES = (
     "src/skerry/runtime/udp/segmentation.py",
 )
 
-LEAVES = ("src/skerry/codec/hot_loops.pyx", "src/skerry/spark/source/decode/columnar.pyx")
+LEAVES = ("src/skerry/codec/hot_loops.pyx",)
 """The modules of Cython; beside each lies its plain twin."""
 
 PROBE = """

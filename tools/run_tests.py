@@ -32,16 +32,12 @@ BOTH_WAYS = (
     "tests/unit/runtime/test_clock.py",
     "tests/unit/runtime/streams/test_node_server.py",
     "tests/unit/schema",
-    "tests/unit/spark/decode",
     "tests/unit/test_build_info.py",
 )
 """What the hot modules can change, so what has to pass in both builds."""
 
 SPARK = ("tests/spark", "tests/unit/cli/pipeline", "tests/unit/spark")
 """What shares one Spark, so one process. It mostly waits, so it runs beside the rest."""
-
-SPARKLESS = "tests/unit/spark/decode"
-"""What lies there and needs no Spark."""
 
 CHECKED = "tests/tidy"
 """What looks at the tree itself, its documents and examples: `make check` runs it."""
@@ -142,8 +138,7 @@ def spark_folders(paths: list[str]) -> list[str]:
 
 def shares_spark(path: str) -> bool:
     """Whether what is named lies in a folder whose tests share one Spark."""
-    inside = any(is_below(path, folder) for folder in SPARK)
-    return inside and not is_below(path, SPARKLESS)
+    return any(is_below(path, folder) for folder in SPARK)
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -29,7 +29,7 @@ from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.lake.schema import typed_schema
-from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

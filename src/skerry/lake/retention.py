@@ -3,7 +3,8 @@
 Each type has a cutoff, a full hour, before which its rows are deleted in three steps:
 
 1. The per-minute figures of these updates are added to `rollups/T`.
-2. The cutoff is stored (`skerry.spark.lake.retention_limits`). Queries about earlier times are refused then.
+2. The cutoff is stored (`skerry.spark.lake.retention_limits`), which rejects queries about earlier
+   times.
 3. The rows are deleted, one commit per table.
 
 A killed run leaves each step done or not done, and the next run does the rest. `history` keeps the

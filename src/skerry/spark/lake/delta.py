@@ -28,7 +28,7 @@ from skerry.spark.lake.data_files import (
 from skerry.spark.lake.delta_log import LOG_KEEP_S, commit_change, contents_of_log, open_log
 from skerry.spark.lake.schema import no_rows, quoted, spark_schema
 from skerry.spark.lake.store import TableStore, disk_error, is_disk_full
-from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS, in_one_task
+from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -252,7 +252,7 @@ def read_files(
         if columns.names[-len(divided_by) :] != list(divided_by):
             # Spark puts partition columns last. In a table that got new columns they are not.
             made = made.selectExpr(*map(quoted, columns.names))
-        return in_one_task(made) if _is_few(found) else made
+        return made.coalesce(1) if _is_few(found) else made
     inside = spark_schema(pa.schema([f for f in schema if f.name not in divided_by]))
     rows = spark.read.schema(inside).parquet(*paths)
     chosen = []
@@ -266,10 +266,11 @@ def read_files(
             chosen.append(quoted(column.name))
     # As text: building an expression takes many messages to the JVM.
     made = rows.selectExpr(*chosen)
-    return in_one_task(made) if _is_few(found) else made
+    return made.coalesce(1) if _is_few(found) else made
 
 
 def _is_few(files: Sequence[DataFile]) -> bool:
+    """Whether the rows fit into one task, which avoids a shuffle."""
     rows, size = sum(file.rows for file in files), sum(file.byte_count for file in files)
     return rows <= FEW_ROWS and size <= FEW_BYTES
 

@@ -30,7 +30,7 @@ from skerry.spark.merging.identity import (
 from skerry.spark.merging.raw import write_raw
 from skerry.spark.merging.states import MergedStates, StateSteps, steps_of_gone, steps_of_states
 from skerry.spark.merging.work import SlotResult, TableWork, Work
-from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.reading import pieces_of
 
 __all__ = ["merge_slot"]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.schema.internal import internal_types
 from skerry.spark.report.series import Latency, Line, TimeSteps, lines_of, steps_for
 from skerry.spark.transforms.alarms import AlarmConfig
-from skerry.spark.transforms.events import GAP, SNAPSHOT, events, instant, latency_ms
+from skerry.spark.transforms.events import events, instant, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
 
 if TYPE_CHECKING:

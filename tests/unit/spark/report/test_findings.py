@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.report.findings import Findings, TableSize, _lives, gather
 from skerry.spark.transforms import alarms, links, rates, sessions
-from skerry.spark.transforms.events import EVENTS, SNAPSHOT
+from skerry.spark.transforms.events import EVENTS
 
 pytestmark = pytest.mark.slow
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
@@ -62,7 +63,7 @@ def tables(spark: SparkSession) -> Frames:
     travelled = links.build(
         said,
         made(
-            links.TOLD,
+            links.LINKS,
             [
                 {**answered, "order_ns": NOON_NS, "datagrams": 8, "retransmissions": 1},
                 {**answered, "order_ns": NOON_NS + 10**9, "datagrams": 4, "retransmissions": 2},

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP
 from skerry.spark.transforms.events import (
     EVENTS,
-    GAP,
     day_of,
     events,
     hour_of,

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.recording.gaps import Gap, gap_update
 from skerry.spark.transforms import links
-from skerry.spark.transforms.events import EVENTS, GAP, SNAPSHOT
+from skerry.spark.transforms.events import EVENTS
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
@@ -83,7 +85,7 @@ def built(
             )
         ],
     }
-    table = links.build(frame(EVENTS, spaces), frame(links.TOLD, reports))
+    table = links.build(frame(EVENTS, spaces), frame(links.LINKS, reports))
     assert table.schema.names == links.SCHEMA.names
     return by_space(table)
 
@@ -165,3 +167,17 @@ def test_node_does_not_send_to_itself(built: dict[str, Rows]) -> None:
 
 def test_what_was_there_before_did_not_travel(built: dict[str, Rows]) -> None:
     assert built["before"] == []
+
+
+def test_gap_columns_have_count_and_reason_also_of_damaged_rows(spark: SparkSession) -> None:
+    whole = gap_update(Gap(count=3, reason="queue full"), space="local").payload
+    endless = gap_update(Gap(count=2**64 - 1, reason="unknown"), space="local").payload
+    payloads = [(1, bytearray(whole)), (2, bytearray(b"\xff")), (3, bytearray(endless))]
+    frame = spark.createDataFrame(payloads, "number int, payload binary")
+    gap = links.gap_columns(F.col("payload")).alias("gap")
+    rows = frame.select("number", gap).orderBy("number")
+    found = [(row.gap.missing, row.gap.reason) for row in rows.collect()]
+    assert found[0] == (3, "queue full")
+    assert found[1][0] == 0
+    assert "damaged" in found[1][1]
+    assert found[2] == (2**63 - 1, "unknown")

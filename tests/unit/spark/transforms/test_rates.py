@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT
 from skerry.spark.transforms import rates
-from skerry.spark.transforms.events import EVENTS, GAP, REMOVE, SNAPSHOT
+from skerry.spark.transforms.events import EVENTS
 from skerry.spark.transforms.rates import PREFIX_CHARS_MAX, subject_prefix
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
+from skerry.codec.envelope import REMOVE, SNAPSHOT, UPDATE
 from skerry.spark.transforms import links, sessions
-from skerry.spark.transforms.events import EVENTS, REMOVE, SNAPSHOT, UPDATE
+from skerry.spark.transforms.events import EVENTS
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
