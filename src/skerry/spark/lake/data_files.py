@@ -14,7 +14,15 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-__all__ = ["NULL_PART", "Contents", "DataFile", "TableChange", "column_ranges", "parts_of_path"]
+__all__ = [
+    "NULL_PART",
+    "Contents",
+    "DataFile",
+    "TableChange",
+    "TableSize",
+    "column_ranges",
+    "parts_of_path",
+]
 
 NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 """The name of a null partition value in paths."""
@@ -72,6 +80,26 @@ class Contents:
         if wanted is None:
             return self
         return replace(self, files=tuple(file for file in self.files if wanted(file)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSize:
+    """The size of a table by its log."""
+
+    name: str
+    rows: int
+    files: int
+    byte_count: int
+
+    @classmethod
+    def of(cls, name: str, contents: Contents) -> TableSize:
+        """The size of a table with these contents."""
+        return cls(
+            name=name,
+            rows=sum(file.rows for file in contents.files),
+            files=len(contents.files),
+            byte_count=sum(file.byte_count for file in contents.files),
+        )
 
 
 def column_ranges(footer: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.pipeline.answers import Fields, instant_of, plain_value, restored
+from skerry.cli.pipeline.answers import Fields, instant_of, json_value, restored
 from skerry.objects.typeset import define_types
 
 VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
@@ -32,7 +32,7 @@ VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
     ],
 )
 def test_values_are_those_of_json(value: Any, plain: Any) -> None:
-    assert plain_value(value) == plain
+    assert json_value(value) == plain
 
 
 def test_fields_go_by_name_and_unset_ones_are_left_out() -> None:
@@ -84,7 +84,7 @@ def test_what_spark_made_json_of_is_as_its_columns_were() -> None:
         "is_on": True,
         "times": ["1970-01-01T00:00:00.000Z"],
     }
-    values = {name: plain_value(restored(kinds[name], value)) for name, value in found.items()}
+    values = {name: json_value(restored(kinds[name], value)) for name, value in found.items()}
     assert values == {
         "at": 1794751200.250001,
         "raw": "00ff",

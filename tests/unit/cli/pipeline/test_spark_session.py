@@ -15,10 +15,10 @@ import pytest
 
 from skerry.cli.pipeline.spark_session import (
     _not_started,
-    elsewhere,
-    held_back,
-    is_little,
-    spoken_faults,
+    deferred_interrupt,
+    is_small,
+    redirected_stderr,
+    spark_errors,
     vacuum_option,
 )
 from skerry.errors import PipelineError
@@ -35,7 +35,7 @@ def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.Monkey
         assert done.code == 1
         assert "pyspark_that_nobody_has is not installed" in done.err
         assert "pip install 'skerry[spark]'" in done.err
-    # Questions need less.
+    # Queries need less.
     done = run("pipeline", "asof", "--tables", "lake", *at)
     assert "there is no folder lake" in done.err
     monkeypatch.setattr("skerry.lake.extras.NEEDED", ("arrow_that_nobody_has",))
@@ -95,7 +95,7 @@ def test_tables_are_not_made_in_a_file(run: Run, tmp_path: Path, command: str) -
 def test_words_of_programs_go_to_a_file_and_ours_to_people(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with elsewhere() as (words, people):
+    with redirected_stderr() as (words, people):
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise')"], check=True)
         people.write("starting\n")
         people.flush()
@@ -106,7 +106,7 @@ def test_words_of_programs_go_to_a_file_and_ours_to_people(
 
 
 def test_stderr_is_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError), elsewhere():
+    with pytest.raises(RuntimeError), redirected_stderr():
         raise RuntimeError
     subprocess.run([sys.executable, "-c", "import os; os.write(2, b'after')"], check=True)
     assert capfd.readouterr().err == "after"
@@ -118,12 +118,12 @@ def test_faults_of_spark_say_the_one_thing_that_matters() -> None:
     trace = (
         "Job aborted\n  File worker.py, line 3\nskerry.errors.RecordingError: it is damaged\nmore"
     )
-    with pytest.raises(PipelineError, match=r"^it is damaged$") as caught, spoken_faults():
+    with pytest.raises(PipelineError, match=r"^it is damaged$") as caught, spark_errors():
         raise PySparkException(trace)
     assert "--debug" in (caught.value.hint or "")
-    with pytest.raises(PipelineError, match=r"^no such column$"), spoken_faults():
+    with pytest.raises(PipelineError, match=r"^no such column$"), spark_errors():
         raise PySparkException("no such column\nat org.apache.spark")
-    with pytest.raises(PipelineError, match="JVM of Spark is gone"), spoken_faults():
+    with pytest.raises(PipelineError, match="JVM of Spark is gone"), spark_errors():
         raise ConnectionRefusedError
 
 
@@ -131,27 +131,27 @@ def test_little_is_few_rows_recorded_and_small_tables(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
-    assert is_little(str(lake), [str(recordings)])
+    assert is_small(str(lake), [str(recordings)])
     lake.mkdir()
     (lake / "a.parquet").write_bytes(b"12345")
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_BYTES", 5)
-    assert is_little(str(lake))
+    assert is_small(str(lake))
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_BYTES", 4)
-    assert not is_little(str(lake))
-    assert not is_little("s3a://bucket/lake-that-is-not-asked")
+    assert not is_small(str(lake))
+    assert not is_small("s3a://bucket/lake-that-is-not-read")
 
 
 def test_many_rows_recorded_are_not_little(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_ROWS", 5)
-    assert not is_little(str(tmp_path), [str(recordings)])
+    assert not is_small(str(tmp_path), [str(recordings)])
 
 
 def test_an_interruption_waits_until_the_end() -> None:
     before = signal.getsignal(signal.SIGINT)
     done = []
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), deferred_interrupt():
         signal.raise_signal(signal.SIGINT)
         done.append("all of it")
     assert done == ["all of it"]
@@ -165,7 +165,7 @@ def test_a_handler_that_somebody_else_put_in_place_stays() -> None:
         """Of Spark."""
 
     try:
-        with held_back():
+        with deferred_interrupt():
             signal.signal(signal.SIGINT, own)
         assert signal.getsignal(signal.SIGINT) is own
     finally:
@@ -176,7 +176,7 @@ def test_only_the_main_thread_has_signals_to_hold_back() -> None:
     done = []
 
     def work() -> None:
-        with held_back():
+        with deferred_interrupt():
             done.append("all of it")
 
     thread = threading.Thread(target=work)

@@ -18,7 +18,6 @@ from skerry.spark.lake.lake import (
 )
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.merging.identity import CounterGroup
-from skerry.spark.report.sizes import table_sizes
 from skerry.spark.transforms.order import Clock
 from tests.unit.spark.deltas import SCHEMA, change, data_file, stored_file
 
@@ -203,7 +202,6 @@ def test_plans_are_kept_and_carried_out_elsewhere(bucket: str) -> None:
     again = Lake(NO_SPARK, f"{bucket}/lake")
     assert again.carry_out(again.last_plan()) == 0, "it is found in the log"
     assert again.names() == ["history/T"]
-    assert len(again.table("history/T").files()) == 5
+    assert [file.rows for file in again.table("history/T").files()] == [1] * 5
     plans = [file.path for file in again.store.listed("_skerry/plans")]
     assert plans == [f"_skerry/plans/{number:010}.json" for number in (2, 3, 4)]
-    assert table_sizes(f"{bucket}/lake")[0].rows == 5

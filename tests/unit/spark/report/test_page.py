@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from skerry.spark.lake.data_files import TableSize
 from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
@@ -16,9 +18,8 @@ from skerry.spark.report.findings import (
     ReportSummary,
     SessionRow,
     Subject,
-    TableSize,
 )
-from skerry.spark.report.page import page
+from skerry.spark.report.page import page, write_page
 from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ FINDINGS = Findings(
     rates=(Line(name="Vessel", values=(1, 2, 3, 4)),),
     latency=Latency(p50=(1.0,) * 4, p90=(2.0,) * 4, p99=(3.0,) * 4, is_exact=True),
     lost=(0, 40, 0, 0),
-    lives=(
+    sessions=(
         SessionRow(
             kind="client",
             name="tracker",
@@ -60,7 +61,7 @@ FINDINGS = Findings(
             published=("Vessel",),
         ),
     ),
-    lives_left_out=7,
+    sessions_left_out=7,
     alarms=(
         AlarmRow(
             kind="storm",
@@ -135,7 +136,7 @@ def test_page_tells_all_that_was_found() -> None:
         "/Vessel/1",
         "updates/Vessel",
         "99 KB",
-        "Who was slow?",
+        "Slow programs",
         "1 of 3",
         "a tenth took 1\u202f000 ms or more",
         "Types and tools of skerry itself are left out.",
@@ -147,9 +148,9 @@ def test_page_tells_all_that_was_found() -> None:
 def test_a_program_that_is_connected_and_silent_is_not_drawn_as_gone() -> None:
     gone = page(FINDINGS, made=NOON)
     assert 'class="bar silent' not in gone
-    (life,) = FINDINGS.lives
-    silent = replace(life, ended=None, until=NOON + timedelta(seconds=3))
-    text = page(replace(FINDINGS, lives=(silent,)), made=NOON)
+    (session,) = FINDINGS.sessions
+    silent = replace(session, ended=None, until=NOON + timedelta(seconds=3))
+    text = page(replace(FINDINGS, sessions=(silent,)), made=NOON)
     assert 'class="bar silent client" style="left:0.000%;width:100.000%"' in text
     assert "connected and silent up to 2026-09-21 12:00:03" in text
     assert "bar client ended" not in text
@@ -170,7 +171,9 @@ def test_names_are_nothing_but_text() -> None:
         FINDINGS,
         summary=replace(SUMMARY, spaces=(HOSTILE,)),
         rates=(Line(name=HOSTILE, values=(1, 2, 3, 4)),),
-        lives=(replace(FINDINGS.lives[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),),
+        sessions=(
+            replace(FINDINGS.sessions[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),
+        ),
         alarms=(replace(FINDINGS.alarms[0], kind=HOSTILE, who=HOSTILE, evidence=HOSTILE),),
         delays=(replace(FINDINGS.delays[0], who=HOSTILE),),
         subjects=(Subject(name=HOSTILE, updates=1),),
@@ -196,14 +199,14 @@ def test_quiet_recording_says_so() -> None:
         summary=replace(SUMMARY, lost=0, gaps=0, byte_count=None, latency_ms=None, datagrams=None),
         latency=None,
         alarms=(),
-        lives=(),
+        sessions=(),
         subjects=(),
         rates=(),
         tables=(),
     )
     text = read(calm).text
     assert "Nothing is known to be missing." in text
-    assert "Nothing stands out." in text
+    assert "There are no alarms." in text
     assert "there is none to show" in text
     assert "Busiest" not in text
 
@@ -233,3 +236,14 @@ def test_what_was_sent_again_is_told_as_far_as_it_is_known() -> None:
     assert "None of 3\u202f000 datagrams had to be sent again." in calm
     untimed = read(replace(FINDINGS, summary=replace(SUMMARY, recovery_ms=None))).text
     assert "7 of 3\u202f000 datagrams had to be sent again." in untimed
+
+
+def test_a_written_page_replaces_the_previous_one(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old", encoding="utf-8")
+    size = TableSize(name="raw", rows=3, files=1, byte_count=99)
+    write_page(Findings(summary=None, tables=(size,)), path, made=NOON)
+    text = path.read_text(encoding="utf-8")
+    assert f"report of {NOON:%Y-%m-%d %H:%M:%S}" in text
+    assert "99 B" in text
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

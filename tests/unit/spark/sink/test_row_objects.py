@@ -25,7 +25,8 @@ from skerry.schema.model import (
 )
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.sink.row_objects import RowObjects
-from skerry.spark.source.decode import WHOLE, decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
+from skerry.spark.source.payload_decoder import WHOLE_TAG
 from skerry.testing import strategies
 
 TYPES = skerry.define_types("""
@@ -133,7 +134,7 @@ def test_what_was_decoded_can_be_published_again(obj: skerry.Struct) -> None:
     row = row_of(obj)
     # Not all of it may be in columns: text that is no UTF-8, and times that no calendar has.
     told = dict(row.pop("unknown") or [])
-    assert WHOLE not in told
+    assert WHOLE_TAG not in told
     try:
         again = RowObjects(struct, row).make(row)
     except PipelineError as error:

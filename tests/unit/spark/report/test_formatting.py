@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skerry.spark.report.words import (
+from skerry.spark.report.formatting import (
     amount,
     bytes_text,
     count,

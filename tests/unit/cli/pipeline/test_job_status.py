@@ -8,8 +8,8 @@ import click
 import pytest
 
 from skerry.cli.output import Output
-from skerry.cli.pipeline.watching import (
-    Watch,
+from skerry.cli.pipeline.job_status import (
+    JobStatus,
     metrics_option,
     progress_text,
     served_metrics,
@@ -46,17 +46,17 @@ def test_progress_counts_tasks_of_the_running_batch_and_estimates_the_end() -> N
 
 
 def test_notices_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown_progress(Output(), Watch()) as show:
+    with shown_progress(Output(), JobStatus()) as show:
         show(progress(notices=("Vessel@2 was opened",)))
         show(progress(notices=("Vessel@2 was opened",)))
     assert capsys.readouterr().err.count("Vessel@2 was opened") == 1
 
 
 def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> None:
-    watch = Watch()
-    watch.progress(progress())
-    watch.batch_done(seconds=1.5, at_s=1000.0)
-    with served_metrics("127.0.0.1:0", watch, Output()):
+    status = JobStatus()
+    status.progress(progress())
+    status.batch_done(seconds=1.5, at_s=1000.0)
+    with served_metrics("127.0.0.1:0", status, Output()):
         place = capsys.readouterr().err.split()[-1]
         with urllib.request.urlopen(place, timeout=10) as answer:
             text = answer.read().decode()
@@ -67,9 +67,9 @@ def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with served_metrics("127.0.0.1:0", Watch(), Output()):
+    with served_metrics("127.0.0.1:0", JobStatus(), Output()):
         taken = capsys.readouterr().err.split()[-1].removeprefix("http://").partition("/")[0]
-        with pytest.raises(ConnectFailed), served_metrics(taken, Watch(), Output()):
+        with pytest.raises(ConnectFailed), served_metrics(taken, JobStatus(), Output()):
             pass
 
 

@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skerry.codec.envelope import SNAPSHOT
-from skerry.spark.report.findings import Findings, TableSize, _lives, gather
+from skerry.spark.lake.data_files import TableSize
+from skerry.spark.report.collector import _sessions, collect_findings
+from skerry.spark.report.findings import Findings
 from skerry.spark.transforms import alarms, links, rates, sessions
 from skerry.spark.transforms.events import EVENTS
 
@@ -111,7 +113,7 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def found(tables: Frames) -> Findings:
-    return gather(tables, SIZES)
+    return collect_findings(tables, SIZES)
 
 
 def test_summary_counts_what_was_said(found: Findings) -> None:
@@ -140,7 +142,7 @@ def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
 
 
 def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
-    assert [(life.kind, life.name, life.updates) for life in found.lives] == [
+    assert [(session.kind, session.name, session.updates) for session in found.sessions] == [
         ("node", "node 99", 6),
         ("client", "tracker", 3),
         ("client", "buoys", 1),
@@ -148,7 +150,7 @@ def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
 
 
 def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSession) -> None:
-    def life(kind: str, sender: int, last: int, state: str | None = None) -> tuple[Any, ...]:
+    def session(kind: str, sender: int, last: int, state: str | None = None) -> tuple[Any, ...]:
         row = {"kind": kind, "space": "bay", "node": 99, "sender": sender, "updates": 1}
         times = {"first": NOON, "last": NOON + timedelta(seconds=last), "day": "2026-09-21"}
         ended = "connection closed" if state == "closed" else None
@@ -156,15 +158,15 @@ def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSes
         return tuple(found.get(name) for name in sessions.SCHEMA.names)
 
     rows = [
-        life("node", 1, 60),
-        life("client", 2, 5, "connected"),
-        life("client", 3, 6, "closed"),
-        life("client", 4, 7),
-        life("multicast", 5, 8),
+        session("node", 1, 60),
+        session("client", 2, 5, "connected"),
+        session("client", 3, 6, "closed"),
+        session("client", 4, 7),
+        session("multicast", 5, 8),
     ]
     frame = spark.createDataFrame(rows, sessions.SCHEMA)
-    lives = _lives(Frames(tables={"sessions": frame}))
-    until = {life.name: (life.until - NOON).total_seconds() for life in lives}
+    found = _sessions(Frames(tables={"sessions": frame}))
+    until = {session.name: (session.until - NOON).total_seconds() for session in found}
     assert until == {
         "node 99": 60,
         "client 2": 60,
@@ -175,11 +177,11 @@ def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSes
 
 
 def test_what_skerry_itself_does_is_shown_when_asked_for(tables: Frames) -> None:
-    whole = gather(tables, SIZES, has_own=True)
+    whole = collect_findings(tables, SIZES, has_own=True)
     assert whole.summary is not None
     assert (whole.summary.updates, whole.summary.clients, whole.summary.types) == (6, 3, 2)
     assert "DotsClient" in [line.name for line in whole.rates]
-    assert "skerry-record" in [life.name for life in whole.lives]
+    assert "skerry-record" in [session.name for session in whole.sessions]
     assert [alarm.who for alarm in whole.alarms][:1] == ["skerry-record"]
     assert "type DotsClient" in [alarm.who for alarm in whole.alarms]
     assert [table.name for table in whole.tables] == ["rates", "latest/DotsClient"]
@@ -191,7 +193,7 @@ def test_programs_are_judged_by_their_delay_alone(tables: Frames, found: Finding
         ("buoys", 0),
     ]
     assert found.delays[0].p90_ms == pytest.approx(4.0)
-    strict = gather(tables, slow_ms=3.0, has_own=True)
+    strict = collect_findings(tables, slow_ms=3.0, has_own=True)
     assert strict.slow_ms == 3.0
     assert [(d.who, d.slow_minutes, d.minutes) for d in strict.delays] == [
         ("skerry-record", 1, 1),
@@ -217,4 +219,4 @@ def test_subjects_and_sizes_are_there(found: Findings) -> None:
 
 
 def test_no_tables_are_no_findings() -> None:
-    assert gather(Frames()).summary is None
+    assert collect_findings(Frames()).summary is None
