@@ -97,7 +97,7 @@ def test_no_row_is_passed_over_where_an_older_manifest_came_last(
     older = (folder / MANIFEST_NAME).read_bytes().splitlines(keepends=True)[0]
     (place / MANIFEST_NAME).write(older)
     options = read_options({"paths": json.dumps([str(place)]), "range": ranges})
-    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun") as caught:
+    with pytest.raises(PipelineError, match="fewer lines than when this batch began") as caught:
         list(segments(options))
     assert "copy the recording once more" in str(caught.value.hint)
 
@@ -140,8 +140,11 @@ def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
         lake, place, on_progress=watch, is_stopping=lambda: seen[-1].row_count == 9, interval_s=0.2
     )
     assert (done.row_count, done.backlog_rows) == (9, 0)
-    told = f"{second} of {place} is not there, or not whole yet; what comes after it waits"
-    assert list(done.notices) == [told]
+    notice = (
+        f"segment {second} of {place} is missing or incomplete; "
+        "later segments of the recording wait for it"
+    )
+    assert list(done.notices) == [notice]
     latest = BothTables(spark, tmp_path / "lake").frame("latest/Buoy").where("id = 1").collect()
     assert [row.text for row in latest] == ["fourth"]
     assert not [name for name in object_store.names(place) if "followers" in name]
@@ -198,9 +201,9 @@ def test_tables_on_a_store_need_the_jars_of_spark_and_that_is_said(
     """Spark comes without what it needs for s3a, and these tests have no way to fetch it."""
     version = spark.sparkContext._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
     for place in (bucket, bucket.replace("s3://", "s3a://")):
-        with pytest.raises(PipelineError, match="it has nothing for s3a://") as caught:
+        with pytest.raises(PipelineError, match="no file system for s3a://") as caught:
             run_all(Lake(spark, f"{place}/lake", BARE), recordings)
         assert f"hadoop-aws:{version}" in str(caught.value.hint)
     assert RemotePath(bucket).sizes() == {}
-    with pytest.raises(PipelineError, match="it has nothing for s3a://"):
+    with pytest.raises(PipelineError, match="no file system for s3a://"):
         BothTables(spark, f"{bucket}/lake")

@@ -19,6 +19,5 @@ def require_lake(*others: str) -> None:
         are = "is" if len(missing) == 1 else "are"
         error = PipelineError(f"cannot read tables: {', '.join(missing)} {are} not installed")
         own = [name for name in missing if name in (*NEEDED, "duckdb")]
-        packages = "'skerry[lake]'" if own else " ".join(missing)
-        error.hint = f"install it with pip install {packages}"
+        error.hint = "pip install 'skerry[lake]'" if own else f"pip install {' '.join(missing)}"
         raise error

@@ -58,7 +58,7 @@ def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
     ]
     assert answers(root) == before
     lake = skerry.lake.open(root)
-    with pytest.raises(PipelineError, match="are kept from 2026-11-15T15:00:00Z"):
+    with pytest.raises(PipelineError, match="are kept only from 2026-11-15T15:00:00Z"):
         lake.asof("Vessel", CUT_NS - 1)
     with pytest.raises(PipelineError, match="are kept from"):
         lake.asof(None, CUT_NS - 1)

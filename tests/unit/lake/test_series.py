@@ -86,6 +86,6 @@ def test_lengths_of_time_are_read(text: Any, ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "0s", "-1s", "1 fortnight", -1, 0])
 def test_what_is_no_length_of_time_is_refused(text: Any) -> None:
-    with pytest.raises(PipelineError, match="is not a length of time") as caught:
+    with pytest.raises(PipelineError, match="is not a duration") as caught:
         duration_ns(text)
     assert "10min" in str(caught.value.hint)

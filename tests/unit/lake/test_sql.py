@@ -61,7 +61,7 @@ def test_a_statement_is_carried_out_once(lake: skerry.lake.OpenLake, tmp_path: P
     ("query", "words", "hint"),
     [
         ("SELECT * FROM Vesel", "Vesel does not exist", "did you mean Vessel?"),
-        ("SELECT * FROM zebra", "zebra does not exist", "there are Hail, Vessel"),
+        ("SELECT * FROM zebra", "zebra does not exist", "known tables: Hail, Vessel"),
         ("SELEC 1", "syntax error", "LINE 1"),
         ("SELECT nothing FROM Vessel", "nothing", ""),
     ],

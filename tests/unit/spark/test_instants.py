@@ -34,14 +34,14 @@ def test_an_instant_is_nanoseconds_since_the_epoch(instant: Instant, ns: int) ->
 
 @pytest.mark.parametrize("text", ["yesterday", "", "2026", "2026-13-01T00:00:00Z", "12:00Z"])
 def test_what_is_no_instant_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(PipelineError, match=r"no instant|zone") as caught:
+    with pytest.raises(PipelineError, match=r"not an instant|zone") as caught:
         instant_ns(text)
     assert "2026-11-15T14:03:07Z" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("instant", ["2026-11-15T12:00:00", dt.datetime(2026, 11, 15)])  # noqa: DTZ001
 def test_an_instant_without_a_zone_is_refused(instant: Instant) -> None:
-    with pytest.raises(PipelineError, match="does not say its time zone"):
+    with pytest.raises(PipelineError, match="has no time zone"):
         instant_ns(instant)
 
 

@@ -19,7 +19,7 @@ def test_folder_without_tables_says_so(tmp_path: Path) -> None:
     assert (tables.names(), tables.types()) == ([], [])
     with pytest.raises(PipelineError, match="there is no table history/Vessel") as caught:
         tables.frame("history/Vessel")
-    assert "made no tables" in str(caught.value.hint)
+    assert "no tables yet" in str(caught.value.hint)
     with pytest.raises(PipelineError):
         tables.asof(None, 0)
 
@@ -40,5 +40,5 @@ def test_name_that_is_nearly_right_is_suggested(tmp_path: Path) -> None:
 
 
 def test_instant_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="is no instant"):
+    with pytest.raises(PipelineError, match="is not an instant"):
         Tables(NO_SPARK, tmp_path).asof("T", "yesterday")

@@ -18,5 +18,5 @@ def require_spark() -> None:
     if missing:
         are = "is" if len(missing) == 1 else "are"
         error = PipelineError(f"the pipeline needs Spark: {', '.join(missing)} {are} not installed")
-        error.hint = "install it with pip install 'skerry[spark]'"
+        error.hint = "pip install 'skerry[spark]'"
         raise error

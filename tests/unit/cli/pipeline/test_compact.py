@@ -19,4 +19,4 @@ def test_nothing_to_put_together_is_said(run: Run, spark: Any, lake: Path, tmp_p
     assert first.code == 0
     again = run("pipeline", "compact", "--tables", copy)
     assert (again.code, again.out) == (0, "")
-    assert "nothing to put together" in again.err
+    assert "no small files to compact" in again.err

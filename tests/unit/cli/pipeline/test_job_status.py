@@ -33,16 +33,16 @@ def progress(**others: object) -> Progress:
 
 
 def test_line_tells_how_far_it_is() -> None:
-    assert summary_text(progress()) == "1,234 rows in 2 batches, 7 wait"
+    assert summary_text(progress()) == "1,234 rows in 2 batches, 7 in the backlog"
     assert summary_text(progress(batch_count=1, backlog_rows=0)) == "1,234 rows in 1 batch"
 
 
 def test_progress_counts_tasks_of_the_running_batch_and_estimates_the_end() -> None:
     now = progress(read_count=1500, batch_rows=400, backlog_rows=5000)
     assert progress_text(now) == (
-        "1,600 rows read, 1,234 merged, 5,000 wait, 50 rows/s, about 2 min left"
+        "1,600 rows read, 1,234 merged, 5,000 in the backlog, 50 rows/s, about 2 min left"
     )
-    assert progress_text(progress(rows_per_s=0.0)) == "0 rows read, 1,234 merged, 7 wait"
+    assert progress_text(progress(rows_per_s=0.0)) == "0 rows read, 1,234 merged, 7 in the backlog"
 
 
 def test_notices_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ def test_damage_is_told_and_fails_only_if_asked(
         assert json.loads(done.out)["damaged"] == 1
         assert f"segment {segment.name} is damaged" in done.err
         assert "raw" in Tables(spark, lake).names(), "the gap is a row in either case"
-    assert "1 segment is damaged; the rest is in the tables" in done.err
+    assert "1 segment is damaged; all other rows are in the tables" in done.err
 
 
 def test_folder_without_recordings_is_an_error(run: Run, spark: Any, tmp_path: Path) -> None:

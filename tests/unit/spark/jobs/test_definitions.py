@@ -30,7 +30,7 @@ def test_definitions_that_fit_share_a_table_and_others_get_their_own() -> None:
     assert len(states["T"].schema.fingerprints) == 2
     assert [states[name].is_cached for name in states] == [True, True, False]
     assert len(said) == 1
-    assert said[0].startswith("T@2 is a table of its own: two definitions of T do not fit")
+    assert said[0].startswith("T@2 is a separate table: two definitions of T do not fit")
 
 
 def test_name_of_a_type_leads_nowhere_else() -> None:

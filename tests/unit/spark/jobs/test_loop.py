@@ -49,24 +49,24 @@ def test_time_left_follows_from_what_waits_and_the_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "hint"),
+    ("text", "notice", "hint"),
     [
         ("java.lang.OutOfMemoryError: Java heap space", "the JVM ran out of memory", "--memory"),
         (
             "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
-            "a Python worker ended, probably for lack of memory",
+            "a Python worker ended, probably because it ran out of memory",
             "--batch-bytes",
         ),
         (
-            "Traceback\nskerry.errors.PipelineError: cannot write updates/T: there is no room",
-            "cannot write updates/T: there is no room",
-            "make room",
+            "Traceback\nskerry.errors.PipelineError: cannot write updates/T: no space left",
+            "cannot write updates/T: no space left",
+            "free disk space",
         ),
     ],
 )
-def test_a_failure_says_in_a_line_what_to_change(text: str, told: str, hint: str) -> None:
+def test_a_failure_says_in_a_line_what_to_change(text: str, notice: str, hint: str) -> None:
     error = _pipeline_error(RuntimeError(text))
-    assert str(error) == f"the job failed: {told}"
+    assert str(error) == f"the job failed: {notice}"
     assert hint in str(getattr(error, "hint", ""))
 
 
@@ -98,14 +98,17 @@ def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str)
     assert list(loop._recordings.arrived()) == []
     notices += loop._absence_notices()
     notices += loop._absence_notices()
-    told = f"{names[0]} of {bucket} is not there, or not whole yet; what comes after it waits"
-    assert list(notices) == [told]
-    with pytest.raises(RecordingError, match=f"^{names[0]} of {bucket}"):
+    notice = (
+        f"segment {names[0]} of {bucket} is missing or incomplete; "
+        "later segments of the recording wait for it"
+    )
+    assert list(notices) == [notice]
+    with pytest.raises(RecordingError, match=f"^segment {names[0]} of {bucket}"):
         loop._require_all()
     (place / names[0]).write((tmp_path / names[0]).read_bytes())
     assert [segment.name for _, segment in loop._recordings.arrived()] == names[:1]
     notices += loop._absence_notices()
-    assert list(notices) == [told, told.replace(names[0], names[1])]
+    assert list(notices) == [notice, notice.replace(names[0], names[1])]
     (place / names[1]).write((tmp_path / names[1]).read_bytes())
     notices += loop._absence_notices()
     loop._require_all()

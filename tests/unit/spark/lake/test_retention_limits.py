@@ -24,7 +24,9 @@ def test_questions_about_what_was_dropped_are_refused(tmp_path: Path) -> None:
     write_kept(store, {"Vessel": HOUR_NS})
     require_kept(store, "Vessel", HOUR_NS)
     require_kept(store, "Buoy", 0)
-    with pytest.raises(PipelineError, match="Vessel are kept from 2026-11-15T14:00:00Z") as caught:
+    with pytest.raises(
+        PipelineError, match="Vessel are kept only from 2026-11-15T14:00:00Z"
+    ) as caught:
         require_kept(store, "Vessel", HOUR_NS - 1)
     assert "rollups/Vessel" in str(caught.value.hint)
 

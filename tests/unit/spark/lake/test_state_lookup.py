@@ -73,14 +73,17 @@ def test_types_go_by_the_name_of_their_tables_or_by_their_own() -> None:
     with pytest.raises(PipelineError, match="message type") as caught:
         cached_type(TYPES, "Hail")
     assert "between" in str(caught.value.hint)
-    with pytest.raises(PipelineError, match="nothing is known of Vesel") as caught:
+    with pytest.raises(PipelineError, match="there is no type Vesel") as caught:
         known_type(TYPES, "Vesel")
     assert caught.value.hint == "did you mean Vessel?"
 
 
 @pytest.mark.parametrize(
     ("names", "hint"),
-    [([], "the pipeline has made no tables here yet"), (["x", "y"], "there are x, y")],
+    [
+        ([], "there are no tables yet; create them with `skerry pipeline run`"),
+        (["x", "y"], "known names: x, y"),
+    ],
 )
 def test_an_unknown_name_comes_with_those_there_are(names: Any, hint: str) -> None:
     error = unknown_name("latest/Q", names)

@@ -44,7 +44,7 @@ def test_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(PipelineError, match="cannot write plan") as caught:
         store.write_text("plan", "new")
-    assert "make room" in str(caught.value.hint)
+    assert "free disk space" in str(caught.value.hint)
     assert store.read_text("plan") == "old"
     assert [file.path for file in store.listed("")] == ["plan"]
 
@@ -60,8 +60,8 @@ def test_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> Non
 
 
 def test_error_about_the_disk_says_what_to_do() -> None:
-    error = disk_error("cannot write x", "/lake", "there is no room")
-    assert str(error) == "cannot write x in /lake: there is no room"
+    error = disk_error("cannot write x", "/lake", "no space left")
+    assert str(error) == "cannot write x in /lake: no space left"
     assert "start again" in str(error.hint)
 
 

@@ -126,7 +126,7 @@ def test_page_tells_all_that_was_found() -> None:
         "56.8 KB",
         "0.42 ms",
         "steps of a second",
-        "where the gap began; 2 gaps in all.",
+        "at the start of their gap; 2 gaps in all.",
         "7 of 3\u202f000 datagrams had to be sent again, which took 12.5 ms on average.",
         "slowest hundredth of all updates",
         "tracker",
@@ -205,9 +205,9 @@ def test_quiet_recording_says_so() -> None:
         tables=(),
     )
     text = read(calm).text
-    assert "Nothing is known to be missing." in text
+    assert "No updates are known to be missing." in text
     assert "There are no alarms." in text
-    assert "there is none to show" in text
+    assert "the latency is unknown" in text
     assert "Busiest" not in text
 
 
@@ -221,14 +221,14 @@ def test_larger_recordings_say_what_their_figures_are_of() -> None:
     large = replace(FINDINGS, are_prefixes=True, latency=replace(FINDINGS.latency, is_exact=False))
     text = read(large).text
     assert "First levels of subjects" in text
-    assert "of the typical sender" in text
+    assert "of the median sender" in text
 
 
 def test_gaps_of_unknown_size_are_not_told_as_nothing() -> None:
     text = read(replace(FINDINGS, summary=replace(SUMMARY, lost=0, gaps=1))).text
-    assert "Something is missing in 1 gap, and nobody knows how much." in text
+    assert "An unknown number of updates is missing in 1 gap." in text
     assert "some updates missing" in text
-    assert "Nothing is known to be missing." not in text
+    assert "No updates are known to be missing." not in text
 
 
 def test_what_was_sent_again_is_told_as_far_as_it_is_known() -> None:

@@ -81,7 +81,7 @@ def test_more_rows_than_may_wait_all_arrive(live_node: Any) -> None:
 
 
 def test_a_row_that_does_not_fit_is_shown(live_node: Any) -> None:
-    with pytest.raises(PipelineError, match=r"a row is no Alarm: .*'id': -1"):
+    with pytest.raises(PipelineError, match=r"cannot convert a row to Alarm: .*'id': -1"):
         publish(live_node, {"id": -1})
 
 

@@ -124,7 +124,7 @@ def test_columns_of_a_given_schema_are_used_whatever_is_recorded(folder: Path) -
 
 
 def test_an_unknown_column_or_type_is_refused(folder: Path) -> None:
-    with pytest.raises(PipelineError, match="no column z") as caught:
+    with pytest.raises(PipelineError, match="unknown columns: z") as caught:
         source_of(folder, type="A", columns="id,z").schema()
     assert "time_ns" in (caught.value.hint or "")
     with pytest.raises(PipelineError, match="no definition of Z"):

@@ -98,7 +98,7 @@ def test_lines_of_a_manifest_can_be_asked_for(folder: Path) -> None:
     second = recording.segments()[1].line
     wanted = options(folder, range=f'[["{recording.id}", {second}, {second + 1}]]')
     assert [segment.line for _, segment in segments(wanted)] == [second]
-    with pytest.raises(PipelineError, match="no recording feed") as caught:
+    with pytest.raises(PipelineError, match="recording feed is missing") as caught:
         list(segments(options(folder, range='[["feed", 0, 1]]')))
     assert "bring it back" in (caught.value.hint or "")
 

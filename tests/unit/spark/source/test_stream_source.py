@@ -144,7 +144,7 @@ def test_it_is_said_once_why_a_recorder_cannot_be_told(
     reader._presence._touch()
     reader.stop()
     (record,) = caplog.records
-    assert record.getMessage().endswith("follows: the disk is full")
+    assert record.getMessage().endswith("recorder: the disk is full")
 
 
 def test_who_only_reads_what_is_there_does_not_follow(tmp_path: Path, add: Any) -> None:
@@ -177,5 +177,5 @@ def test_rows_are_not_passed_over_where_an_older_manifest_was_put_last(
     end = reader_of(tmp_path, path=place).latestOffset({}, ReadAllAvailable())
     assert times(reader_of(tmp_path, path=place), {}, end) == [100, 200]
     object_store.put(f"{place}/manifest.jsonl", older)
-    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun"):
+    with pytest.raises(PipelineError, match="fewer lines than when this batch began"):
         reader_of(tmp_path, path=place).partitions({}, end)
