@@ -57,7 +57,7 @@ def test_instants_outside_of_the_recording_are_told_with_what_it_is(
     assert (early.to_pylist(), late.to_arrow().num_rows) == ([], 2)
     (note,) = early.notes
     assert note == (
-        "2026-11-15T14:00:00Z is before all that is recorded:"
+        "2026-11-15T14:00:00Z is before the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:06Z"
     )
     assert "is after all" in late.notes[0]
@@ -123,7 +123,7 @@ def test_what_is_not_there_is_said(lake: skerry.lake.OpenLake, tmp_path: Path) -
         lake.table("latest/Vesel")
     with pytest.raises(PipelineError, match="is not an instant"):
         lake.asof("Vessel", "noon")
-    with pytest.raises(PipelineError, match="no table has objects"):
+    with pytest.raises(PipelineError, match="the lake has no objects"):
         skerry.lake.open(tmp_path).asof(None, 0)
 
 

@@ -60,7 +60,7 @@ def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
     lake = skerry.lake.open(root)
     with pytest.raises(PipelineError, match="are kept only from 2026-11-15T15:00:00Z"):
         lake.asof("Vessel", CUT_NS - 1)
-    with pytest.raises(PipelineError, match="are kept from"):
+    with pytest.raises(PipelineError, match="are kept only from"):
         lake.asof(None, CUT_NS - 1)
     recorded = lake.recorded("Vessel")
     assert recorded is not None

@@ -52,7 +52,7 @@ def test_before_the_beginning_there_was_nothing(run: Run, lake: Path) -> None:
     done = run(*ASOF, lake, "--type", "Vessel", "--at", "2026-11-15T13:00:00Z", "--json")
     assert (done.code, done.out) == (0, "")
     assert done.err == (
-        "2026-11-15T13:00:00Z is before all that is recorded:"
+        "2026-11-15T13:00:00Z is before the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
     )
 

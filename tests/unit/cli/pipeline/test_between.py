@@ -76,6 +76,6 @@ def test_a_time_outside_of_the_recording_is_said(run: Run, lake: Path) -> None:
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times, "--json")
     assert len(done.out.splitlines()) == 4
     assert done.err == (
-        "2026-11-15T15:00:00Z is after all that is recorded:"
+        "2026-11-15T15:00:00Z is after the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
     )

@@ -30,7 +30,7 @@ def test_rows_are_dropped_by_their_age(run: Run, tmp_path: Path, monkeypatch: An
     assert (kept.code, kept.out, kept.err) == (0, "", "no maximum age is given: see --keep\n")
     done = run(*command)
     assert done.out.splitlines()[1].split() == ["Vessel", "2026-11-15T15:00:00Z", "3", "3", "3"]
-    assert run(*command).err == "nothing is old enough\n"
+    assert run(*command).err == "no rows are old enough\n"
     refused = run(
         "pipeline", "asof", "--tables", root, "--type", "Vessel", "--at", "2026-11-15T14:30Z"
     )
@@ -51,6 +51,6 @@ def test_single_types_may_have_other_ages() -> None:
     ages = ages_of(["a", "b", "c"], "1d", ["b=2h"], ["c=", "a=3s"])
     assert ages == {"a": 3 * S, "b": 7200 * S}
     assert ages_of(["a"], "") == {}
-    for text, words in (("a", "has no age"), ("z=1d", "nothing is known of z")):
+    for text, words in (("a", "has no age"), ("z=1d", "there is no type z")):
         with pytest.raises(PipelineError, match=words):
             ages_of(["a"], "", [text])

@@ -25,7 +25,7 @@ def test_what_spark_has_nothing_for_is_said_with_what_it_needs(spark: Any, bucke
         with pytest.raises(PipelineError, match="no file system for s3a://") as caught:
             require_file_system(spark, TableStore(root))
         package = f"org.apache.hadoop:hadoop-aws:{version}"
-        assert caught.value.hint == f"give it the jars: --conf spark.jars.packages={package}"
+        assert caught.value.hint == f"add the jars: --conf spark.jars.packages={package}"
 
 
 @pytest.mark.slow
@@ -43,4 +43,4 @@ def test_other_kinds_need_other_jars(spark: Any, monkeypatch: pytest.MonkeyPatch
     store = TableStore("gs://anonymous@bucket/lake")
     with pytest.raises(PipelineError, match="no file system for gs://") as caught:
         require_file_system(spark, store)
-    assert "the jars of gs://" in str(caught.value.hint)
+    assert "the jars for gs://" in str(caught.value.hint)

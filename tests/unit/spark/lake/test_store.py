@@ -127,7 +127,7 @@ def test_a_store_that_does_not_work_is_said(bucket: str, object_store: ObjectSto
     with pytest.raises(PipelineError, match="there is no bucket nobody-made-it") as caught:
         TableStore("s3://nobody-made-it/lake").require()
     assert caught.value.hint == "make it, or name another"
-    with pytest.raises(PipelineError, match="nothing is known of ftp://"):
+    with pytest.raises(PipelineError, match="there is no type ftp://"):
         TableStore("ftp://host/lake")
     store = TableStore(f"{bucket}/lake")
     actions: list[Callable[[], object]] = [

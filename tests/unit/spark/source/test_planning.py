@@ -100,7 +100,7 @@ def test_lines_of_a_manifest_can_be_asked_for(folder: Path) -> None:
     assert [segment.line for _, segment in segments(wanted)] == [second]
     with pytest.raises(PipelineError, match="recording feed is missing") as caught:
         list(segments(options(folder, range='[["feed", 0, 1]]')))
-    assert "bring it back" in (caught.value.hint or "")
+    assert "restore it" in (caught.value.hint or "")
 
 
 def test_what_was_dropped_before_it_was_read_is_told(folder: Path) -> None:
