@@ -60,7 +60,7 @@ def test_instants_outside_of_the_recording_are_told_with_what_it_is(
         "2026-11-15T14:00:00Z is before the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:06Z"
     )
-    assert "is after all" in late.notes[0]
+    assert "is after the recorded range" in late.notes[0]
     assert lake.asof("Vessel", at(5.5)).notes == (), "others were recorded then"
 
 
