@@ -1,5 +1,5 @@
-# Entry points. Everything runs from .venv, which the first target that needs it sets up; paths are
-# relative, so the tree may stand anywhere and `make -C` works.
+# Entry points. All targets use .venv, which the first of them sets up. Paths are relative, so the tree
+# can be at any path and `make -C` works.
 
 PY := .venv/bin/python -P
 ONLY ?=
@@ -11,7 +11,7 @@ DEMO_ARGS ?=
 
 export ONLY MINUTES
 
-# Targets share .venv and two cores; running them side by side gains nothing.
+# Targets share .venv and two cores, so running them in parallel gains nothing.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test spark-test check format sim bench soak docs clean
@@ -19,13 +19,13 @@ export ONLY MINUTES
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-venv:  ## set up .venv with all that is needed (also done by the other targets)
+venv:  ## set up .venv (the other targets do so, too)
 	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py
 
 demo: venv  ## a guided tour [DEMO_ARGS=...]
 	@.venv/bin/skerry demo $(DEMO_ARGS)
 
-test: venv  ## all tests of what runs, compiled and plain [ARGS="pytest arguments"]
+test: venv  ## all tests except tidy, compiled and uncompiled [ARGS="pytest arguments"]
 	@$(PY) tools/run_tests.py $(ARGS)
 
 spark-test: venv  ## the tests of the pipeline alone
@@ -34,13 +34,13 @@ spark-test: venv  ## the tests of the pipeline alone
 check: venv  ## format, lint, types, imports, tidiness
 	@$(PY) tools/run_checks.py
 
-format: venv  ## let ruff put the code in its form
+format: venv  ## format the code with ruff
 	@$(PY) -m ruff format --quiet . && $(PY) -m ruff check --quiet --fix .
 
-sim: venv  ## one simulated system again [SEED=n] [SCENARIO=name]
+sim: venv  ## run a simulated system [SEED=n] [SCENARIO=name]
 	@.venv/bin/skerry sim run $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(SEED),--seed $(SEED))
 
-bench: venv  ## measure, compiled and plain [ONLY=name]
+bench: venv  ## run the benchmarks, compiled and uncompiled [ONLY=name]
 	@$(PY) benchmarks/run.py
 
 soak: venv  ## long runs with fresh seeds [ONLY=name] [MINUTES=n]
@@ -50,7 +50,7 @@ docs: venv  ## documentation as web pages in build/docs
 	@$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
 	@echo "built build/docs/index.html"
 
-clean:  ## remove what the targets made, .venv included
+clean:  ## remove all generated files, including .venv
 	rm -rf .venv .venv.lock build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -rf benchmarks/results tests/soak/latest.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

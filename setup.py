@@ -1,9 +1,9 @@
-"""Compiles the hot modules where that is possible; everything else stands in pyproject.toml.
+"""Compiles the hot modules if possible. All other settings of the build are in pyproject.toml.
 
-The hot modules are plain Python and work as they are. Where a C compiler and the Python headers
-are found, mypyc turns them into extension modules of the same names, and Cython does so with the
-few that have a twin of its own. Where not, or with SKERRY_PURE=1, the package is installed as it
-is, and says so.
+The hot modules are Python source that also works uncompiled. If a C compiler and the Python headers
+are installed, mypyc compiles them to extension modules of the same names, and Cython compiles the
+few modules that have a `.pyx` twin. If not, or with SKERRY_PURE=1, the package is installed
+uncompiled, and a notice gives the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HOT_MODULES = (
     "src/skerry/codec/heads.py",
     "src/skerry/codec/pieces.py",
     "src/skerry/codec/plans.py",
-    "src/skerry/codec/tables.py",
+    "src/skerry/codec/codec.py",
     "src/skerry/engine/dispatch/frame_intake.py",
     "src/skerry/engine/dispatch/cache.py",
     "src/skerry/engine/clients.py",
@@ -68,13 +68,18 @@ HOT_MODULES = (
     "src/skerry/protocol/access/wire.py",
     "src/skerry/protocol/deadlines.py",
     "src/skerry/protocol/distributor/connection.py",
+    "src/skerry/protocol/distributor/control_intake.py",
     "src/skerry/protocol/distributor/receiving/deliveries.py",
+    "src/skerry/protocol/distributor/sending/announcements.py",
+    "src/skerry/protocol/distributor/sending/control_messages.py",
     "src/skerry/protocol/distributor/sending/flow.py",
     "src/skerry/protocol/distributor/receiving/gaps.py",
     "src/skerry/protocol/distributor/sending/history.py",
     "src/skerry/protocol/distributor/sending/packing.py",
     "src/skerry/protocol/distributor/receiving/receiver.py",
+    "src/skerry/protocol/distributor/receiving/reorder_buffer.py",
     "src/skerry/protocol/distributor/receiving/sender_table.py",
+    "src/skerry/protocol/distributor/receiving/stream_delivery.py",
     "src/skerry/protocol/distributor/segments.py",
     "src/skerry/protocol/distributor/sending/sender.py",
     "src/skerry/protocol/distributor/receiving/remote_senders.py",
@@ -93,7 +98,7 @@ HOT_MODULES = (
 )
 
 LEAVES = ("src/skerry/codec/hot_loops.pyx",)
-"""The modules of Cython; beside each lies its plain twin."""
+"""The modules that Cython compiles. Each has an uncompiled twin `.py` beside it."""
 
 PROBE = """
 #include <Python.h>
@@ -108,23 +113,23 @@ def main() -> None:
 
 
 def hot_extensions() -> list[Extension]:
-    """What is to be compiled here; empty where nothing can or shall be."""
-    # setuptools also runs this file to ask questions (metadata, file lists), where compiling
-    # would be a waste of half a minute.
+    """The extension modules to build. Empty if compilation is impossible or not wanted."""
+    # setuptools also runs this file to get metadata and file lists. Compiling for that would waste
+    # half a minute.
     if not {"bdist_wheel", "build", "build_ext", "install"} & set(sys.argv):
         return []
     if os.environ.get("SKERRY_PURE", "") not in ("", "0"):
         notice("SKERRY_PURE is set: nothing is compiled")
         return []
-    missing = what_is_missing()
+    missing = missing_for_compilation()
     if missing:
-        notice(f"{missing}: the hot modules stay plain Python, which is slower and otherwise equal")
+        notice(f"{missing}: the hot modules stay uncompiled, which is slower but equally correct")
         return []
     return [*compile_to_c(), *compile_leaves()]
 
 
-def what_is_missing() -> str | None:
-    """Why nothing can be compiled here, found out by compiling something small."""
+def missing_for_compilation() -> str | None:
+    """The reason why modules cannot be compiled, found by compiling a small file, or None."""
     if importlib.util.find_spec("mypyc") is None:
         return "mypy is not installed"
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +141,7 @@ def what_is_missing() -> str | None:
         try:
             command.ensure_finalized()
             command.run()
-        except Exception as error:  # whatever a tool chain may come up with
+        except Exception as error:  # tool chains raise errors of any type
             headers = Path(sysconfig.get_path("include"), "Python.h")
             if not headers.exists():
                 return f"no Python headers ({headers})"
@@ -149,39 +154,39 @@ def compile_to_c() -> list[Extension]:
 
     found = [path for path in HOT_MODULES if Path(path).exists()]
     for path in sorted(set(HOT_MODULES) - set(found)):
-        notice(f"{path} is not there and is left out")
+        notice(f"{path} does not exist and is skipped")
     if not found:
         return []
     try:
         extensions: list[Extension] = mypycify(found, opt_level="3", separate=groups(found))
-    except SystemExit as error:  # its way to say that the sources have a fault, shown above
-        notice(f"mypyc gave up ({error}; see above): the hot modules stay plain Python")
+    except SystemExit as error:  # mypyc has printed the errors in the sources
+        notice(f"mypyc failed ({error}; see above): the hot modules stay uncompiled")
         return []
     return extensions
 
 
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
-    """Two of about the same size, which two cores compile in half the time of one of all."""
-    apart = [path for path in paths if "/distributor/" in path]
-    rest = [path for path in paths if path not in apart]
-    named = [(rest, "skerry"), (apart, "skerry_distributor")]
+    """Two groups of about equal size. Two cores compile them in half the time of one group."""
+    distributor = [path for path in paths if "/distributor/" in path]
+    rest = [path for path in paths if path not in distributor]
+    named = [(rest, "skerry"), (distributor, "skerry_distributor")]
     return [(members, name) for members, name in named if members]
 
 
 def compile_leaves() -> list[Extension]:
-    """The twins in Cython. Their C is written into a folder that is thrown away."""
+    """Compile the modules of Cython. The C code is written below `build` and not kept."""
     if importlib.util.find_spec("Cython") is None:
-        notice("Cython is not installed: what it would compile stays plain Python")
+        notice("Cython is not installed: its modules stay uncompiled")
         return []
-    # Loaded this way, since not all of it has types.
+    # Imported by name, because parts of Cython have no type annotations.
     cythonize = importlib.import_module("Cython.Build").cythonize
     extensions = [
         Extension(module_name(path), [path], extra_compile_args=["-O3"]) for path in LEAVES
     ]
     try:
         made: list[Extension] = cythonize(extensions, build_dir="build/cython", quiet=True)
-    except Exception as error:  # its way to say that a source has a fault, shown above
-        notice(f"Cython gave up ({first_line(error)}; see above): its twins stay plain Python")
+    except Exception as error:  # Cython has printed the errors in the source
+        notice(f"Cython failed ({first_line(error)}; see above): its modules stay uncompiled")
         return []
     return made
 
@@ -191,7 +196,7 @@ def module_name(path: str) -> str:
 
 
 class ForgivingBuildExt(build_ext):
-    """A compilation that fails leaves the plain modules in the wheel instead of none at all."""
+    """If the C compiler fails, the wheel is built with the uncompiled modules."""
 
     def run(self) -> None:
         self.parallel = True
@@ -199,7 +204,7 @@ class ForgivingBuildExt(build_ext):
             super().run()
         except Exception as error:
             reason = f"the C compiler failed ({first_line(error)}; see above)"
-            notice(f"{reason}: the hot modules stay plain Python")
+            notice(f"{reason}: the hot modules stay uncompiled")
             for extension in self.extensions:
                 Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
             self.extensions = []

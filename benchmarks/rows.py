@@ -1,10 +1,10 @@
-"""What a benchmark gives: rows that set a figure of ours beside one of a peer.
+"""The result of a benchmark: rows that compare a figure of ours with that of a peer.
 
 A benchmark is a file in `micro/` (one module) or `macro/` (throughput, latency) with a function
 `run() -> list[Row]`. `make bench` calls it twice, in a process with the compiled build and in one
-with the plain build, so it need not know about builds; where a goal is meant for one of them only,
-it asks `skerry.build_info.mode()`. Measure ours and theirs in turns (`best_of`), because the
-machine is shared: ratios inside one run hold, figures of two runs do not compare.
+with the uncompiled build. Goals apply to the compiled build only, so a benchmark does not depend on
+the build. Measure ours and theirs in turns (`best_of`), because the machine is shared: ratios
+within one run are comparable, figures of two runs are not.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["Row", "best_of", "row_as_json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One comparison. `ratio` is ours / theirs; without a peer, `goal` is about ours itself."""
+    """One comparison. `ratio` is ours / theirs. Without a peer, `goal` applies to ours itself."""
 
     name: str
     ours: float
     unit: str
-    """Of both figures, such as `ns`, `us`, `1/s`, `MB`."""
+    """Unit of both figures, such as `ns`, `us`, `1/s`, `MB`."""
     theirs: float | None = None
     peer: str = ""
     goal: float | None = None
     is_less_better: bool = False
-    """Whether the goal is a most (times, sizes) instead of a least (rates)."""
+    """Whether the goal is an upper bound (times, sizes) instead of a lower one (rates)."""
 
     @property
     def ratio(self) -> float | None:
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal was reached; None where there is none."""
+        """Whether the goal was reached. None without a goal."""
         if self.goal is None:
             return None
         figure = self.ours if self.ratio is None else self.ratio
@@ -46,7 +46,8 @@ class Row:
 
 
 def row_as_json(row: Row, mode: str) -> dict[str, Any]:
-    """A row as it stands in `results/latest.json`."""
+    """A row of `results/latest.json`. The uncompiled build has no goals."""
+    has_goal = mode == "compiled"
     return {
         "name": row.name,
         "mode": mode,
@@ -55,8 +56,8 @@ def row_as_json(row: Row, mode: str) -> dict[str, Any]:
         "peer": row.peer,
         "unit": row.unit,
         "ratio": row.ratio,
-        "goal": row.goal,
-        "met": row.is_met,
+        "goal": row.goal if has_goal else None,
+        "met": row.is_met if has_goal else None,
     }
 
 

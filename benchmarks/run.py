@@ -1,7 +1,8 @@
-"""`make bench [ONLY=name]`: runs every benchmark in both builds and shows how it went.
+"""`make bench [ONLY=name]`: runs every benchmark in both builds and prints a table of the results.
 
-The rows go to `results/latest.json`, the circumstances to `results/machine.json`. A goal that was
-missed is shown and does not fail the run; a benchmark that breaks does.
+The rows are written to `results/latest.json`, the description of the machine to
+`results/machine.json`. A missed goal is marked in the table and does not fail the run. A benchmark
+that raises an error does.
 """
 
 from __future__ import annotations
@@ -46,19 +47,21 @@ def run_all(only: str) -> int:
         print(f"error: no benchmark has {only!r} in its name", file=sys.stderr)
         return 1
     rows: list[JsonRow] = []
-    broken: list[str] = []
+    failed: list[str] = []
     for path in found:
         for source in builds():
-            print(f"{path.relative_to(HERE)} ({'plain' if source else 'installed'})", flush=True)
-            result = run_apart(path, source)
+            print(
+                f"{path.relative_to(HERE)} ({'uncompiled' if source else 'installed'})", flush=True
+            )
+            result = run_in_process(path, source)
             if result is None:
-                broken.append(str(path.relative_to(HERE)))
+                failed.append(str(path.relative_to(HERE)))
             rows += result or []
     write_results(rows)
     print_table(rows)
-    for name in broken:
-        print(f"error: {name} did not run through; what it said stands above", file=sys.stderr)
-    return 1 if broken else 0
+    for name in failed:
+        print(f"error: {name} failed; its output is above", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def benchmarks(only: str) -> list[Path]:
@@ -67,19 +70,19 @@ def benchmarks(only: str) -> list[Path]:
 
 
 def builds() -> list[Path | None]:
-    """The installed package, and the tree where that is another build."""
+    """The installed package, and the source tree if the installed package is compiled."""
     probe = [sys.executable, "-P", "-c", "import skerry.build_info as b; print(b.mode())"]
     mode = subprocess.run(
         probe, check=True, capture_output=True, text=True, env=environment(None)
     ).stdout.strip()
     if mode == "plain":
-        print("only the plain build is here (no compiler, or SKERRY_PURE)", flush=True)
+        print("only the uncompiled build is installed (no compiler, or SKERRY_PURE)", flush=True)
         return [None]
     return [None, ROOT / "src"]
 
 
-def run_apart(path: Path, source: Path | None) -> list[JsonRow] | None:
-    """The rows of one benchmark, from a process of its own; None if it broke."""
+def run_in_process(path: Path, source: Path | None) -> list[JsonRow] | None:
+    """Run one benchmark in its own process. Returns its rows, or None if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "rows.json")
         command = [sys.executable, "-P", __file__, "--one", str(path), "--out", str(out)]
@@ -91,7 +94,7 @@ def run_apart(path: Path, source: Path | None) -> list[JsonRow] | None:
 
 
 def environment(source: Path | None) -> dict[str, str]:
-    """`benchmarks` can be imported in either build; `src` comes first for the plain one only."""
+    """Puts `benchmarks` on the path, and before it `src` for the uncompiled build."""
     path = [str(source)] if source else []
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
 
@@ -114,7 +117,7 @@ def run_one(path: Path, out: Path) -> int:
 def write_results(rows: list[JsonRow]) -> None:
     RESULTS.mkdir(exist_ok=True)
     for name, content in (("latest.json", rows), ("machine.json", circumstances())):
-        # Written beside and moved, so that a reader never sees half of it.
+        # Written to a draft and renamed, so that readers never see an incomplete file.
         draft = RESULTS / f"{name}.part"
         draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         draft.replace(RESULTS / name)

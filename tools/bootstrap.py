@@ -1,10 +1,10 @@
 """Sets up `.venv`: a virtual environment with the tools of the project and the package itself.
 
-The package goes in as a wheel, never as a link to `src`: so the compiled modules live in `.venv`
-only, and the same set-up tests both builds (plain runs put `src` first on the path).
+The package is installed as a wheel, not as a link to `src`. So the compiled modules exist only in
+`.venv`, and one environment tests both builds: uncompiled runs put `src` first on the path.
 
-What was installed is written into a stamp. A set-up that was interrupted has none and is begun
-anew; one whose stamp still fits is left alone. A lock keeps two makes from doing it at once.
+A stamp records what was installed. Without a stamp, as after an interrupted set-up, everything is
+installed again. If the stamp is up to date, nothing is done. A lock serializes concurrent set-ups.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ STAMP = VENV / "skerry-stamp.json"
 PACKAGE_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 
 NOTICE = "skerry: "
-"""How lines begin in which `setup.py` tells something."""
+"""Prefix of the notices that `setup.py` prints."""
 
 Stamp = dict[str, str]
 
 
 class SetupFailed(Exception):
-    """The set-up cannot go on; the hint says what to do about it."""
+    """The set-up failed. The hint describes the remedy."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -46,7 +46,7 @@ class SetupFailed(Exception):
 
 def main() -> int:
     os.chdir(ROOT)
-    # Whoever calls may work with another environment or build; this one is ours alone.
+    # The caller may use another environment, whose settings must not affect this one.
     for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PIP_TARGET", "PIP_USER", "PIP_PREFIX"):
         os.environ.pop(name, None)
     try:
@@ -56,17 +56,17 @@ def main() -> int:
         print(f"error: {error}\nhint:  {error.hint}", file=sys.stderr)
         return 1
     except OSError as error:
-        hint = "the tree must be writable, and .venv and build must belong to who runs this"
+        hint = "the tree must be writable, and .venv and build must belong to the current user"
         print(f"error: {error}\nhint:  {hint}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("error: interrupted; the next run begins anew", file=sys.stderr)
+        print("error: interrupted; the next run starts again", file=sys.stderr)
         return 1
     return 0
 
 
 def set_up() -> None:
-    """Brings `.venv` to what the tree asks for, doing no more than is needed."""
+    """Update `.venv` to the state that the tree requires."""
     old, new = read_stamp(), wanted_stamp()
     if old == new:
         return
@@ -74,7 +74,7 @@ def set_up() -> None:
     if old is None or any(old.get(key) != new[key] for key in ("place", "python")):
         make_environment()
         old = {}
-    # From here until the end there is no stamp: what is half done must not look finished.
+    # Without the stamp, an interrupted set-up is recognized as incomplete.
     STAMP.unlink(missing_ok=True)
     if old.get("dependencies") != new["dependencies"]:
         install_dependencies()
@@ -84,16 +84,16 @@ def set_up() -> None:
     say(f"ready after {time.monotonic() - started_s:.0f} s: {installed_version()}")
 
 
-# -- what is there, and what should be
+# -- installed and required state
 
 
 def read_stamp() -> Stamp | None:
-    """What was installed; None where nothing complete and working is."""
+    """The stamp of the environment. None if it is incomplete or does not work."""
     try:
         stamp = json.loads(STAMP.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    # The interpreter below an environment may have been upgraded or removed since.
+    # The interpreter of the environment may have been upgraded or removed since.
     probe = [str(VENV_PYTHON), "-I", "-c", "import pip"]
     try:
         works = subprocess.run(probe, capture_output=True, check=False).returncode == 0
@@ -104,7 +104,7 @@ def read_stamp() -> Stamp | None:
 
 def wanted_stamp() -> Stamp:
     return {
-        # An environment has absolute paths in it, so a copy of the tree needs one of its own.
+        # An environment holds absolute paths, so a copy of the tree needs its own.
         "place": str(VENV),
         "python": f"{sys.version} {os.path.realpath(sys.executable)}",
         "dependencies": hash_texts(requirements()),
@@ -113,7 +113,7 @@ def wanted_stamp() -> Stamp:
 
 
 def requirements() -> list[str]:
-    """Everything to install besides the package itself, from pyproject.toml."""
+    """All requirements of the project, from pyproject.toml."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     wanted = set(project["build-system"]["requires"]) | set(project["project"]["dependencies"])
     for extra in project["project"]["optional-dependencies"].values():
@@ -122,7 +122,7 @@ def requirements() -> list[str]:
 
 
 def package_state() -> Iterator[str]:
-    """Texts that change when the wheel would: its sources, and what decides about compiling."""
+    """Texts that determine the wheel: its sources, and whether it is compiled."""
     for path in package_paths():
         yield str(path)
         yield hashlib.sha256(path.read_bytes()).hexdigest()
@@ -141,7 +141,7 @@ def is_source(path: Path) -> bool:
 
 
 def compiler() -> str | None:
-    """The C compiler that builds extensions for this Python, where it is installed."""
+    """Path of the C compiler for extension modules, or None if it is not installed."""
     words = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
     return shutil.which(words[0])
 
@@ -154,12 +154,12 @@ def hash_texts(texts: list[str] | Iterator[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-# -- doing it
+# -- installation
 
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Waits for another set-up of the same tree; a killed one leaves no lock behind."""
+    """Hold the lock of the set-up. The kernel releases it if the process is killed."""
     with Path(".venv.lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,7 +171,7 @@ def only_one() -> Iterator[None]:
 
 def make_environment() -> None:
     if VENV.exists():
-        say("removing the .venv that is there: it is incomplete, or for another Python or place")
+        say("removing .venv: it is incomplete, or made for another Python or another path")
         shutil.rmtree(VENV)
     say(f"creating .venv with Python {sys.version.split()[0]}")
     if has_module("ensurepip") and has_module("venv"):
@@ -191,14 +191,14 @@ def make_environment() -> None:
 
 
 def install_venv_module() -> None:
-    """Debian and its kin keep a part of Python's own library in another package."""
+    """Debian and its derivatives ship the venv module as a separate package."""
     command = ["apt-get", "install", "--yes", f"python3.{sys.version_info.minor}-venv"]
-    missing = f"this Python ({sys.executable}) comes without the modules venv and ensurepip"
+    missing = f"this Python ({sys.executable}) lacks the modules venv and ensurepip"
     typed = " ".join(command)
     if shutil.which("apt-get") is None:
         raise SetupFailed(missing, "install them with the package manager of this system")
     if os.geteuid() != 0:
-        raise SetupFailed(missing, f"type: sudo {typed}   (and then make again)")
+        raise SetupFailed(missing, f"run `sudo {typed}`, then make again")
     say(f"{missing}; running: {typed}")
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     if subprocess.run(command, check=False).returncode != 0:
@@ -218,7 +218,7 @@ def install_dependencies() -> None:
 
 
 def install_test_programs() -> None:
-    """Real programs that tests use beside ours; tests say so where one is missing."""
+    """Install the other programs that tests use. Without one, its tests are skipped."""
     clusters = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     if shutil.which("initdb") is None and next(clusters, None) is None:
         install_by_apt("postgresql", "PostgreSQL server")
@@ -230,7 +230,7 @@ def install_by_apt(package: str, what: str) -> None:
     command = ["apt-get", "install", "--yes", "--no-install-recommends", package]
     typed = " ".join(command)
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        say(f"no {what}: its tests will be skipped ({typed} would bring one)")
+        say(f"no {what}: its tests will be skipped (install it with: {typed})")
         return
     say(f"no {what}; running: {typed}")
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
@@ -242,12 +242,8 @@ def install_by_apt(package: str, what: str) -> None:
 
 
 def install_package() -> None:
-    """Builds the wheel beside the tree, so that nothing of it stays in `src`, and installs it."""
-    say(
-        "building skerry as plain Python"
-        if wants_pure()
-        else "building skerry, compiled if it can be"
-    )
+    """Build the wheel from a copy below `build`, so that `src` stays clean, and install it."""
+    say("building skerry uncompiled" if wants_pure() else "building skerry, compiled if possible")
     work = refresh_copy(ROOT / "build" / ("wheel-pure" if wants_pure() else "wheel"))
     wheels = work / "dist"
     shutil.rmtree(wheels, ignore_errors=True)
@@ -267,13 +263,13 @@ def install_package() -> None:
 
 
 def refresh_copy(work: Path) -> Path:
-    """A copy of what the wheel is made of, keeping objects that were compiled before."""
+    """Update the copy of the sources. Object files of earlier builds are kept."""
     key = hash_texts([sys.version, *(Path(n).read_text() for n in ("setup.py", "pyproject.toml"))])
     key_file = work / "key"
     if not key_file.exists() or key_file.read_text(encoding="utf-8") != key:
         shutil.rmtree(work, ignore_errors=True)
     shutil.rmtree(work / "src", ignore_errors=True)
-    # setuptools never deletes: a module that is gone from `src` would live on in the wheel.
+    # setuptools never deletes files: a module removed from `src` would stay in the wheel.
     for old in (work / "build").glob("lib*/**/*"):
         if old.is_file() and old.suffix != ".so":
             old.unlink()
@@ -290,7 +286,7 @@ def installed_version() -> str:
     return run([VENV_PYTHON, "-I", "-c", probe], "the package does not start", quiet=True).strip()
 
 
-# -- tools of the above
+# -- helpers
 
 
 def last_line(text: str) -> str:
@@ -303,13 +299,13 @@ def has_module(name: str) -> bool:
 
 
 def run(command: Sequence[str | Path], failure: str, *, quiet: bool = False) -> str:
-    """Runs a program; its output is returned, and shown where it is not asked to be quiet."""
+    """Run a program. Returns its output if `quiet`, else the program prints it."""
     pipe = subprocess.PIPE if quiet else None
     done = subprocess.run(command, check=False, text=True, stdout=pipe, stderr=subprocess.STDOUT)
     if done.returncode != 0:
         if quiet:
             print(done.stdout, file=sys.stderr)
-        raise SetupFailed(failure, "what the failing program said stands above")
+        raise SetupFailed(failure, "see the output of the failing program above")
     return done.stdout or ""
 
 

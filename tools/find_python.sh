@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the interpreter to set up with: $PYTHON if given, else the first on the path that is new
-# enough, and rather one that can make virtual environments than one that cannot.
+# Prints the interpreter for the set-up: $PYTHON if it is set, else the first on the path that is new
+# enough. An interpreter that can create virtual environments is preferred.
 set -u
 
 suits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }

@@ -1,4 +1,4 @@
-"""Runs every check of the code base, also after one has failed, and sums up at the end."""
+"""Runs all checks of the code base, also after one has failed, and lists the failed ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def main() -> int:
 
 def passes(name: str, command: list[str]) -> bool:
     started_s = time.monotonic()
-    # Checks look at the tree, not at what is installed.
+    # The checks examine the source tree, not the installed package.
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, check=False, env=env, text=True, capture_output=True)
     ok = done.returncode == 0

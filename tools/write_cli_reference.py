@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves; a tidy test compares the two."""
+"""Writes docs/reference/cli.md from the help of the commands. A tidy test compares the two."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reference() -> str:
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
-    """Every command that does something, with its path."""
+    """All commands that can be invoked, with their paths."""
     if not isinstance(command, click.Group):
         yield command, path
         return
@@ -57,7 +57,7 @@ def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, s
 
 
 def section(command: click.Command, path: str, *, title: str) -> str:
-    # A fixed width: the page must not depend on the terminal it was written in.
+    # A fixed width, so that the page does not depend on the terminal.
     context = click.Context(
         command, info_name=path, terminal_width=90, help_option_names=["-h", "--help"]
     )

@@ -43,7 +43,7 @@ from typing import IO, Any
 
 import skerry
 from benchmarks.rows import Row
-from skerry import aio, build_info
+from skerry import aio
 from skerry.runtime.loops import new_loop
 
 TYPE_COUNT = 16
@@ -599,12 +599,11 @@ def run() -> list[Row]:
         for load, figures in found.items():
             figures.append(measure(load))
             print(f"  {load}: {figures[-1]}", file=sys.stderr, flush=True)
-    is_compiled = build_info.mode() == "compiled"
     rows = []
     for cached, what in ((True, "cached"), (False, "uncached")):
         node = median(found[mixed[cached]], "node")
         for load, peer, goal in (
-            (crowd[cached], "1 type, 3 subscribers", ONE_TYPE_MOST if is_compiled else None),
+            (crowd[cached], "1 type, 3 subscribers", ONE_TYPE_MOST),
             (single[cached], "1 type, 1 subscriber", None),
         ):
             rows.append(
@@ -634,7 +633,7 @@ def run() -> list[Row]:
             for load, other, name in zip(
                 (mixed[cached], single[cached]), pair, ("16 types", "1 type"), strict=True
             ):
-                has_goal = has_peer and load.is_mixed and is_compiled and peer == "topics"
+                has_goal = has_peer and load.is_mixed and peer == "topics"
                 rows.append(
                     Row(
                         name=f"mixed, whole way, {name}, {what}",

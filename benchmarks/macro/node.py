@@ -19,7 +19,6 @@ from typing import Any
 
 from benchmarks.macro._nats import path_with_nats
 from benchmarks.rows import Row
-from skerry import build_info
 
 HERE = Path(__file__).resolve().parent
 BROKER, NATS, NATS_UVLOOP = "zmq-broker", "nats", "nats-uvloop"
@@ -48,12 +47,7 @@ Results = dict[str, dict[str, list[Result]]]
 def run() -> list[Row]:
     """Rows for CPU time, rate and round trip."""
     results = measure()
-    is_compiled = build_info.mode() == "compiled"
-    return [
-        *cpu_rows(results, has_goal=is_compiled),
-        *rate_rows(results, has_goal=is_compiled),
-        *round_trip_rows(results, has_goal=is_compiled),
-    ]
+    return [*cpu_rows(results), *rate_rows(results), *round_trip_rows(results)]
 
 
 def measure() -> Results:
@@ -92,7 +86,7 @@ def check(way: str, case: str, found: list[Result]) -> None:
             raise RuntimeError(f"{way}, {case}: messages were lost or came out of order: {result}")
 
 
-def cpu_rows(results: Results, *, has_goal: bool) -> list[Row]:
+def cpu_rows(results: Results) -> list[Row]:
     return [
         Row(
             name=f"node, {what}, {load}",
@@ -100,7 +94,7 @@ def cpu_rows(results: Results, *, has_goal: bool) -> list[Row]:
             theirs=median_or_none(results, BROKER, case, cpu_us),
             peer="pyzmq XPUB/XSUB",
             unit="us CPU",
-            goal=goal if has_goal and BROKER in results else None,
+            goal=goal if BROKER in results else None,
             is_less_better=True,
         )
         for case, load in LOADS.items()
@@ -114,19 +108,19 @@ def cpu_us(result: Result) -> float:
     return float(result["cpu_pub"] + delivered_each * (result["cpu_sub"] + result["cpu_broker"]))
 
 
-def rate_rows(results: Results, *, has_goal: bool) -> list[Row]:
+def rate_rows(results: Results) -> list[Row]:
     return [
         Row(
             name=f"node, {what}, forwarded",
             ours=median(results, way, "tput56", lambda result: float(result["rate"])),
             unit="1/s",
-            goal=DAEMON_RATE if has_goal else None,
+            goal=DAEMON_RATE,
         )
         for way, (what, _) in WAYS.items()
     ]
 
 
-def round_trip_rows(results: Results, *, has_goal: bool) -> list[Row]:
+def round_trip_rows(results: Results) -> list[Row]:
     """Beside NATS as the harness has it, and for orientation with its client on our loop."""
     return [
         Row(
@@ -135,7 +129,7 @@ def round_trip_rows(results: Results, *, has_goal: bool) -> list[Row]:
             theirs=median_or_none(results, peer, "latency", p50_us),
             peer=name,
             unit="us",
-            goal=ROUND_TRIP if has_goal and peer == NATS and NATS in results else None,
+            goal=ROUND_TRIP if peer == NATS and NATS in results else None,
             is_less_better=True,
         )
         for peer, name in ((NATS, "NATS core"), (NATS_UVLOOP, "NATS core, uvloop"))

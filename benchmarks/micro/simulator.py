@@ -11,7 +11,7 @@ import time
 from benchmarks.rows import Row
 from skerry.protocol.machine import Address
 from skerry.testing import SECOND, World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 GROUP = Address("group", 7)
 

@@ -1,7 +1,7 @@
 """Which skerry this is: its version, and whether the hot modules are compiled.
 
-For `skerry version`, the tests and the benchmarks, without importing what it asks about. The codec
-itself decides by what was imported (`codec.compile.is_compiled`); all other code does not care.
+For `skerry version`, the tests and the benchmarks. It finds out without importing hot modules. No
+other module depends on which build is in use.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["Mode", "compiled_modules", "mode", "version"]
 Mode: TypeAlias = Literal["compiled", "plain"]
 
 _PACKAGE: Final = Path(__file__).parent
-_WITNESS: Final = ("codec", "tables")
-"""The module that is compiled before all others."""
+_PROBED: Final = ("codec", "codec")
+"""The hot module that is looked up: mypyc compiles all of them or none."""
 
 
 def version() -> str:
-    """The version of the installed package, or of the source tree this is run from."""
+    """The version of the installed package, or of the source tree that is running."""
     import importlib.metadata
 
     try:
@@ -30,17 +30,17 @@ def version() -> str:
 
 
 def mode() -> Mode:
-    """How the hot modules run here."""
-    # Asking the finder instead of importing the module keeps `skerry version` quick.
-    folder = str(_PACKAGE.joinpath(*_WITNESS[:-1]))
-    name = ".".join(("skerry", *_WITNESS))
+    """Whether the hot modules of this installation are compiled."""
+    # The finder is asked because an import of the module would slow down `skerry version`.
+    folder = str(_PACKAGE.joinpath(*_PROBED[:-1]))
+    name = ".".join(("skerry", *_PROBED))
     spec = importlib.machinery.PathFinder.find_spec(name, [folder])
     is_compiled = spec is not None and _is_extension(Path(spec.origin or ""))
     return "compiled" if is_compiled else "plain"
 
 
 def compiled_modules() -> list[str]:
-    """Names of the modules that are compiled, sorted."""
+    """Sorted names of the compiled modules."""
     found = (path for path in _PACKAGE.rglob("*") if _is_extension(path))
     return sorted(_module_name(path) for path in found)
 

@@ -1,7 +1,7 @@
-"""The one module that knows the CBOR library.
+"""The only module that uses the CBOR library.
 
-Objects are encoded and decoded by `skerry.codec`, which knows their types. This is for the few
-places where a value has no type: fingerprints, and looking into payloads nobody described.
+`skerry.codec` encodes and decodes objects by their types. This module serves values without a type:
+fingerprints, and payloads whose type was not described.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import cbor2
 __all__ = ["CBORError", "dumps", "loads"]
 
 CBORError = cbor2.CBORDecodeError
-"""What `loads` raises on bytes that are not one CBOR item."""
+"""Raised by `loads` for bytes that are not one CBOR item."""
 
 
 def dumps(value: object) -> bytes:
-    """The value in its shortest form, map entries in the order given."""
+    """Encode a value in its shortest form, with map entries in the given order."""
     return cbor2.dumps(value)
 
 
 def loads(data: bytes) -> Any:
-    """The one item that `data` is, as plain Python values."""
+    """Decode the one item that `data` holds to Python values."""
     stream = io.BytesIO(data)
     value = cbor2.load(stream)
     rest = len(data) - stream.tell()

@@ -29,6 +29,7 @@ from skerry.errors import ConfigError
 from skerry.suggestions import nearest
 
 __all__ = [
+    "CONFIG_TABLE_COUNT_MAX",
     "DEFAULT_ORIGIN",
     "ENVIRONMENT_PREFIX",
     "HIDDEN",
@@ -42,6 +43,9 @@ __all__ = [
     "settings_of",
     "without_passwords",
 ]
+
+CONFIG_TABLE_COUNT_MAX: Final = 10_000
+"""Tables in one list of a configuration: more than a useful file of the largest size has."""
 
 ENVIRONMENT_PREFIX: Final = "SKERRY_"
 DEFAULT_ORIGIN: Final = "default"
@@ -341,8 +345,8 @@ def _build_tables(
             detail="is not a list of tables",
             hint=f"write [[{key}]] before each of them",
         )
-    if len(value.raw) > limits.CONFIG_TABLE_COUNT_MAX:
-        detail = f"{len(value.raw)} tables, the limit is {limits.CONFIG_TABLE_COUNT_MAX}"
+    if len(value.raw) > CONFIG_TABLE_COUNT_MAX:
+        detail = f"{len(value.raw)} tables, the limit is {CONFIG_TABLE_COUNT_MAX}"
         raise ConfigError(key=key, origin=value.origin, detail=detail)
     for index, table in enumerate(value.raw):
         place = f"{key}[{index}]"

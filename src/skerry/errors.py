@@ -9,13 +9,13 @@
       CodecError           bytes and objects
         EncodeError          a value that does not fit its field
         DecodeError          bytes that are not an object of the type
-      ProtocolError        the talk between programs
-        LocalProtocolError   our caller broke the rules
-        RemoteProtocolError  the peer did
+      ProtocolError        messages between programs
+        LocalProtocolError   the caller violated the protocol
+        RemoteProtocolError  the peer violated the protocol
       AccessError          a client and its node
         ConnectFailed  Disconnected  Refused
           ConnectRefused     the node rejects the client
-      DeliveryError        updates on their way
+      DeliveryError        delivery of updates
         DataLost  SlowConsumer  WouldBlock
       RequestError         requests and answers
         NotRegistered  RequestTimedOut  Detached
@@ -26,10 +26,10 @@
       PipelineError        Spark jobs and tables
       ControlError         starting and stopping programs
         StartFailed  StopTimedOut
-      SimulationError      a simulated system broke a promise
+      SimulationError      a checker of a simulated system failed
 
-An error carries its facts as attributes and builds its own message from them: what, which, how
-many, what to do. `hint` is one more line of advice for people, shown by the command line.
+An error has its facts as attributes and builds its message from them: what failed, on which thing,
+the limit, what to do. `hint` is a line of advice that the command line shows.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ __all__ = [
 
 
 class SkerryError(Exception):
-    """Base of everything skerry raises on purpose."""
+    """Base class of all errors that skerry raises."""
 
     hint: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The subclasses build their message from keyword arguments, which the default way of
-        # pickling an exception (call the class with `args`) would not give back.
+        # The subclasses build their message from keyword arguments. By default, an exception is
+        # unpickled by calling the class with `args`, which would fail.
         return _restore_error, (type(self), self.args, self.__dict__)
 
 
@@ -103,7 +103,7 @@ def _restore_error(
 
 
 class Severity(enum.Enum):
-    """Whether a problem forbids the use of a type or only deserves a look."""
+    """Whether a problem prevents the use of a type or is only a warning."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -111,7 +111,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One fault in a type definition, and where it stands. Lines and columns count from 1."""
+    """One fault in a type definition, with its position. Lines and columns count from 1."""
 
     message: str
     file: str = "<text>"
@@ -127,7 +127,7 @@ class Problem:
 
 
 class SchemaError(SkerryError):
-    """Type definitions that cannot be used; `problems` has all that were found."""
+    """Type definitions that cannot be used. `problems` lists all faults that were found."""
 
     def __init__(self, problems: Sequence[Problem] | str) -> None:
         if isinstance(problems, str):
@@ -140,11 +140,11 @@ class SchemaError(SkerryError):
 
 
 class SchemaSyntaxError(SchemaError):
-    """The text is not in the type language."""
+    """The text does not parse as the type language."""
 
 
 class SchemaCheckError(SchemaError):
-    """The text parses, but a rule of the type language is broken."""
+    """The text parses, but violates a rule of the type language."""
 
 
 class SchemaMismatchError(SchemaError):
@@ -171,11 +171,11 @@ class FilterError(SchemaError):
 
 
 class CodecError(SkerryError):
-    """A value and its bytes do not agree."""
+    """A value cannot be encoded, or bytes cannot be decoded."""
 
 
 class EncodeError(CodecError):
-    """A value that does not fit the field it was given to."""
+    """A value does not fit its field."""
 
     def __init__(self, *, type_name: str, field: str, detail: str) -> None:
         super().__init__(f"{type_name}.{field}: {detail}" if field else f"{type_name}: {detail}")
@@ -185,7 +185,7 @@ class EncodeError(CodecError):
 
 
 class DecodeError(CodecError):
-    """Bytes that are not an object of the type; `offset` is where that became clear."""
+    """Bytes are not an object of the type. `offset` is the position of the fault."""
 
     def __init__(self, *, type_name: str, detail: str, field: str = "", offset: int = -1) -> None:
         where = f"{type_name}.{field}" if field else type_name
@@ -197,19 +197,19 @@ class DecodeError(CodecError):
         self.offset = offset
 
 
-# -- programs talking
+# -- communication
 
 
 class ProtocolError(SkerryError):
-    """Two programs do not follow the same rules."""
+    """A program violated the protocol."""
 
 
 class LocalProtocolError(ProtocolError):
-    """Our own caller asked for something the protocol forbids now."""
+    """The caller requested something that the protocol forbids in this state."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; its connection ends."""
+    """The peer violated the protocol. Its connection is closed."""
 
     def __init__(self, *, peer: object, message: str, detail: str) -> None:
         super().__init__(f"{peer} broke the protocol in {message}: {detail}")
@@ -219,62 +219,62 @@ class RemoteProtocolError(ProtocolError):
 
 
 class AccessError(SkerryError):
-    """A client and its node."""
+    """Base class of errors between a client and its node."""
 
 
 class ConnectFailed(AccessError):
-    """No connection could be made."""
+    """The connection to the node could not be established."""
 
 
 class Disconnected(AccessError):
-    """The connection is gone."""
+    """The connection to the node was lost or closed."""
 
 
 class Refused(AccessError):
-    """The node does not permit it."""
+    """The node rejected an action of the client."""
 
 
 class ConnectRefused(ConnectFailed, Refused):
-    """The node answered and rejected the client."""
+    """The node rejected the client during the handshake."""
 
 
 class DeliveryError(SkerryError):
-    """An update on its way."""
+    """Base class of errors in the delivery of updates."""
 
 
 class DataLost(DeliveryError):
-    """Updates are gone for good; the error names the range."""
+    """Updates are lost for good. The error names the range."""
 
 
 class SlowConsumer(DeliveryError):
-    """A subscriber did not keep up and was cut."""
+    """A subscriber did not keep up and was disconnected."""
 
 
 class WouldBlock(DeliveryError):
-    """A bounded buffer is full; try again, or slow down."""
+    """A bounded buffer is full. Retry later, or publish more slowly."""
 
 
 class RequestError(SkerryError):
-    """A request to another program."""
+    """A request to another program failed."""
 
 
 class NotRegistered(RequestError):
-    """Nobody serves this request."""
+    """No handler is registered for this request."""
 
 
 class RequestTimedOut(RequestError):
-    """No answer in time."""
+    """The request timed out without an answer."""
 
 
 class Detached(RequestError):
-    """The node is cut off from its system."""
+    """The node is not connected to its system."""
 
 
-# -- everything else
+# -- other errors
 
 
 class LimitExceeded(SkerryError):
-    """A bound was reached."""
+    """A bound was exceeded."""
 
     def __init__(self, *, what: str, value: int, limit: int) -> None:
         super().__init__(f"{what} is {value}, the limit is {limit}")
@@ -284,7 +284,7 @@ class LimitExceeded(SkerryError):
 
 
 class ConfigError(SkerryError):
-    """A configuration that cannot be used."""
+    """The configuration cannot be used."""
 
     def __init__(self, *, key: str, origin: str, detail: str, hint: str | None = None) -> None:
         super().__init__(f"{key} ({origin}): {detail}")
@@ -295,19 +295,19 @@ class ConfigError(SkerryError):
 
 
 class RecordingError(SkerryError):
-    """Recorded traffic that cannot be read or written."""
+    """A recording cannot be read or written."""
 
 
 class StorageError(SkerryError):
-    """Stored objects that cannot be read or written."""
+    """Stored objects cannot be read or written."""
 
 
 class PipelineError(SkerryError):
-    """A Spark job or table."""
+    """A Spark job failed, or a table cannot be used."""
 
 
 class ControlError(SkerryError):
-    """Starting and stopping programs."""
+    """Base class of errors in starting and stopping programs."""
 
 
 class StartFailed(ControlError):
@@ -319,7 +319,7 @@ class StopTimedOut(ControlError):
 
 
 class SimulationError(SkerryError):
-    """A checker of a simulated system found a broken promise."""
+    """A checker of a simulated system failed."""
 
     def __init__(
         self,

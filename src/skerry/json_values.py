@@ -1,4 +1,4 @@
-"""Values as JSON has them and text as a terminal may: one set of rules for all that is shown."""
+"""Conversion of Python values for JSON, and of text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["plain", "visible"]
 
 
 def plain(value: object) -> object:
-    """What JSON shows of a value it does not know itself; for `json.dumps(..., default=plain)`."""
+    """Convert a value that JSON has no form for. Use it as `json.dumps(..., default=plain)`."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, set | frozenset):
-        # The order inside a set of texts is another one in every process.
+        # The order of a set of texts differs between processes.
         return sorted(value, key=_rank)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
@@ -29,11 +29,11 @@ def plain(value: object) -> object:
 
 
 _HARMLESS: Final = frozenset("\t\u200c\u200d")
-"""Not printable by themselves, but good for layout and for joining letters."""
+"""Characters that are not printable but serve layout and the joining of letters."""
 
 
 def visible(text: str) -> str:
-    """The text with escapes for all that a terminal would not show but obey, as `\\x1b`."""
+    """The text with escapes, such as `\\x1b`, for characters that a terminal would interpret."""
     return text if text.isprintable() else "".join(map(_visible_char, text))
 
 
@@ -44,7 +44,7 @@ def _visible_char(char: str) -> str:
 
 
 def _rank(value: object) -> tuple[int, float, str]:
-    """An order for what cannot be compared: numbers, then texts, then the rest as JSON."""
+    """Sort key for values of different types: numbers, then texts, then others as JSON."""
     if isinstance(value, int | float):
         return 0, value, ""
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""What pure code tells about itself: trace events, and who listens.
+"""Trace events, by which pure code reports what happens inside it, and the reasons of drops.
 
-A machine never logs. It emits small values, which `observe` turns into log lines and counters,
-and which the simulator writes down, one JSON line each.
+A machine never logs. It emits small values: `observe` turns them into log lines and counters, and
+the simulator writes each as one line of JSON.
 """
 
 from __future__ import annotations
@@ -21,19 +21,63 @@ __all__ = ["NO_TRACE", "DatagramDropped", "DropReason", "TraceEvent", "Tracer", 
 
 
 class DropReason(enum.Enum):
-    """Why a datagram was dropped: multicast has strangers on it, so that is counted, not fatal."""
+    """Why a datagram, an update or a message was dropped. Each is counted, none is fatal: anyone
+    can send to a multicast group. The values are the labels of metrics."""
 
     MALFORMED = "malformed"
-    """The bytes are not a message of this protocol."""
+    """The bytes are not a message of this protocol, or not an object of their type."""
     DUPLICATE = "duplicate"
-    """It was here before."""
+    """The datagram was received before."""
     STRANGER = "stranger"
-    """It is from nobody this machine talks to."""
+    """The sender is not a peer of this machine."""
+
+    # Datagrams of a group.
+    SHORT = "short"
+    """The datagram is shorter than its header."""
+    VERSION = "version"
+    """The major version is not supported."""
+    KIND = "kind"
+    """The kind of message is unknown."""
+    BODY = "body"
+    """The fields of a control message do not match its length."""
+    UPDATES = "updates"
+    """The updates in the datagram do not end at its end."""
+    PIECES = "pieces"
+    """The pieces of a large update do not add up to the announced length."""
+    SUBJECT = "subject"
+    """The subject of an update is not valid, or cannot be sent to the group: too long, or not
+    ASCII."""
+    JUMP = "jump"
+    """The sequence number is too far ahead to be accepted without a second one."""
+    OVERFLOW = "overflow"
+    """The stream of the sender is stopped, and its buffer is full."""
+    SENDERS = "senders"
+    """The limit of senders is reached."""
+    DIALECT = "dialect"
+    """The sender uses the other dialect."""
+    SEAL = "seal"
+    """The datagram is not sealed with a key of the group."""
+    FAKE = "fake"
+    """Dropped on purpose, to test an application."""
+
+    # Messages that a carriage does not forward.
+    UNDESCRIBED = "undescribed"
+    """The type, or a type that it uses, was not described in time."""
+    SCOPE = "scope"
+    """Objects of the type are not forwarded: they are cached, or their scope is the node."""
+    CONFLICT = "conflict"
+    """The sender has another definition of the type than this node."""
+    REFUSED = "refused"
+    """The node refused the message because of a limit or of permissions."""
+    SIZE = "size"
+    """The message is too large for the group."""
+    ABSENT = "absent"
+    """The carriage was not connected to its node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """Something happened inside a machine at `now_ns` of its own clock."""
+    """Base of trace events; `now_ns` is the clock of the machine."""
 
     now_ns: int
 
@@ -47,7 +91,7 @@ class DatagramDropped(TraceEvent):
 
 
 class Tracer(Protocol):
-    """Takes trace events; it must not call back into the machine."""
+    """Receives trace events; it must not call the machine."""
 
     def emit(self, event: TraceEvent) -> None: ...
 
@@ -58,11 +102,11 @@ class _NoTrace:
 
 
 NO_TRACE: Tracer = _NoTrace()
-"""For machines nobody watches."""
+"""Discards all events."""
 
 
 def trace_line(event: DataclassInstance, **facts: object) -> str:
-    """The event as one line of JSON; the same event gives the same bytes in every process."""
+    """Return the event as one line of JSON; equal events give equal bytes in every process."""
     fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     row = {"event": type(event).__name__, **fields, **facts}
     return json.dumps(row, default=plain, sort_keys=True, separators=(",", ":"))

@@ -14,10 +14,9 @@ from uuid import UUID
 import pytest
 
 from skerry import cbor
+from skerry.codec.codec import Codec
 from skerry.codec.frame import FrameCutter, OldFrameCutter, frame, old_frame
-from skerry.codec.generated import GeneratedCodec
 from skerry.codec.subjects import default_subject
-from skerry.codec.tables import TableCodec
 from skerry.codec.values import PropertySet
 from skerry.errors import DecodeError
 from skerry.objects.classes import class_of
@@ -29,6 +28,7 @@ from skerry.runtime.typefiles import load_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies
+from tests.plan_walk import PlanWalk
 
 FOLDER = Path(__file__).resolve().parent / "dots"
 
@@ -104,9 +104,9 @@ RECORDED = list(read_sessions())
 GOLDEN = load_types(FOLDER / "golden.dots")
 
 
-@pytest.fixture(params=[TableCodec, GeneratedCodec])
+@pytest.fixture(params=[Codec, PlanWalk])
 def make_codec(request: pytest.FixtureRequest) -> MakeCodec:
-    """Each of the two ways to encode and decode, whichever one the build uses."""
+    """The codec in use, and the one that is compared with it."""
     kind = request.param
     return lambda cls: kind(cls._codec.plan)
 

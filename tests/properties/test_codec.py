@@ -19,9 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skerry.codec.codec import Codec
 from skerry.codec.encoder import head
-from skerry.codec.generated import GeneratedCodec
-from skerry.codec.tables import TableCodec
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import STRUCT_ENTRY_COUNT_MAX
@@ -42,6 +41,7 @@ from skerry.schema.model import (
     dependencies,
 )
 from skerry.testing.strategies import objects_of, struct_types, type_sets
+from tests.plan_walk import PlanWalk
 
 pytestmark = pytest.mark.slow
 
@@ -80,17 +80,17 @@ RICH = next(
 )
 
 
-def codecs(cls: Any) -> tuple[TableCodec, GeneratedCodec]:
+def codecs(cls: Any) -> tuple[Codec, PlanWalk]:
     return codecs_of(cls)
 
 
 @lru_cache(maxsize=256)
-def codecs_of(cls: Any) -> tuple[TableCodec, GeneratedCodec]:
-    return TableCodec(cls._codec.plan), GeneratedCodec(cls._codec.plan)
+def codecs_of(cls: Any) -> tuple[Codec, PlanWalk]:
+    return Codec(cls._codec.plan), PlanWalk(cls._codec.plan)
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What comes out, in a form that compares; the only error there may be is a CodecError."""
+    """The result in a comparable form, or the message of the CodecError, the only error allowed."""
     try:
         result = call(*arguments)
     except CodecError as error:
@@ -131,15 +131,15 @@ def test_an_object_comes_back_from_its_bytes(obj: Any) -> None:
 
 
 @given(objects(), st.integers(-1, 2**32 - 1))
-def test_tables_and_written_functions_agree(obj: Any, mask: int) -> None:
-    table, generated = codecs(type(obj))
-    data = table.encode(obj)
-    assert generated.encode(obj) == data
-    assert generated.encode_only(obj, mask) == table.encode_only(obj, mask)
-    assert generated.encode_key(obj) == table.encode_key(obj)
-    assert generated.decode(data).encode() == table.decode(data).encode() == data
+def test_hot_loops_and_plan_walk_agree(obj: Any, mask: int) -> None:
+    codec, walk = codecs(type(obj))
+    data = codec.encode(obj)
+    assert walk.encode(obj) == data
+    assert walk.encode_only(obj, mask) == codec.encode_only(obj, mask)
+    assert walk.encode_key(obj) == codec.encode_key(obj)
+    assert walk.decode(data).encode() == codec.decode(data).encode() == data
     framed = b"\xff" + data + b"\xff"
-    assert generated.decode_from(framed, 1)[1] == table.decode_from(framed, 1)[1] == 1 + len(data)
+    assert walk.decode_from(framed, 1)[1] == codec.decode_from(framed, 1)[1] == 1 + len(data)
 
 
 @given(objects())
@@ -210,7 +210,7 @@ def test_other_forms_become_the_one_an_encoder_writes(obj: Any, seed: int) -> No
 
 
 class Wild:
-    """Writes objects as no encoder of ours does, and every decoder has to read."""
+    """Encodes objects in valid forms that our encoder does not produce."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
@@ -321,7 +321,7 @@ def histories(draw: st.DrawFn) -> tuple[Any, list[tuple[Any, int]]]:
 def test_merging_bytes_is_merging_dictionaries(history: tuple[Any, list[tuple[Any, int]]]) -> None:
     first, updates = history
     fields = first.descriptor.fields
-    table, generated = codecs(type(first))
+    codec, walk = codecs(type(first))
     data, obj, model = first.encode(), first, pieces_of(first)
     for update, attributes in updates:
         changed = pieces_of(update)
@@ -332,8 +332,8 @@ def test_merging_bytes_is_merging_dictionaries(history: tuple[Any, list[tuple[An
             if field.tag in changed:
                 model[field.tag] = changed[field.tag]
         wild = Wild(attributes).struct(update.descriptor, update)
-        assert generated.merge(data, wild, attributes) == table.merge(data, wild, attributes)
-        data = table.merge(data, update.encode(), attributes)
+        assert walk.merge(data, wild, attributes) == codec.merge(data, wild, attributes)
+        data = codec.merge(data, update.encode(), attributes)
         obj = merge(obj, with_key_of(first, update), PropertySet(attributes & 0xFFFFFFFF))
         assert obj.encode() == data
         assert pieces_of(obj) == model
@@ -345,7 +345,7 @@ def test_merging_bytes_is_merging_dictionaries(history: tuple[Any, list[tuple[An
 
 
 def with_key_of(first: Any, update: Any) -> Any:
-    """Bytes are merged by who looked at their keys; objects are looked at by `merge` itself."""
+    """`update` with the key of `first`, since `merge` of objects compares keys."""
     values = zip(type(first)._values(first), type(update)._values(update), strict=True)
     fields = update.descriptor.fields
     return build(
@@ -360,26 +360,26 @@ def pieces_of(obj: Any) -> dict[int, bytes]:
     return {tag: value for tag, value in found.items() if value is not None}
 
 
-# -- what is no object
+# -- bytes that are not an object
 
 
 def check_bytes(type_: StructType, data: bytes) -> None:
-    """Both codecs say the same, and what decodes is what can be split, and nothing else."""
-    table, generated = codecs(class_of(type_))
-    said = outcome(table.decode, data)
-    assert outcome(generated.decode, data) == said
-    if isinstance(said, str):
-        assert said.startswith("DecodeError: ")
-        assert outcome(table.split, data) == said or "follow the object" in said
-        assert outcome(table.normalize, data) == outcome(table.key, data) == said
+    """Both codecs give the same result or error, and only bytes that decode can be split."""
+    codec, walk = codecs(class_of(type_))
+    found = outcome(codec.decode, data)
+    assert outcome(walk.decode, data) == found
+    if isinstance(found, str):
+        assert found.startswith("DecodeError: ")
+        assert outcome(codec.split, data) == found or "follow the object" in found
+        assert outcome(codec.normalize, data) == outcome(codec.key, data) == found
         return
-    obj = table.decode(data)
-    assert table.split(data).present & type_.mask == obj.attributes
-    assert table.decode(said).encode() == said
-    # A number that is none has more forms than Python keeps apart.
+    obj = codec.decode(data)
+    assert codec.split(data).present & type_.mask == obj.attributes
+    assert codec.decode(found).encode() == found
+    # Python does not distinguish all encodings of NaN.
     if not has_nan(obj):
-        assert table.normalize(data) == said
-        assert table.key(data) == key_of(obj)
+        assert codec.normalize(data) == found
+        assert codec.key(data) == key_of(obj)
 
 
 @given(st.binary(max_size=200))

@@ -28,7 +28,8 @@ from skerry.protocol.distributor.messages import (
     UpdateMessage,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
-from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer
+from skerry.protocol.distributor.receiving.receiver import Receiver
+from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
@@ -150,7 +151,7 @@ class Stream:
         receiver = self.receiver
         receiver.end(self.world.now_ns)
         self.world.look()
-        assert (receiver.missing_count, receiver.waiting_count, receiver.waiting_bytes) == (0, 0, 0)
+        assert (len(receiver.gaps), len(receiver.waiting), receiver.waiting.size) == (0, 0, 0)
         if receiver.is_synchronised and not receiver.is_stopped:
             assert receiver._next_seq == receiver._highest_seq + 1
         if receiver.is_synchronised:
@@ -221,14 +222,16 @@ class Stream:
 
     def check(self) -> None:
         receiver = self.receiver
-        waiting, gone, missing = set(receiver._waiting), set(receiver._gone), self.missing
+        waiting, gone, missing = set(receiver.waiting.contents), set(receiver._gone), self.missing
         if not receiver.is_synchronised:
             assert not waiting | gone | missing
             return
         expected = range(receiver._next_seq, receiver._highest_seq + 1)
         assert sorted([*waiting, *gone, *missing]) == list(expected)
         assert len(gone) + len(missing) <= GAP_COUNT_MAX
-        assert receiver.waiting_bytes == sum(len(one[1]) for one in receiver._waiting.values())
+        assert receiver.waiting.size == sum(
+            len(one[1]) for one in receiver.waiting.contents.values()
+        )
         assert receiver.is_stopped <= self.is_stopped
         if not receiver.is_stopped:
             assert receiver._next_seq not in waiting | gone
@@ -303,7 +306,7 @@ class World:
         self.look()
         for stream in self.streams:
             stream.check()
-        assert self.room.size == sum(stream.receiver.waiting_bytes for stream in self.streams)
+        assert self.room.size == sum(stream.receiver.waiting.size for stream in self.streams)
         # Whoever has nothing in it may have one datagram there all the same.
         assert self.room.size <= self.config.waiting_bytes_max + STREAM_COUNT * 60
 

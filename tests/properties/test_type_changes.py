@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 
 import skerry
 from skerry.codec.pieces import project
+from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.persistence import Journal, StoredType
-from skerry.limits import CONFLATE_BYTES
 from skerry.objects.base import codec_of, key_of
 from skerry.objects.classes import class_of
 from skerry.schema.model import StructType

@@ -14,13 +14,13 @@ import pytest
 import trustme
 
 from skerry.engine.node import NodeCore
-from skerry.limits import TLS_HANDSHAKE_PER_HOST_COUNT_MAX, WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
 from skerry.protocol.access.wire import Wire
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.sockets import raise_descriptor_limit
-from skerry.runtime.streams.tls import TlsFiles, client_context
+from skerry.runtime.streams.tls import TLS_HANDSHAKE_PER_HOST_COUNT_MAX, TlsFiles, client_context
+from skerry.runtime.streams.websocket import WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
 from skerry.runtime.streams.websocket_client import open_websocket
 
 HONEST_COUNT = 150

@@ -23,13 +23,13 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     WHOLE,
     Configuration,
-    DatagramFault,
     DatagramHeader,
     HeartbeatMessage,
 )
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import Address
 from skerry.runtime.udp.multicast import MulticastSocket
+from skerry.tracing import DropReason
 
 HOST = "239.255.77.6"
 
@@ -69,7 +69,7 @@ def update(subject: bytes, content: bytes) -> bytes:
     return JAVA_WIRE.subject_head(subject) + len(content).to_bytes(4, "big") + content
 
 
-def malformed(port: int) -> dict[DatagramFault, list[bytes]]:
+def malformed(port: int) -> dict[DropReason, list[bytes]]:
     """Datagrams by what is wrong with them, in an order in which all of it is seen."""
     group = socket.inet_aton(HOST)
     place = group + struct.pack(">II", port, 7)
@@ -97,16 +97,16 @@ def malformed(port: int) -> dict[DatagramFault, list[bytes]]:
     )
     first = data(1, update(b"/a", b"from a stranger"))
     return {
-        DatagramFault.SHORT: [
+        DropReason.SHORT: [
             b"",
             b"\1",
             header(UPDATE)[:-1],
             header(UPDATE),
             header(UPDATE) + bytes(7),
         ],
-        DatagramFault.VERSION: [b"\3\0" + header(UPDATE)[2:] + bytes(20), b"\xff" * 100],
-        DatagramFault.KIND: [header(99) + bytes(50), header(0) + bytes(50)],
-        DatagramFault.BODY: [
+        DropReason.VERSION: [b"\3\0" + header(UPDATE)[2:] + bytes(20), b"\xff" * 100],
+        DropReason.KIND: [header(99) + bytes(50), header(0) + bytes(50)],
+        DropReason.BODY: [
             heartbeat[:-1],
             heartbeat + b"\0",
             header(GOODBYE),
@@ -114,8 +114,8 @@ def malformed(port: int) -> dict[DatagramFault, list[bytes]]:
             header(REQUEST) + b"\0" * 10,
             header(NAK) + place + struct.pack(">I", 0xFFFFFFFF),
         ],
-        DatagramFault.DUPLICATE: [first, first],
-        DatagramFault.UPDATES: [
+        DropReason.DUPLICATE: [first, first],
+        DropReason.UPDATES: [
             data(2, b""),
             data(2, update(b"/a", b"x"), count=2),
             data(2, update(b"/a", b"x"), count=0xFFFFFFFF),
@@ -123,15 +123,15 @@ def malformed(port: int) -> dict[DatagramFault, list[bytes]]:
             data(2, b"\1\xff\xff\xff\xff/a"),
             data(2, b"\1\0\0\0\2/a\1\x7f\xff\xff\xffx"),
         ],
-        DatagramFault.SUBJECT: [data(2, update(b"no slash", b"x") + update(b"", b"x"), count=2)],
-        DatagramFault.PIECES: [
+        DropReason.SUBJECT: [data(2, update(b"no slash", b"x") + update(b"", b"x"), count=2)],
+        DropReason.PIECES: [
             data(3, update(b"/a", b"")[:-4] + struct.pack(">I", 3) + b"12", flags=START),
             data(4, b"345", flags=END),
             data(5, b"what", flags=START),
             data(6, update(b"/a", b"")[:-4] + struct.pack(">I", 0xFFFFFFFF), flags=START),
         ],
-        DatagramFault.JUMP: [data(1_000_000_000, update(b"/a", b"x"))],
-        DatagramFault.DIALECT: [JAVA_WIRE.encode(reversed_group)],
+        DropReason.JUMP: [data(1_000_000_000, update(b"/a", b"x"))],
+        DropReason.DIALECT: [JAVA_WIRE.encode(reversed_group)],
     }
 
 
@@ -163,7 +163,7 @@ def test_every_kind_of_fault_is_counted_and_nobody_is_harmed(
         faults = connection.statistics().counters.faults
         for fault, datagrams in kinds.items():
             assert faults[fault.value] >= (
-                1 if fault is DatagramFault.DUPLICATE else len(datagrams) // 2
+                1 if fault is DropReason.DUPLICATE else len(datagrams) // 2
             )
         # Nothing of it was answered but by the usual requests, and the group still hears us.
         assert select.select([stranger], [], [], 10)[0]

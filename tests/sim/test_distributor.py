@@ -19,12 +19,11 @@ from skerry.testing.machines.distributor import (
     MakeConnection,
     make_connection,
     play_distributor,
-    play_short_lives,
-    play_storm,
 )
-from skerry.testing.machines.distributor_starts import play_starts
 from skerry.testing.node import Setting
 from skerry.testing.world import SECOND
+from tests.sim.group_starts import play_starts
+from tests.sim.group_storms import play_short_lives, play_storm
 
 SCENARIO = f"{distributor.__name__}:distributor"
 SEED_COUNT = 100

@@ -17,9 +17,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from skerry.codec.codec import Codec
 from skerry.codec.frame import FrameCutter
-from skerry.codec.generated import GeneratedCodec
-from skerry.codec.tables import TableCodec
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import STRUCT_COUNT_MAX, VECTOR_COUNT_MAX
@@ -28,6 +27,7 @@ from skerry.objects.enums import EnumBase
 from skerry.objects.internal import internal_class
 from skerry.objects.typeset import define_types
 from skerry.schema.model import INTEGER_RANGES, FieldType, Kind, RefType, StructType, VectorType
+from tests.plan_walk import PlanWalk
 
 CASES_PER_SEED = 1000
 CASES_MIN = 100_000
@@ -76,13 +76,13 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 class Target:
-    """A class, and both of its codecs."""
+    """A class, and two codecs to compare."""
 
     def __init__(self, cls: Any) -> None:
         self.cls = cls
         self.name: str = cls.descriptor.name
-        self.table = TableCodec(cls._codec.plan)
-        self.generated = GeneratedCodec(cls._codec.plan)
+        self.codec = Codec(cls._codec.plan)
+        self.walk = PlanWalk(cls._codec.plan)
 
 
 def classes() -> list[Any]:
@@ -110,11 +110,11 @@ def run_seed(seed: int, targets: list[Target]) -> list[str]:
 
 def fault_of(target: Target, data: bytes) -> str | None:
     """What is wrong with how these bytes are treated, or None."""
-    said = outcome(target.table.decode, data)
+    said = outcome(target.codec.decode, data)
     calls: list[tuple[str, Callable[[bytes], Any]]] = [
-        ("generated decode", target.generated.decode),
-        ("normalize", target.table.normalize),
-        ("key", target.table.key),
+        ("plan walk", target.walk.decode),
+        ("normalize", target.codec.normalize),
+        ("key", target.codec.key),
     ]
     if isinstance(said, str) and not said.startswith("DecodeError"):
         return f"decode: {said}"
@@ -126,10 +126,10 @@ def fault_of(target: Target, data: bytes) -> str | None:
             return f"decode gave {said!r:.200}, {name} gave {other!r:.200}"
     if isinstance(said, str):
         return None
-    again = outcome(target.table.decode, said)
+    again = outcome(target.codec.decode, said)
     if again != said:
         return f"encoded again it is {again!r:.200}"
-    if outcome(target.generated.decode, data) != said:
+    if outcome(target.walk.decode, data) != said:
         return "the codecs read different objects"
     return None
 
@@ -244,7 +244,7 @@ def count_violations(targets: list[Target]) -> list[str]:
     """The largest payload of that kind is refused, and not by way of three gigabytes."""
     (hostile,) = [target for target in targets if target.name == "Hostile"]
     data = empty_structs(VECTOR_COUNT_MAX)
-    found = {str(outcome(call, data)) for call in (hostile.table.decode, hostile.generated.decode)}
+    found = {str(outcome(call, data)) for call in (hostile.codec.decode, hostile.walk.decode)}
     expected = f"over {STRUCT_COUNT_MAX} structs"
     return [f"Hostile: {said}" for said in found if expected not in said]
 
@@ -258,15 +258,15 @@ def hostile_samples(
     claims += [b"\xa1\x0a\x5b" + huge * 2, b"\xa1\x18\x63\x9b" + huge * 2, b"\xa1\x18\x63\xbb\x7f"]
     rich = targets["Rich"]
     for data in claims:
-        for codec in (rich.table, rich.generated):
+        for codec in (rich.codec, rich.walk):
             yield f"claim {data.hex()}", codec.decode, data
-        yield f"split {data.hex()}", rich.table.split, data
+        yield f"split {data.hex()}", rich.codec.split, data
         yield f"frame {data.hex()}", FrameCutter().feed, b"\x1a" + huge + data
     # A tenth of the limit keeps the soak small; memory grows in proportion.
     data = empty_structs(STRUCT_COUNT_MAX // 30)
-    for codec in (targets["Hostile"].table, targets["Hostile"].generated):
+    for codec in (targets["Hostile"].codec, targets["Hostile"].walk):
         yield "empty structs", codec.decode, data
-    yield "split of empty structs", targets["Hostile"].table.split, data
+    yield "split of empty structs", targets["Hostile"].codec.split, data
 
 
 def empty_structs(count: int) -> bytes:

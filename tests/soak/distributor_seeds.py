@@ -10,17 +10,15 @@ from tests.soak._seeds import first_seed, run_seeds
 
 MINUTES = 20.0
 SEED_COUNT_MIN = 10_000
-"""In the usual time. Who gives it less time gets so many less, and who gives it more gets more."""
-
-
-SHORT_LIVES = "skerry.testing.machines.distributor:distributor_short_lives"
-STARTS = "skerry.testing.machines.distributor_starts:distributor_starts"
+"""In `MINUTES`. Less time runs proportionally fewer seeds; more time runs as many as it allows."""
+SHORT_LIVES = "tests.sim.group_storms:group_short_lives"
+STARTS = "tests.sim.group_starts:group_starts"
 _OTHERS = {0: SHORT_LIVES, 1: STARTS, 2: STARTS}
 
 
 def run(minutes: float) -> dict[str, Any]:
-    """One seed after another; of five, one with publishers that come and go, and two with receivers
-    that join a little before or after."""
+    """Run consecutive seeds. Of five, one has short-lived publishers and two have receivers that
+    join shortly before or after the publishers."""
     stop_s = time.monotonic() + minutes * 60
     seed_count = max(1, round(SEED_COUNT_MIN * min(minutes / MINUTES, 1.0)))
     return run_seeds(

@@ -27,8 +27,8 @@ import trustme
 
 from skerry import aio, define_types
 from skerry.errors import SkerryError
-from skerry.testing.our_sessions import our_sessions
 from skerry.testing.sessions import CapturedSession, mutated_bytes, mutated_session, read_sessions
+from tests.sim.our_sessions import our_sessions
 
 MINUTES = 10.0
 RSS_BYTES_MAX = 400 * 1024 * 1024

@@ -34,6 +34,13 @@ def test_reference_of_commands_is_what_the_commands_say(root: Path) -> None:
     assert page == writer["reference"]()
 
 
+def test_diagrams_of_state_machines_are_drawn_from_their_tables(root: Path) -> None:
+    """Refresh the page with `.venv/bin/python tools/draw_machines.py`."""
+    drawing = runpy.run_path(str(root / "tools/draw_machines.py"))
+    page = (root / "docs/internals/state-machines.md").read_text(encoding="utf-8")
+    assert page == drawing["page"]()
+
+
 def test_every_command_says_what_it_is_for() -> None:
     context = click.Context(command_line)
     for name in COMMANDS:

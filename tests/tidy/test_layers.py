@@ -39,3 +39,14 @@ def test_nothing_but_the_test_kit_is_left_out_where_its_use_is_forbidden(
     contract = contracts["the test kit is for `skerry sim` and for tests"]
     listed = {name.removeprefix("skerry.") for name in contract["source_modules"]}
     assert listed == parts_of_the_package(sources) - {"testing"}
+
+
+def test_all_protocols_are_independent_of_each_other(
+    contracts: dict[str, Any], sources: list[Any]
+) -> None:
+    packages = {
+        source.name
+        for source in sources
+        if source.is_package and source.parts[:-1] == ("protocol",)
+    }
+    assert set(contracts["protocols do not import each other"]["modules"]) == packages

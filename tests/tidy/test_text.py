@@ -1,4 +1,4 @@
-"""The tree speaks of itself: no paths of a machine, no numbers of a tracker, nothing left open."""
+"""No file of the tree has paths of a machine, numbers of a tracker, or open tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def texts(root: Path) -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(
     "pattern", [MACHINE_PATH, TRACKER, LEFT_OPEN], ids=["paths", "tracker", "open"]
 )
-def test_the_tree_speaks_of_itself_only(root: Path, pattern: re.Pattern[str]) -> None:
+def test_no_file_has_such_text(root: Path, pattern: re.Pattern[str]) -> None:
     wrong = [
         f"{path}:{number}: {line.strip()}"
         for path, text in texts(root)
@@ -57,10 +57,10 @@ def test_the_tree_speaks_of_itself_only(root: Path, pattern: re.Pattern[str]) ->
     [
         (MACHINE_PATH, "see /home/someone/file"),
         (MACHINE_PATH, '"/tmp/x"'),
-        (TRACKER, "mends issue #12"),
+        (TRACKER, "fixes issue #12"),
         (TRACKER, "Bug 7"),
         (LEFT_OPEN, "# TODO later"),
     ],
 )
-def test_what_does_not_belong_is_found(pattern: re.Pattern[str], text: str) -> None:
+def test_such_text_is_found(pattern: re.Pattern[str], text: str) -> None:
     assert pattern.search(text)

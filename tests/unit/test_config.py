@@ -11,6 +11,7 @@ import pytest
 
 from skerry import limits
 from skerry.config import (
+    CONFIG_TABLE_COUNT_MAX,
     HIDDEN,
     Loaded,
     Sources,
@@ -386,7 +387,7 @@ def test_a_list_may_have_so_many_tables_and_no_more(tmp_path: Path) -> None:
     def text(count: int) -> str:
         return "[door]\nmore = [" + "{}," * count + "]\n"
 
-    limit = limits.CONFIG_TABLE_COUNT_MAX
+    limit = CONFIG_TABLE_COUNT_MAX
     assert len(door(tmp_path, text(limit)).value.more) == limit
     error = door_refusal(tmp_path, text(limit + 1))
     assert (error.key, error.detail) == ("door.more", f"{limit + 1} tables, the limit is {limit}")

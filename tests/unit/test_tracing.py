@@ -62,5 +62,9 @@ def test_the_same_event_gives_the_same_bytes_in_every_process() -> None:
     assert len(lines) == 1
 
 
-def test_nobody_listening_is_no_error() -> None:
+def test_each_drop_reason_has_its_own_name() -> None:
+    assert len({reason.value for reason in DropReason}) == len(DropReason)
+
+
+def test_without_a_tracer_events_are_discarded() -> None:
     NO_TRACE.emit(TraceEvent(now_ns=1))

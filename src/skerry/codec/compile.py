@@ -1,76 +1,26 @@
-"""Makes the codec of a struct: tables where they are compiled, written functions where not."""
+"""Makes the plan of a struct, by which its codec works, from the definition of the type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
-from skerry.codec.generated import GeneratedCodec
-from skerry.codec.hot_loops import StructLayout
-from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
-from skerry.codec.tables import TableCodec
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, RefType, StructType, VectorType
 
-__all__ = [
-    "ClassOf",
-    "Codec",
-    "compile_codec",
-    "is_compiled",
-    "make_plan",
-    "value_plan",
-    "values_getter",
-]
+__all__ = ["ClassOf", "make_plan", "value_plan", "values_getter"]
 
 ClassOf = Callable[[StructType | EnumType], Any]
-"""Finds the Python class of a named type."""
-
-
-class Codec(Protocol):
-    """What can be done with objects of one struct and with their bytes."""
-
-    @property
-    def plan(self) -> StructPlan: ...
-    @property
-    def layout(self) -> StructLayout: ...
-    @property
-    def encode(self) -> Callable[[object], bytes]: ...
-    @property
-    def encode_only(self) -> Callable[[object, int], bytes]: ...
-    @property
-    def encode_key(self) -> Callable[[object], bytes]: ...
-    @property
-    def decode(self) -> Callable[[bytes], Any]: ...
-    @property
-    def decode_from(self) -> Callable[[bytes, int], tuple[Any, int]]: ...
-    @property
-    def split(self) -> Callable[..., Pieces]: ...
-    @property
-    def key(self) -> Callable[[bytes], bytes]: ...
-    @property
-    def key_of(self) -> Callable[[Pieces], bytes]: ...
-    @property
-    def normalize(self) -> Callable[[bytes], bytes]: ...
-    @property
-    def merge(self) -> Callable[[bytes, bytes, int], bytes]: ...
-
-
-def is_compiled() -> bool:
-    """Whether the modules that walk tables are machine code in this installation."""
-    return not hasattr(TableCodec.encode_key, "__code__")
-
-
-def compile_codec(plan: StructPlan) -> Codec:
-    """The codec of a plan, of the kind that is the faster one here."""
-    return TableCodec(plan) if is_compiled() else GeneratedCodec(plan)
+"""Returns the Python class of a named type."""
 
 
 def make_plan(
     struct: StructType, cls: Any, attributes: Mapping[str, str], class_of: ClassOf
 ) -> StructPlan:
-    """The plan of a struct whose objects are of class `cls` with these Python names of fields."""
+    """The plan of a struct. Its objects are of class `cls`; `attributes` maps field names to the
+    names of Python attributes."""
     fields = [
         FieldPlan(
             item.tag,
@@ -87,18 +37,18 @@ def make_plan(
 
 
 def values_getter(attributes: list[str]) -> Callable[[object], tuple[Any, ...]]:
-    """A function that gives these attributes of an object as a tuple."""
+    """A function that returns these attributes of an object as a tuple."""
     if not attributes:
         return lambda _obj: ()
     get = attrgetter(*attributes)
     if len(attributes) == 1:
-        # Of one name, attrgetter gives the bare value.
+        # For one name, attrgetter returns the bare value.
         return lambda obj: (get(obj),)
     return get
 
 
 def value_plan(type_: FieldType, class_of: ClassOf) -> ValuePlan:
-    """The plan of a value of this type alone."""
+    """The plan of one value of this type."""
     plan = ValuePlan(int(type_.kind), type_.name)
     if isinstance(type_, VectorType):
         plan.element = value_plan(type_.element, class_of)

@@ -1,7 +1,7 @@
-"""Bytes to objects, by walking a plan. Strict: what is not an object of the type is refused.
+"""Decodes objects by walking a plan. Bytes that are not an object of the type are rejected.
 
-Fields may come in any order and unknown tags are skipped whatever they hold, but lengths are
-definite, a tag comes once, numbers are no wider than declared and counts stay within bounds.
+Fields may be in any order, and unknown tags are skipped with any content. But lengths must be
+definite, a tag may occur once, numbers must not be wider than declared, and counts are bounded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SAFE_UNKNOWN = uuid.SafeUUID.unknown
 
 
 def decode(plan: StructPlan, data: bytes) -> object:
-    """The object that `data` is, all of it."""
+    """Decode the object that all of `data` holds."""
     _expect_bytes(data)
     size: i64 = len(data)
     if size > PAYLOAD_BYTES_MAX:
@@ -74,7 +74,7 @@ def decode(plan: StructPlan, data: bytes) -> object:
 
 
 def decode_from(plan: StructPlan, data: bytes, start: int) -> tuple[object, int]:
-    """The object that begins at `start`, and where it ends."""
+    """The object that begins at `start`, and the offset of its end."""
     _expect_bytes(data)
     obj, pos = _read_struct(plan, data, start, len(data))
     return obj, int(pos)
@@ -83,7 +83,7 @@ def decode_from(plan: StructPlan, data: bytes, start: int) -> tuple[object, int]
 def decode_value(
     plan: StructPlan, field: FieldPlan, data: bytes, start: int, spec: ValuePlan | None = None
 ) -> tuple[object, int]:
-    """One value of a field, and where it ends; with `spec` a value inside of it."""
+    """One value of a field, or with `spec` a value inside of it, and the offset of its end."""
     spec = field.value if spec is None else spec
     value, pos = _read_value(plan, field, spec, data, start, len(data))
     return value, int(pos)
@@ -91,7 +91,7 @@ def decode_value(
 
 def _expect_bytes(data: bytes) -> None:
     if not isinstance(data, bytes):
-        # Compiled code says so by itself, and in these words.
+        # Compiled code raises the same error with the same text.
         raise TypeError(f"bytes object expected; got {type(data).__name__}")
 
 
@@ -116,7 +116,7 @@ def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[obj
         seen |= field.bit
         kind = field.kind
         value: object
-        # The kinds that messages are full of, without further calls.
+        # The most frequent kinds, without further calls.
         if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
             pos + 9 <= end and data[pos] == 0xFB
         ):
@@ -182,13 +182,13 @@ def _read_value(
 def read_int(
     plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
 ) -> tuple[int, i64]:
-    """A number of an integer kind, and where it ends."""
+    """A number of an integer kind, and the offset of its end."""
     first: i64 = data[pos]
     major = first & 0xE0
     if first & 0x1F > spec.info_max and first < 0x40:
         refuse_bytes(plan, field, f"a number wider than {spec.name}", pos)
     if major == 0 and spec.low == 0:
-        # The width was checked, and that is the range of an unsigned number.
+        # The width was checked, which is the range of an unsigned number.
         argument, after = read_argument(plan, field, data, pos, end, 0)
         # A machine integer holds the upper half of uint64 as negative numbers.
         return (argument if argument >= 0 else int(argument) + (1 << 64)), after
@@ -208,7 +208,7 @@ def read_int(
 def read_float(
     plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
 ) -> tuple[float, i64]:
-    """A number of a float kind or a time, and where it ends."""
+    """A number of a float kind or a time, and the offset of its end."""
     first: i64 = data[pos]
     kind = spec.kind
     if first == 0xFB and kind != FLOAT32 and kind != FLOAT16:
@@ -236,7 +236,7 @@ def _read_text(
     try:
         return raw.decode("utf-8"), stop
     except UnicodeDecodeError:
-        # As in the C++ programs text is not validated; this way it goes out again as it came.
+        # As in the C++ programs, text is not validated. This way it is sent again unchanged.
         return raw.decode("utf-8", "surrogateescape"), stop
 
 
@@ -277,7 +277,7 @@ def _read_vector(
 
 
 def _uuid_of(raw: bytes) -> uuid.UUID:
-    # What UUID(bytes=raw) does, without its search for which of six arguments was given.
+    # The same as UUID(bytes=raw), without its checks which of six arguments was given.
     value = _new_uuid(uuid.UUID)
     _set_uuid(value, "int", int.from_bytes(raw, "big"))
     _set_uuid(value, "is_safe", _SAFE_UNKNOWN)

@@ -1,7 +1,7 @@
-"""Objects to bytes, by walking a plan: shortest heads, declaration order, fixed float widths.
+"""Encodes objects by walking a plan: shortest heads, declaration order, fixed float widths.
 
-Bytes are handed to the writer as `u8`: of any other type, compiled code would make a Python number
-and a method call of each.
+Bytes are passed to the writer as `u8`. For any other type, compiled code would create a Python
+number and call a method for each byte.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ __all__ = [
 
 _I64_MAX = (1 << 63) - 1
 _FLOAT32_MAX = 3.4028235677973366e38
-"""Halfway between the largest float32 and what would be the next: from there on it is infinite."""
+"""The middle between the largest float32 and the next power. Larger values round to infinity."""
 _pack_half = struct.Struct(">e").pack
 
 
 def encode(plan: StructPlan, obj: object, mask: int) -> bytes:
-    """The set fields of the object whose tag is in the mask, as a CBOR map."""
+    """Encode the set fields whose tags are in the mask, as a CBOR map."""
     writer = BytesWriter()
     _write_struct(writer, plan, obj, mask)
     if len(writer) > PAYLOAD_BYTES_MAX:
@@ -74,7 +74,7 @@ def encode(plan: StructPlan, obj: object, mask: int) -> bytes:
 
 
 def encode_key(plan: StructPlan, obj: object) -> bytes:
-    """The canonical key of an object: its key values in tag order, null for one that is unset."""
+    """The canonical key of an object: its key values in tag order, null for unset ones."""
     writer = BytesWriter()
     write_head(writer, 0x80, len(plan.keys))
     for field in plan.keys:
@@ -87,7 +87,7 @@ def encode_key(plan: StructPlan, obj: object) -> bytes:
 
 
 def head(major: int, count: int) -> bytes:
-    """The first bytes of an array or map of so many entries."""
+    """The head of an array or map with `count` entries."""
     writer = BytesWriter()
     write_head(writer, major, count)
     return writer.getvalue()
@@ -96,14 +96,14 @@ def head(major: int, count: int) -> bytes:
 def encode_value(
     plan: StructPlan, field: FieldPlan, value: object, spec: ValuePlan | None = None
 ) -> bytes:
-    """One value of a field alone, without its tag; with `spec` a value inside of it."""
+    """Encode one value of a field, or with `spec` a value inside of it, without the tag."""
     writer = BytesWriter()
     _write_value(writer, plan, field, field.value if spec is None else spec, value)
     return writer.getvalue()
 
 
 def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64) -> None:
-    """The set values of an object, in declaration order, whose tag is in the mask, as a map."""
+    """Write the set values whose tags are in the mask, in declaration order, as a map."""
     values: tuple[object, ...] = plan.values_of(obj)
     fields = plan.fields
     count: i64 = 0
@@ -124,7 +124,7 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
             writer.append(u8(24))
         writer.append(u8(tag))
         kind = field.kind
-        # The kinds that messages are full of, without a further call.
+        # The most frequent kinds, without a further call.
         if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
             if isinstance(value, float):
                 writer.append(u8(0xFB))
@@ -231,7 +231,7 @@ def _write_text(writer: BytesWriter, plan: StructPlan, field: FieldPlan, value: 
     try:
         data = value.encode("utf-8")
     except UnicodeEncodeError:
-        # Text that was not UTF-8 when it arrived goes out as it came.
+        # Text that was received and is not UTF-8 is sent unchanged.
         try:
             data = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
@@ -255,7 +255,7 @@ def _write_ref(
     except DecodeError as error:
         refuse_value(plan, field, f"{value.key!r} is not a canonical key: {error.detail}")
     if stop != len(value.key):
-        refuse_value(plan, field, f"{value.key!r} is longer than the key it begins with")
+        refuse_value(plan, field, f"{value.key!r} has bytes after the key")
     writer.write(value.key)
 
 
@@ -275,8 +275,8 @@ def _write_vector(
 
 
 def write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
-    """The shortest head of a major type with an argument."""
-    # The writers take signed numbers: the upper half of a width goes in as its negative twin.
+    """Write the shortest head of a major type with an argument."""
+    # The writers accept signed numbers, so the upper half of a width is passed as negative.
     if argument < 24:
         writer.append(u8(major | argument))
     elif argument < 0x100:
@@ -295,7 +295,7 @@ def write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
 
 def _member_tag(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any) -> i64:
     if not isinstance(value, spec.member_class):
-        # A program may have two classes of one enum, from a file and from a descriptor say.
+        # A program may have two classes of one enum, for example from a file and a descriptor.
         tag = getattr(value, "tag", None)
         if not isinstance(tag, int) or spec.members.get(tag) != value:
             _refuse_type(plan, field, spec, value)
@@ -307,7 +307,7 @@ def _nested_plan(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any
     assert nested is not None
     if isinstance(value, nested.cls):
         return nested
-    # The same for structs: what has the same fingerprint travels the same way.
+    # The same for structs: an equal fingerprint means equal encoding.
     codec = getattr(type(value), "_codec", None)
     if codec is None or codec.plan.fingerprint != nested.fingerprint:
         _refuse_type(plan, field, spec, value)

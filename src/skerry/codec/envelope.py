@@ -1,8 +1,8 @@
-"""The one unit of everything that moves: an update.
+"""The unit that all parts of the system exchange: an update.
 
-Doors, carriers, the cache, the recorder and replay hand updates to each other, so each of them
-can be built and tested without the others. The payload was encoded by the publisher and is
-decoded by the subscriber; whatever lies between only carries it.
+Listeners, carriages, the cache, the recorder and playback exchange updates, so each of them can be
+built and tested without the others. The publisher encodes the payload and the subscriber decodes
+it. All parts between them only forward it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ REMOVE: Final = 3
 GAP: Final = 4
 """Recordings only: updates are missing here."""
 SNAPSHOT: Final = 5
-"""Recordings only: the object was there when recording began."""
+"""Recordings only: the object existed when the recording began."""
 
 OPERATION_NAMES: Final = ("", "create", "update", "remove", "gap", "snapshot")
 
-# Where an update came in.
+# The source of an update.
 ACCESS: Final = "access"
 DISTRIBUTOR: Final = "distributor"
 PORTAL: Final = "portal"
@@ -44,7 +44,7 @@ INTERNAL: Final = "internal"
 
 
 class Update:
-    """One change of one object, as it travels. Not changed once made."""
+    """One change of one object. An update is not modified after it was created."""
 
     __slots__ = (
         "fingerprint",
@@ -87,37 +87,38 @@ class Update:
         self.subject: str = subject
         self.operation: int = operation
         self.present: int = present
-        """Property set the publisher speaks of: in it but not in the payload means cleared."""
+        """Property set of the update. A tag in it that is not in the payload becomes unset."""
         self.key: bytes = key
         """Canonical key."""
         self.payload: bytes = payload
         """CBOR map from tag to value."""
         self.space: str = space
         self.fingerprint: int = fingerprint
-        """Of the type, so that a reader knows which of two definitions was meant."""
+        """Fingerprint of the type, by which a reader distinguishes its definitions."""
         self.sender: int = sender
         """The client on `node` that published it."""
         self.node: int = node
-        """Where it entered the system."""
+        """The node that received it from its publisher."""
         self.sequence: int = sequence
-        """Count of the sender's accepted updates."""
+        """Number of the update among the accepted updates of the sender."""
         self.position: int = position
-        """Count of the node's accepted updates: the order in which its cache merged them."""
+        """Number among the accepted updates of the node, in the order in which its cache merged
+        them."""
         self.sent_ns: int = sent_ns
-        """Wall time of the publisher; -1 where the wire has none."""
+        """Wall time of the publisher; -1 if the wire has none."""
         self.time_ns: int = time_ns
-        """Wall time of the node where it entered."""
+        """Wall time of `node` when it received the update."""
         self.source: str = source
-        """By which door or carrier it entered."""
+        """The kind of connection by which `node` received it, such as `ACCESS`."""
 
     def replace(self, **changes: Any) -> Update:
-        """The same update with some facts changed."""
+        """A copy with some attributes changed."""
         facts = self.facts()
         facts.update(changes)
         return Update(**facts)
 
     def facts(self) -> dict[str, Any]:
-        """All facts by name."""
+        """All attributes by name."""
         return {
             "type_name": self.type_name,
             "subject": self.subject,
@@ -153,5 +154,5 @@ class Update:
 
 
 def restore_update(facts: dict[str, Any]) -> Update:
-    """The update with these facts: how a pickled one comes back."""
+    """Restore a pickled update."""
     return Update(**facts)

@@ -1,13 +1,13 @@
-"""Frames on a byte stream: where one ends and the next begins.
+"""Frames on a byte stream: splits the stream into frames, and makes frames.
 
-Version 2 puts the size of header and object together in front, as a CBOR number that always takes
-five bytes. Version 1 puts the size of its header in front, and the header has the object's size.
-A cutter takes bytes as they come, in any pieces, and gives whole frames. After a DecodeError its
-stream cannot be followed any more. How the bytes were cut on their way makes no difference: frames
-before a fault are given first, and the next call, also one without bytes, raises it.
+In version 2, the common size of header and object precedes them, as a CBOR number that always takes
+five bytes. In version 1, the size of the header precedes it, and the header has the size of the
+object. A cutter receives bytes in parts of any size and returns complete frames. After a
+DecodeError the rest of the stream cannot be read. The division into parts makes no difference:
+frames before a fault are returned first, and the next call, also one without bytes, raises it.
 
-A frame above the limit is such a fault. A cutter with `skips_large` drops its bytes instead, as
-they come, lists it in `skipped` and goes on with the next frame.
+A frame above the limit is such a fault. A cutter with `skips_large` drops the bytes of the frame as
+they arrive instead, lists it in `skipped` and continues with the next frame.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = [
 ]
 
 PREFIX_BYTES: Final = 5
-"""In front of each frame of version 2: its size."""
+"""Size of the length prefix of a version 2 frame."""
 _PREFIX: Final = 0x1A
 LARGE_FRAME_BYTES: Final = 128 * 1024
-"""Frames from this size on are handled with as few copies as possible; for smaller ones that would
-cost more than the copies."""
+"""Frames from this size on are handled with as few copies as possible. For smaller frames, that
+would cost more than the copies."""
 _BUFFER_BYTES: Final = 256
-"""What a buffer takes besides its bytes."""
+"""Memory that a buffer takes besides its bytes."""
 _BEGIN_BYTES_MAX: Final = 4096
-"""Bytes that are kept of a skipped frame: its header, as a rule."""
+"""Bytes that are kept of a skipped frame. Usually they hold its header."""
 _SKIPPED_COUNT_MAX: Final = 100
-"""Skipped frames of one piece of the stream that are listed one by one."""
+"""Skipped frames that are listed for one part of the stream."""
 
 
 class Skipped:
@@ -58,31 +58,31 @@ class Skipped:
 
 
 class FrameCutter:
-    """Cuts a version 2 stream into frame bodies: header and object, without the size.
+    """Splits a version 2 stream into frame bodies: header and object, without the size.
 
-    Either `feed` gives all bodies of some bytes at once. Or, for who counts nanoseconds, after
-    `load` each `step` goes to the next one, which lies in `buffer` from `start` to `stop`.
+    `feed` returns all bodies at once. The faster way is `load`, after which each `step` moves to
+    the next body, which is in `buffer` from `start` to `stop`.
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._stream: _Stream = _Stream()
         self._frame_bytes_max: i64 = frame_bytes_max
         self.skips_large: bool = False
-        """Whether frames above the limit are skipped; else they are a fault."""
+        """Whether frames above the limit are skipped. Otherwise they are a fault."""
         self.skipped: list[Skipped] = []
-        """Skipped frames; the caller takes them out."""
-        self._passing: _Passing = _Passing()
+        """Skipped frames. The caller removes them."""
+        self._dropped: _DroppedFrame = _DroppedFrame()
         self.buffer: bytes = b""
         self.start: i64 = 0
         self.stop: i64 = 0
         self._before: i64 = 0
         self.frame_count: i64 = 0
-        """Frames that `step` went to since `load`."""
+        """Frames that `step` returned since `load`."""
         self._fault: DecodeError | None = None
-        """What is wrong behind the frames that were given."""
+        """The fault after the frames that were returned."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes from the stream; give the bodies that are whole now."""
+        """Receive bytes of the stream and return the bodies that are complete now."""
         bodies: list[bytes] = []
         self.load(data)
         while self.step():
@@ -90,18 +90,18 @@ class FrameCutter:
         return bodies
 
     def load(self, data: bytes) -> None:
-        """Take bytes from the stream. Raises the fault that stood behind the last frames."""
+        """Receive bytes of the stream. Raises the fault that followed the last frames."""
         if self._fault is not None:
             raise self._fault
-        if self._passing.left:
-            data = self._passing.drop(data, self.skipped)
+        if self._dropped.left:
+            data = self._dropped.drop(data, self.skipped)
         self.buffer = self._stream.take(data)
         self.start = 0
         self.stop = 0
         self.frame_count = 0
 
     def step(self) -> bool:
-        """Go to the next frame; false if none is complete: the rest waits for more bytes."""
+        """Move to the next frame. False if it is not complete; then its bytes are kept."""
         buffer = self.buffer
         size: i64 = len(buffer)
         pos = self.stop
@@ -118,7 +118,7 @@ class FrameCutter:
                     | i64(buffer[pos + 4])
                 )
                 if body > self._frame_bytes_max:
-                    return self._met_large(body, pos, pos + PREFIX_BYTES, b"")
+                    return self._skip_large(body, pos, pos + PREFIX_BYTES, b"")
                 wanted = PREFIX_BYTES + body
                 if size - pos >= wanted:
                     self._before = pos
@@ -131,19 +131,19 @@ class FrameCutter:
         return False
 
     def skip(self, start: int, stop: int, count: int) -> None:
-        """Go to the frame from `start` to `stop`, which is so many behind this one."""
+        """Move to the frame from `start` to `stop`, which is `count` frames after this one."""
         self.start = start
         self.stop = stop
         self.frame_count += count
 
     def back(self) -> None:
-        """Go back to before the frame that `step` went to."""
+        """Undo the last `step`."""
         self.stop = self._before
         self.frame_count -= 1
 
     @property
     def frame_bytes_max(self) -> int:
-        """The longest body that is let through."""
+        """The longest body that is accepted."""
         return int(self._frame_bytes_max)
 
     @property
@@ -155,28 +155,28 @@ class FrameCutter:
         """Accept bodies up to another length, from the next frame on."""
         self._frame_bytes_max = frame_bytes_max
 
-    def _met_large(self, body: i64, pos: i64, start: i64, header: bytes) -> bool:
-        """Skip a frame above the limit at `pos`; whether a complete one follows it.
+    def _skip_large(self, body: i64, pos: i64, start: i64, header: bytes) -> bool:
+        """Skip a frame above the limit at `pos`. Returns whether a complete frame follows it.
 
         Its body begins at `start`.
         """
         if not self.skips_large:
             self._refuse(_too_large(int(body), int(self._frame_bytes_max)), pos)
             return False
-        rest = self._passing.start(int(body), header, self.buffer[start:], self.skipped)
-        if self._passing.left:
+        rest = self._dropped.start(int(body), header, self.buffer[start:], self.skipped)
+        if self._dropped.left:
             self._clear()
             return False
         self.stop = len(self.buffer) - rest
         return self.step()
 
     def body(self) -> bytes:
-        """The frame that `step` went to."""
+        """The current body."""
         return self.buffer[self.start : self.stop]
 
     @property
     def held_bytes(self) -> int:
-        """The memory of the buffer of a frame that is not whole yet; 0 if there is none."""
+        """Memory of the buffer of an incomplete frame; 0 without one."""
         return int(self._stream.held_bytes)
 
     def _refuse(self, detail: str, pos: i64) -> None:
@@ -196,18 +196,18 @@ class FrameCutter:
 
 
 class OldFrameCutter(FrameCutter):
-    """Cuts a version 1 stream into frames of a header, up to `middle`, and an object after it."""
+    """Splits a version 1 stream into frames: a header up to `middle`, and an object after it."""
 
     def __init__(
         self, payload_size: Callable[[bytes], int], frame_bytes_max: int = FRAME_BYTES_MAX
     ) -> None:
         super().__init__(frame_bytes_max)
         self._payload_size: Callable[[bytes], int] = payload_size
-        """Reads the object's size out of a header."""
+        """Returns the size of the object from a header."""
         self.middle: i64 = 0
 
     def feed_pairs(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """Take bytes from the stream; give the headers and objects that are whole now."""
+        """Receive bytes of the stream and return the headers and objects that are complete now."""
         pairs: list[tuple[bytes, bytes]] = []
         self.load(data)
         while self.step():
@@ -215,13 +215,13 @@ class OldFrameCutter(FrameCutter):
         return pairs
 
     def step(self) -> bool:
-        """Go to the next frame; false if none is complete: the rest waits for more bytes."""
+        """Move to the next frame. False if it is not complete; then its bytes are kept."""
         buffer = self.buffer
         left: i64 = len(buffer) - self.stop
         pos = self.stop
         wanted: i64 = 2
         if left >= wanted:
-            # The byte order is the sender's own, which is this one on every computer in use.
+            # The byte order is that of the sender, which is this one on all supported computers.
             wanted += i64(buffer[pos]) | i64(buffer[pos + 1]) << 8
         if left >= 2 and left >= wanted:
             start, middle = pos + 2, pos + wanted
@@ -232,7 +232,7 @@ class OldFrameCutter(FrameCutter):
                 return False
             size = payload + middle - start
             if size > self._frame_bytes_max:
-                return self._met_large(size, pos, start, buffer[start:middle])
+                return self._skip_large(size, pos, start, buffer[start:middle])
             wanted += payload
             if left >= wanted:
                 self._before = pos
@@ -246,18 +246,18 @@ class OldFrameCutter(FrameCutter):
         return False
 
     def header(self) -> bytes:
-        """The header of the frame that `step` went to."""
+        """The header of the current frame."""
         return self.buffer[self.start : self.middle]
 
     def payload(self) -> bytes:
-        """The object of the frame that `step` went to."""
+        """The object of the current frame."""
         return self.buffer[self.middle : self.stop]
 
 
 def buffer_bytes_max(frame_bytes: int) -> int:
-    """The most memory that the buffer of so many bytes of an unfinished frame takes.
+    """The most memory that the buffer of `frame_bytes` of an incomplete frame takes.
 
-    Python's buffers grow by an eighth more than they need.
+    Buffers of Python grow by an eighth more than needed.
     """
     return frame_bytes + frame_bytes // 8 + _BUFFER_BYTES
 
@@ -269,7 +269,7 @@ def frame(body: bytes) -> bytes:
 
 
 def large_frame(header: bytes, payload: bytes) -> bytes:
-    """A version 2 frame of header and object, made by one copy of the object."""
+    """A version 2 frame of header and object, made with one copy of the object."""
     size = len(header) + len(payload)
     _check_size(size)
     return b"".join((b"\x1a", size.to_bytes(4, "big"), header, payload))
@@ -290,22 +290,22 @@ def _check_size(size: int) -> None:
         raise EncodeError(type_name="frame", field="", detail=detail)
 
 
-class _Passing:
+class _DroppedFrame:
     """A frame that is dropped as it arrives.
 
-    It is listed as soon as its first bytes arrived, which have its type.
+    It is listed as soon as its first bytes, which have its type, arrived.
     """
 
     def __init__(self) -> None:
         self.left: int = 0
-        """Bytes of it that are still to come."""
+        """Bytes of it that have not arrived."""
         self._size: int = 0
         self._begin: bytes = b""
         self._missing: int = 0
         self._is_listed: bool = True
 
     def start(self, size: int, header: bytes, data: bytes, skipped: list[Skipped]) -> int:
-        """Drop a frame of so many bytes, of which `data` arrived; returns how much of that is left.
+        """Drop a frame of `size` bytes, of which `data` arrived. Returns the rest size of `data`.
 
         Its header is kept, or its first bytes if the size of the header is unknown.
         """
@@ -331,24 +331,24 @@ class _Passing:
 
 
 class _Stream:
-    """Bytes that wait for the rest of their frame.
+    """The bytes of an incomplete frame.
 
-    A large frame comes in many small pieces, as small as its sender likes; they are put together
-    in one buffer, so that they take little more memory than their bytes. The buffer grows as they
-    arrive, since the size in front of a frame costs its sender nothing.
+    A large frame arrives in many parts, as small as its sender likes. They are joined in one
+    buffer, so that they take little more memory than their bytes. The buffer grows as they arrive,
+    because a sender can announce any size at no cost.
     """
 
     def __init__(self) -> None:
         self._waiting: bytearray = bytearray()
         self._large: BytesIO | None = None
-        """The buffer of a large frame; unlike `_waiting`, it is handed out without a copy."""
+        """The buffer of a large frame. Unlike `_waiting`, it is returned without a copy."""
         self._count: i64 = 0
         self._wanted: i64 = 0
         self.held_bytes: i64 = 0
-        """The memory of the buffer, at most; 0 if nothing waits."""
+        """Upper bound of the memory of the buffer; 0 if it is empty."""
 
     def take(self, data: bytes) -> bytes:
-        """All that waits with `data` behind it, or nothing while that is too little."""
+        """The kept bytes followed by `data`, or nothing while these are too few."""
         if self._count == 0:
             return data
         if self._count + len(data) < self._wanted:
@@ -360,7 +360,7 @@ class _Stream:
         return joined
 
     def keep(self, buffer: bytes, pos: i64, wanted: i64) -> None:
-        """Let the bytes from `pos` on wait until there are as many as wanted."""
+        """Keep the bytes from `pos` on until `wanted` bytes have arrived."""
         if pos < len(buffer):
             self._wanted = wanted
             if wanted >= LARGE_FRAME_BYTES:
@@ -373,7 +373,7 @@ class _Stream:
             self._waiting += data
         else:
             self._large.write(data)
-        # The most that it may be: asking the buffer itself takes longer than the rest.
+        # An upper bound, since asking the buffer takes longer than all of the above.
         self.held_bytes = self._count + (self._count >> 3) + _BUFFER_BYTES
 
     def _joined(self, data: bytes) -> bytes:

@@ -1,6 +1,6 @@
-"""The first bytes of CBOR items, and how to get past an item whatever it is.
+"""Reads the heads of CBOR items, and skips items of any kind.
 
-Every function is told the plan and the field only to name them when the bytes are wrong.
+The functions use plan and field only to name them in errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def read_tag(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """The tag at `pos` of a struct's map, and where its value begins."""
+    """The tag at `pos` in the map of a struct, and the offset of its value."""
     if pos < end:
         first: i64 = data[pos]
         if first < 24:
@@ -44,11 +44,11 @@ def read_count(
     major: i64,
     limit: i64,
 ) -> tuple[i64, i64]:
-    """How many entries an array or map has, and where the first begins."""
+    """The number of entries of an array or map, and the offset of the first."""
     count, after = read_argument(plan, field, data, pos, end, major)
-    # Each entry takes a byte at least: a count past the end is refused before memory is spent.
+    # Each entry takes at least a byte: a count past the end is rejected before memory is used.
     if count < 0 or count > end - after:
-        refuse_bytes(plan, field, "the bytes end before as many entries as counted", pos)
+        refuse_bytes(plan, field, "the bytes end before the counted entries", pos)
     if count > limit:
         refuse_bytes(plan, field, f"{int(count)} entries, the limit is {int(limit)}", pos)
     return count, after
@@ -57,7 +57,7 @@ def read_count(
 def read_span(
     plan: StructPlan, field: FieldPlan | None, data: bytes, pos: i64, end: i64, major: i64
 ) -> tuple[i64, i64]:
-    """Where the content of a text or byte string stops, and where it starts."""
+    """The end and the start of the content of a text or byte string."""
     length, after = read_argument(plan, field, data, pos, end, major)
     if length < 0 or length > end - after:
         refuse_bytes(plan, field, "the bytes end inside a string", pos)
@@ -67,7 +67,7 @@ def read_span(
 def read_argument(
     plan: StructPlan, field: FieldPlan | None, data: bytes, pos: i64, end: i64, major: i64
 ) -> tuple[i64, i64]:
-    """Argument of a head of this major type; one of 2**63 and more comes out negative."""
+    """The argument of a head of this major type. From 2**63 on it is returned as negative."""
     if pos >= end:
         refuse_bytes(plan, field, "the bytes end before the value", pos)
     first: i64 = data[pos]
@@ -91,11 +91,11 @@ def read_argument(
     return read_i64_be(data, pos + 1), pos + 9
 
 
-# -- values nobody knows the type of
+# -- values of unknown types
 
 
 def skip(plan: StructPlan, data: bytes, pos: i64, end: i64) -> i64:
-    """Where the item at `pos` ends, whatever it is; nesting is counted, not recursed into."""
+    """The end of the item at `pos`, of any kind. Nesting is counted instead of recursion."""
     pending: list[int] = []
     left: i64 = 1
     while True:
@@ -116,7 +116,7 @@ def skip(plan: StructPlan, data: bytes, pos: i64, end: i64) -> i64:
             after += argument
         elif major == 0x80 or major == 0xA0:
             if argument < 0 or argument > end - after:
-                refuse_bytes(plan, None, "the bytes end before as many entries as counted", pos)
+                refuse_bytes(plan, None, "the bytes end before the counted entries", pos)
             inside = argument if major == 0x80 else argument * 2
         elif major == 0xC0:
             inside = 1
@@ -129,7 +129,8 @@ def skip(plan: StructPlan, data: bytes, pos: i64, end: i64) -> i64:
 
 
 def skip_key(plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64) -> i64:
-    """Where the canonical key at `pos` ends. Bytes mean identity, so only shortest heads pass."""
+    """The end of the canonical key at `pos`. Only shortest heads are accepted, because equal keys
+    must have equal bytes."""
     if pos >= end or data[pos] & 0xE0 != 0x80:
         refuse_bytes(plan, field, "expected the key of an object", pos)
     stop = skip(plan, data, pos, end)
@@ -140,7 +141,7 @@ def skip_key(plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64
         if major == 0xC0 or first == 0xF6:
             refuse_bytes(plan, field, f"a key does not hold {describe(first)}", pos)
         if major != 0xE0 and head_size(argument) != after - pos:
-            refuse_bytes(plan, field, "a key in another than its shortest form", pos)
+            refuse_bytes(plan, field, "the key is not in its shortest form", pos)
         pos = after
         if major == 0x40 or major == 0x60:
             pos += argument
@@ -175,7 +176,7 @@ _MAJORS = (
 
 
 def describe(first: i64) -> str:
-    """What an item is, from its first byte, in words."""
+    """The kind of an item in words, from its first byte."""
     if first == 0xF6:
         return "null"
     if first == 0xF4 or first == 0xF5:

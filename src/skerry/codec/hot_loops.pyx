@@ -1,11 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, annotation_typing=False, binding=False
-"""The same as `hot_loops.py`, with objects read and written where their fields lie in memory.
+"""The classes of `codec.uncompiled`, reading and writing the fields of objects in memory.
 
-Everything here knows only the common case. Whatever else it meets, it leaves to the tables, which
-either handle it or say what is wrong: so there is one set of rules, and a fast road for what keeps
-to the middle of it. A function that finds nothing for it to do says so by NULL, 0 or -1 and leaves
-no error behind. Wherever bytes are read, it was looked before whether they are there.
+This code handles the usual case only. All other cases are left to `encoder`, `decoder` and `pieces`,
+which handle them or raise the error, so the rules exist once. A function that does not handle a case
+returns NULL, 0 or -1 and sets no Python error. The bounds are checked before any bytes are read.
 """
 
 import time
@@ -49,8 +48,8 @@ __all__ = [
     "WaitingFrames",
 ]
 
-# Python's own functions, declared with bare pointers where Cython's declarations count references
-# or raise: both are done by hand here, since what fails is tried again another way.
+# Functions of Python, declared with bare pointers where Cython's declarations count references or
+# raise. Both are done explicitly here, because a call that fails is followed by another attempt.
 cdef extern from "Python.h":
     ctypedef struct RawType "PyTypeObject":
         PyObject* (*tp_new)(RawType*, PyObject*, PyObject*)
@@ -118,7 +117,7 @@ cdef enum:
     VECTOR = 24
 
 cdef enum:
-    # The kinds that messages are full of; all others are asked for by their number.
+    # The most frequent kinds. All others are distinguished by their number.
     OTHER = 0
     NUMBER = 1
     COUNT = 2
@@ -126,7 +125,7 @@ cdef enum:
 
 cdef enum:
     FIELD_COUNT_MAX = 32
-    # Room for a tag and a number, or a tag and the head of something longer.
+    # Space for a tag and a number, or for a tag and the head of a longer value.
     VALUE_BYTES = 12
     PREFIX_BYTES = 5
     ENUM_TAG_COUNT = 64
@@ -173,7 +172,7 @@ cdef inline void _store_double(uint8_t* p, double value) noexcept nogil:
 cdef inline Py_ssize_t _head(
     const uint8_t* p, Py_ssize_t at, Py_ssize_t end, uint64_t* argument
 ) noexcept nogil:
-    """Where the head at `at` ends, which is before `end`; -1 if it does not or is no head."""
+    """The end of the head at `at`; -1 if it is not valid or does not end before `end`."""
     cdef int info = p[at] & 0x1F
     cdef int width
     if info < 24:
@@ -201,7 +200,7 @@ cdef inline Py_ssize_t _head_size(uint64_t argument) noexcept nogil:
 
 
 cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcept nogil:
-    """Write the shortest head; gives where it ends."""
+    """Write the shortest head and return its end."""
     if argument < 24:
         p[0] = <uint8_t>(major | argument)
         return p + 1
@@ -226,22 +225,22 @@ cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcep
 
 
 cdef class _Value:
-    """What one value looks like."""
+    """The encoding of one value."""
 
     cdef int kind
     cdef int info_max
-    # Of a signed number: those below it fit, and so do as many below zero.
+    # Signed numbers: values below it are in range, and so are as many below zero.
     cdef uint64_t limit
     cdef PyObject* members[ENUM_TAG_COUNT]
-    """Of an enum: its member for each tag, borrowed from the plan."""
+    """Enums: the member for each tag, a borrowed reference of the plan."""
     cdef object plan
     cdef StructLayout nested
     cdef _Value element
-    # The text that was read before. Texts repeat: names of places, of states, of units.
+    # The previous text, which is reused: names of states, of units and the like repeat.
     cdef object last_text
     cdef const char* last_data
     cdef Py_ssize_t last_size
-    # Whether it is a kind for which there is a way here.
+    # Whether this code handles the kind.
     cdef bint is_known
 
     def __init__(self, plan):
@@ -274,7 +273,7 @@ cdef class _Value:
             self.is_known = False
 
     cdef PyObject* read_text(self, const uint8_t* p, Py_ssize_t size) noexcept:
-        """A text of these bytes, which are there."""
+        """The text of these bytes, whose bounds were checked."""
         cdef PyObject* text
         if size == self.last_size and memcmp(p, self.last_data, size) == 0:
             text = <PyObject*>self.last_text
@@ -292,7 +291,7 @@ cdef class _Value:
         return text
 
     cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
-        """The value at a place, which is moved behind it; NULL for what is not usual."""
+        """The value at an offset, which is moved to its end; NULL in unusual cases."""
         cdef Py_ssize_t at = place[0]
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
@@ -362,7 +361,7 @@ cdef class _Value:
         cdef PyObject* items
         cdef PyObject* item
         cdef Py_ssize_t index
-        # Each takes a byte at least: a count past the end is refused before memory is spent.
+        # Each takes at least a byte: a count past the end is rejected before memory is allocated.
         if count > <uint64_t>(end - place[0]) or count > <uint64_t>_vector_count_max:
             return NULL
         items = List_New(<Py_ssize_t>count)
@@ -378,7 +377,7 @@ cdef class _Value:
         return items
 
     cdef Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
-        """Where the value at a place ends; -1 unless it is there, and is written in this way."""
+        """The end of the value at an offset; -1 if it is incomplete or not in canonical form."""
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
         cdef int first, kind = self.kind
@@ -420,7 +419,7 @@ cdef class _Value:
         return after if first >> 5 <= 1 and argument < self.limit else -1
 
     cdef int write(self, Frames out, PyObject* value) except -1:
-        """Write a value behind what there is; 0 if it is not usual, and then anything is there."""
+        """Append a value; 0 in unusual cases, after which the appended bytes are undefined."""
         cdef uint8_t* p
         cdef Py_ssize_t size = 0
         cdef Py_ssize_t index
@@ -442,7 +441,7 @@ cdef class _Value:
             if not PyFloat_Check(value):
                 return 0
             single = <float>PyFloat_AS_DOUBLE(value)
-            # What is too large, and what is no number, has rules of its own.
+            # Numbers out of range and NaN have special rules.
             if isinf(single) or isnan(single):
                 return 0
             memcpy(&bits, &single, 4)
@@ -485,7 +484,7 @@ cdef class _Value:
                 return 0
             out.size = _put_head(p, 0x80, List_Size(value)) - out.data
             index = 0
-            # Asked for each time: nothing here changes a list, and if anything did, it would show.
+            # Read in each step, because the list may change.
             while index < List_Size(value):
                 if not self.element.write(out, List_At(value, index)):
                     return 0
@@ -527,7 +526,7 @@ cdef struct _Field:
 
 
 cdef class StructLayout:
-    """Where objects of a class have their fields, and how these travel."""
+    """The offsets of the fields in objects of a class, and their encoding."""
 
     cdef object plan
     cdef object cls
@@ -537,13 +536,13 @@ cdef class StructLayout:
     cdef int field_count
     cdef uint64_t mask
     cdef uint64_t key_mask
-    # An object that nobody kept, to be used again for the next.
+    # An object without other references, which is reused for the next one.
     cdef object spare
     cdef bint is_bare
-    # Whether its kinds are known here. If not, the tables do it all.
+    # Whether this code handles all of its kinds. If not, encoder and decoder do all the work.
     cdef readonly bint is_known
     cdef readonly bint is_reached
-    """Whether, besides, the fields of its objects can be reached in memory."""
+    """Whether, in addition, the fields of its objects can be accessed in memory."""
 
     def __init__(self, plan):
         cdef _Value value
@@ -575,7 +574,7 @@ cdef class StructLayout:
                 self.is_known = False
         if not self.is_known:
             self.is_reached = False
-        # Nothing but its fields: what else one could have, the next would have, too.
+        # Only an object without further attributes can be reused: the next one would inherit them.
         self.is_bare = (
             self.is_reached
             and plan.cls.__basicsize__ == _BARE_BYTES + self.field_count * sizeof(void*)
@@ -583,7 +582,7 @@ cdef class StructLayout:
         )
 
     def decode(self, data):
-        """The object that the bytes are; DecodeError when they are none."""
+        """Decode an object. Raises DecodeError if the bytes are not an object of the type."""
         cdef Py_ssize_t at = 0
         cdef Py_ssize_t size
         cdef PyObject* found
@@ -597,7 +596,7 @@ cdef class StructLayout:
         return self._decode(data)
 
     def encode(self, obj):
-        """All set fields of an object."""
+        """Encode all set fields of an object."""
         cdef Frames out
         if self.is_reached:
             out = _spare()
@@ -606,9 +605,9 @@ cdef class StructLayout:
         return encoder.encode(self.plan, obj, -1)
 
     def check(self, bytes data not None, Py_ssize_t start):
-        """Property set of the object that the bytes from `start` on are, in its exact form.
+        """Property set of the object that begins at `start`, if it is in canonical form.
 
-        -1 for all others, also for some that are in order but not usual.
+        -1 for all others, and for some valid but unusual ones.
         """
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         if not 0 <= start <= size:
@@ -617,12 +616,12 @@ cdef class StructLayout:
 
     cdef object _decode(self, data):
         if len(data) > _struct_count_max:
-            # With fewer bytes there cannot be more structs. Counted before objects are made.
+            # Fewer bytes cannot hold more structs. They are counted before objects are created.
             pieces.split_whole(self.plan, data)
         return decoder.decode(self.plan, data)
 
     cdef PyObject* read_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
-        """The object that these bytes are, all of them; NULL for what is not usual."""
+        """The object of all these bytes; NULL in unusual cases."""
         cdef Py_ssize_t at = 0
         cdef PyObject* found
         if not self.is_reached or size > _struct_count_max:
@@ -634,7 +633,7 @@ cdef class StructLayout:
         return found
 
     cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
-        """The object at a place, which is moved behind it; NULL for what is not usual."""
+        """The object at an offset, which is moved to its end; NULL in unusual cases."""
         cdef Py_ssize_t at = place[0]
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
@@ -664,7 +663,7 @@ cdef class StructLayout:
                 return NULL
         while count > 0:
             count -= 1
-            # A tag of one byte, and one of the value.
+            # At least a byte for the tag and a byte for the value.
             if at + 2 > end:
                 Py_DECREF(obj)
                 return NULL
@@ -683,7 +682,7 @@ cdef class StructLayout:
                 if first == 0xFB and at + 9 <= end:
                     former = slot[0]
                     if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
-                        # Nobody kept the number either: it becomes the next one.
+                        # The number has no other references either, so it is overwritten.
                         (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
                         at += 9
                         continue
@@ -721,7 +720,7 @@ cdef class StructLayout:
         return obj
 
     cdef int64_t present_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
-        """Property set of the object that these bytes are, all of them and exactly; or -1."""
+        """Property set of the object of all these bytes, if it is in canonical form; else -1."""
         cdef Py_ssize_t at = 0
         cdef int64_t found
         if size > _struct_count_max or size > _payload_bytes_max:
@@ -730,8 +729,8 @@ cdef class StructLayout:
         return found if at == size else -1
 
     cdef int64_t present(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
-        """Property set of the object at a place, which is moved behind it; -1 unless it is there
-        and an encoder would have written the same bytes."""
+        """Property set of the object at an offset, which is moved to its end; -1 if it is
+        incomplete or not in canonical form."""
         cdef Py_ssize_t at = place[0]
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
@@ -751,7 +750,7 @@ cdef class StructLayout:
                 return -1
             tag = p[at]
             index = self.index_of[tag] if tag < 24 else -1
-            # In the order of their declaration, and so each of them once.
+            # In the order of declaration, so each field occurs at most once.
             if index <= previous:
                 return -1
             previous = index
@@ -832,7 +831,7 @@ cdef class StructLayout:
         return <int64_t>found
 
     cdef int write(self, Frames out, PyObject* obj) except -1:
-        """Write an object behind what there is; 0 if it is not usual, and then anything is there.
+        """Append an object; 0 in unusual cases, after which the appended bytes are undefined.
         """
         cdef uint8_t* p
         cdef uint8_t* start
@@ -877,7 +876,7 @@ cdef class StructLayout:
                     return 0
                 p = _put_head(p, 0x00, argument)
             else:
-                # These look for room themselves, and may move what there is.
+                # These reserve space themselves, and may move the buffer.
                 size = start - out.data
                 out.size = p - out.data
                 if not (<_Value>field.value).write(out, value):
@@ -901,7 +900,7 @@ cdef int _group(int kind):
 
 
 cdef bint _has_plain_attributes(cls):
-    """Whether nothing stands between an attribute and its slot."""
+    """Whether attribute access reads and writes the slots directly."""
     return (
         cls.__setattr__ is object.__setattr__
         and cls.__getattribute__ is object.__getattribute__
@@ -910,7 +909,7 @@ cdef bint _has_plain_attributes(cls):
 
 
 cdef Py_ssize_t _offset(cls, attribute):
-    """Where in objects of a class the slot of an attribute lies; -1 if it has none."""
+    """Offset of the slot of an attribute in objects of a class; -1 without a slot."""
     cdef PyObject* descriptor
     cdef Member* member
     for base in cls.__mro__:
@@ -933,7 +932,7 @@ cdef Py_ssize_t _offset(cls, attribute):
 
 
 cdef class Frames:
-    """Frames one behind the other, on their way out."""
+    """A buffer of consecutive frames to be sent."""
 
     cdef uint8_t* data
     cdef Py_ssize_t size
@@ -946,17 +945,16 @@ cdef class Frames:
         return self.size
 
     def add(self, bytes frame not None):
-        """One more, as it is."""
+        """Append a frame."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
         self.reserve(size)
         memcpy(self.data + self.size, PyBytes_AS_STRING(frame), size)
         self.size += size
 
     def add_object(self, Template template not None, obj, double time_s):
-        """One more with an object.
+        """Append a frame with an object and return its size.
 
-        Gives the bytes of the frame; -1, and nothing done, for an object that is not usual or has
-        no key.
+        For an unusual object, or one without a key, nothing is appended and -1 is returned.
         """
         return self.put_object(template, <PyObject*>obj, time_s)
 
@@ -978,7 +976,7 @@ cdef class Frames:
         return self.finish(layout, obj, start, self.size)
 
     def add_bytes(self, bytes head not None, double time_s, bytes rest not None, bytes data not None):
-        """One more with bytes as they are, behind a time and the rest of a header."""
+        """Append a frame: head, time and rest of the header, and bytes. Returns its size."""
         return self.put_bytes(head, time_s, rest, data)
 
     cdef Py_ssize_t put_bytes(self, bytes head, double time_s, bytes rest, bytes data) except -2:
@@ -993,13 +991,13 @@ cdef class Frames:
         return self.close(start)
 
     def truncate(self, Py_ssize_t size):
-        """Forget all behind a place."""
+        """Keep only the first `size` bytes."""
         if not 0 <= size <= self.size:
             raise ValueError(f"there are {self.size} bytes, not {size}")
         self.size = size
 
     def take(self):
-        """All of them; from now on there are none."""
+        """Return all frames and empty the buffer."""
         cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
         self.size = 0
         if self.room > _KEPT_BYTES:
@@ -1009,7 +1007,7 @@ cdef class Frames:
         return taken
 
     cdef int reserve(self, Py_ssize_t size) except -1:
-        """See that so many bytes fit behind what there is."""
+        """Reserve space for `size` more bytes."""
         cdef Py_ssize_t room = self.size + size
         cdef uint8_t* data
         if room <= self.room:
@@ -1023,7 +1021,7 @@ cdef class Frames:
         return 0
 
     cdef uint8_t* begin(self, bytes head, double time_s, Py_ssize_t more) except NULL:
-        """Begin a frame with the first part of its header and a time, and see to room for more."""
+        """Begin a frame with the head and a time, and reserve space for `more` bytes."""
         cdef uint8_t* p
         self.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 8 + more)
         p = _put(self.data + self.size + PREFIX_BYTES, head)
@@ -1031,7 +1029,7 @@ cdef class Frames:
         return p + 8
 
     cdef Py_ssize_t close(self, Py_ssize_t start) noexcept:
-        """Say in front of a frame how long it is; gives that."""
+        """Write the length prefix of a frame and return the size of the frame."""
         cdef Py_ssize_t size = self.size - start
         self.data[start] = 0x1A
         _store(self.data + start + 1, <uint64_t>(size - PREFIX_BYTES), 4)
@@ -1040,7 +1038,7 @@ cdef class Frames:
     cdef Py_ssize_t finish(
         self, StructLayout layout, PyObject* obj, Py_ssize_t start, Py_ssize_t begin
     ) except -2:
-        """Write the object of a frame; -1, and nothing is left of it, if that is not the way."""
+        """Write the object of a frame; -1 in unusual cases, in which the frame is removed."""
         cdef bint is_written = False
         try:
             is_written = layout.write(self, obj) and self.size - begin <= _payload_bytes_max
@@ -1050,7 +1048,7 @@ cdef class Frames:
         return self.close(start) if is_written else -1
 
     cdef bytes done(self):
-        """All bytes, and the room for who comes next."""
+        """Return all bytes and keep the memory for the next user."""
         global _scratch
         cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
         if self.room <= _KEPT_BYTES:
@@ -1063,7 +1061,7 @@ cdef Frames _scratch = None
 
 
 cdef Frames _spare():
-    """Room to write into. Nobody else has it: another thread may come while it is in use."""
+    """A buffer that no other caller uses: another thread may run while it is in use."""
     global _scratch
     cdef Frames found = _scratch
     _scratch = None
@@ -1079,13 +1077,13 @@ cdef inline uint8_t* _put(uint8_t* p, bytes data) noexcept:
     return p + size
 
 
-# -- what is published
+# -- publishing
 
 
 cdef class Template:
-    """How a frame with an object of a class begins.
+    """The header of a frame with an object of a class.
 
-    Head and time, then the property set between `before` and `after`, then the object.
+    It has head and time, then the property set between `before` and `after`, then the object.
     """
 
     cdef readonly StructLayout layout
@@ -1104,19 +1102,19 @@ cdef class Template:
 
 
 cdef class WaitingFrames:
-    """Frames that wait to be sent, up to a bound, and the shortest way to put one there."""
+    """Frames that wait to be sent, up to a bound, and the fast path to append one."""
 
     cdef readonly Frames frames
-    # Another one takes its place in a forked process, where nobody would ever give it free.
+    # Replaced in a forked process, where no thread would ever release it.
     cdef public object lock
-    # By class, what has its template; filled by others.
+    # The plans, which have the templates, by class. Filled by the send buffer.
     cdef readonly dict plans
     cdef dict templates
-    # By subject, what stands between the time and the bytes under it; filled by others.
+    # The rest of the header after the time, by subject. Filled by the send buffer.
     cdef readonly dict subjects
-    # Templates of published objects by class and subject; filled by the client's sender.
+    # Templates of published objects by class and subject. Filled by the send buffer.
     cdef readonly dict named
-    # The subject that was published under before, since it is so again most of the time.
+    # The previous subject, which most often is also the next one.
     cdef object last_subject
     cdef bytes last_rest
     cdef bytes bytes_head
@@ -1125,9 +1123,9 @@ cdef class WaitingFrames:
     cdef public bint is_short
     cdef public bint is_awaited
     cdef public Py_ssize_t added_count
-    # Bytes after which whoever writes is told again, and how many that will be; 0 for never.
+    # The writer is notified again after this many bytes (0: never), at this many waiting bytes.
     cdef Py_ssize_t piece_bytes
-    cdef Py_ssize_t told_bytes
+    cdef Py_ssize_t notified_bytes
 
     def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
         self.frames = Frames()
@@ -1139,37 +1137,37 @@ cdef class WaitingFrames:
         self.bytes_head = bytes_head
         self.bytes_max = bytes_max
 
-    def tell_each(self, Py_ssize_t piece_bytes):
-        """Tell whoever writes again whenever so many more bytes wait."""
+    def notify_every(self, Py_ssize_t piece_bytes):
+        """Notify the writer again after every `piece_bytes` bytes."""
         self.piece_bytes = piece_bytes
-        self.told_bytes = piece_bytes
+        self.notified_bytes = piece_bytes
 
     def add(self, bytes frame not None):
-        """One more, as it is; whether whoever writes must be told. Who calls holds the lock."""
+        """Append a frame; whether the writer must be notified. The caller holds the lock."""
         self.frames.add(frame)
         return self.note(PyBytes_GET_SIZE(frame)) == 1
 
     def take(self):
-        """All that waits; from now on nothing does."""
-        self.told_bytes = self.piece_bytes
+        """Return all waiting frames and remove them."""
+        self.notified_bytes = self.piece_bytes
         return self.frames.take()
 
     def forget_subjects(self):
-        """None came before."""
+        """Forget the cached subjects."""
         self.subjects.clear()
         self.named.clear()
         self.last_rest = None
 
     def put_object(self, obj, double time_s):
-        """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
+        """Append an object; 1 if the writer must be notified, 0 if not, -1 if nothing was appended.
 
-        Then nothing was done: it is an object of a class that is new here, or not usual, or no
-        object at all, or there is no room.
+        -1 stands for an object of a new class, an unusual object, a value that is not an object,
+        or a full buffer.
         """
         return self.put(obj, None, time_s)
 
     def put_bytes(self, subject, data, double time_s):
-        """The same for bytes under a subject that came before."""
+        """The same for bytes under a subject that was used before."""
         return self.put(subject, data, time_s)
 
     def put_named(self, obj, subject, double time_s):
@@ -1190,8 +1188,8 @@ cdef class WaitingFrames:
         return -1 if size < 0 else self.wrote(size)
 
     cdef inline int wrote(self, Py_ssize_t size) noexcept:
-        """Count a frame that was appended; it is removed again if it exceeds the bound."""
-        # A single frame is accepted whatever the bound: otherwise it could never be sent.
+        """Count an appended frame, or remove it if it exceeds the bound."""
+        # A single frame is accepted at any size, because otherwise it could never be sent.
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.size -= size
             return -1
@@ -1238,18 +1236,18 @@ cdef class WaitingFrames:
         return True
 
     cdef inline int note(self, Py_ssize_t size) noexcept:
-        """So many bytes more wait: 1 if whoever writes must be told, else 0."""
+        """Count `size` more bytes; 1 if the writer must be notified, else 0."""
         self.size += size
         self.added_count += 1
-        if self.is_awaited and (self.piece_bytes == 0 or self.frames.size < self.told_bytes):
+        if self.is_awaited and (self.piece_bytes == 0 or self.frames.size < self.notified_bytes):
             return 0
-        self.told_bytes = self.frames.size + self.piece_bytes
+        self.notified_bytes = self.frames.size + self.piece_bytes
         self.is_awaited = True
         return 1
 
 
 cdef class PublishPath:
-    """The way of an object from its publisher to where it waits."""
+    """The path of a published object to the waiting frames."""
 
     cdef WaitingFrames waiting
     cdef object first
@@ -1257,17 +1255,17 @@ cdef class PublishPath:
     cdef object clock
 
     def __init__(self, WaitingFrames waiting not None, first, wake, clock):
-        """`first` publishes what cannot go the shortest way, `wake` tells whoever writes."""
+        """`first` publishes what the fast path does not handle, `wake` notifies the writer."""
         self.waiting = waiting
         self.first = first
         self.wake = wake
-        # The clock of the system is read without a call of Python: each publish reads it.
+        # The system clock is read without a Python call, because each publish reads it.
         self.clock = None if clock is time.time else clock
 
     def publish(self, what, data=None, *, only=None, subject=""):
         """Create an object, or update those of its fields that are set or named in `only`.
 
-        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        Or send bytes under a subject. Raises WouldBlock if too many bytes wait to be sent.
         """
         cdef int is_due = -1
         if only is None:
@@ -1287,11 +1285,11 @@ cdef class PublishPath:
         return (time.time if self.clock is None else self.clock)()
 
 
-# -- frames that are alike
+# -- frames that differ only in their times
 
 
 cdef class AlikeFrames:
-    """Frames of version 2 with the same header, but for one time in it, or two in a row."""
+    """Frames of version 2 with equal headers except for one time, or two consecutive ones."""
 
     cdef bytes first
     cdef bytes rest
@@ -1303,7 +1301,7 @@ cdef class AlikeFrames:
     cdef int second
 
     def __init__(self, bytes first not None, bytes rest not None, int second):
-        """`first` is what stands before the first time, `rest` what stands behind the last.
+        """`first` is the header before the first time, `rest` the header after the last.
 
         `second` is the tag of the second time, or -1.
         """
@@ -1319,7 +1317,7 @@ cdef class AlikeFrames:
     cdef inline Py_ssize_t fits(
         self, const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max
     ) noexcept:
-        """Bytes of the frame that begins here, if it is whole and has this header; else 0."""
+        """Size of the frame that begins here, if it is complete and has this header; else 0."""
         cdef Py_ssize_t size
         if left < PREFIX_BYTES or p[0] != 0x1A:
             return 0
@@ -1340,10 +1338,10 @@ cdef class AlikeFrames:
                 StructLayout layout not None, int64_t named, double time_s_max,
                 Frames plain, bytes plain_head not None, bytes plain_tail not None,
                 Frames full, bytes full_head not None, bytes full_tail not None):
-        """Pass frames on, from `start` up to one that is not alike or not of a usual object.
+        """Forward frames from `start` on, up to one with another header or an unusual object.
 
-        Each goes to `plain`, to `full` or to both, with another header around its first time. Gives
-        where the first that was not passed on begins, and how many were.
+        Each is written to `plain`, to `full` or to both, with another header around its first time.
+        Returns the offset of the first frame that was not forwarded, and the number of forwarded ones.
         """
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
@@ -1365,7 +1363,7 @@ cdef class AlikeFrames:
             if present < 0 or present & ~named or key_mask & ~<uint64_t>present:
                 break
             time_s = _load_double(p + at + PREFIX_BYTES + self.first_size)
-            # Asked this way round, since a time may also be not a number.
+            # In this form the comparison is also false for NaN.
             if not -time_s_max <= time_s <= time_s_max:
                 break
             if plain is not None:
@@ -1409,7 +1407,7 @@ cdef struct _Place:
 
 
 cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
-    """The offset of the end of a text; -1 if there is no text, or not all of it."""
+    """The end of the text at an offset; -1 if it is not a text or incomplete."""
     cdef uint64_t argument = 0
     if at >= end or p[at] >> 5 != 3:
         return -1
@@ -1422,7 +1420,7 @@ cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end
 cdef inline Py_ssize_t _entries_end(
     const uint8_t* p, Py_ssize_t at, Py_ssize_t end, int count
 ) noexcept nogil:
-    """The offset after so many entries of a header; -1 for entries that are unusual."""
+    """The end of `count` entries of a header; -1 for unusual entries."""
     cdef uint64_t argument = 0
     cdef int first
     while count > 0:
@@ -1524,7 +1522,7 @@ cdef bint _survey(
 
 
 cdef class RouteVersion:
-    """Validity of what is cached about a type; shut when a cached fact may no longer hold."""
+    """Version of the facts that are cached about a type. `shut` invalidates them."""
 
     # Never 0.
     cdef readonly unsigned long long number
@@ -1543,7 +1541,7 @@ cdef enum:
 
 
 cdef class KnownHeader:
-    """A header that was received before, and what is cached for it until its gate is shut."""
+    """A header that was received before, with facts that are valid until its gate is shut."""
 
     cdef readonly object owner
     cdef bytes first
@@ -1583,7 +1581,7 @@ cdef class ForwardedHeader(KnownHeader):
         """Each head ends before the first time of the header, each rest begins after the
         second."""
         if len(heads) != FORM_COUNT or len(rests) != FORM_COUNT:
-            raise ValueError("a header goes out in three forms")
+            raise ValueError("a header has three forms")
         super().__init__(owner, parts)
         self.heads = [<bytes?>head for head in heads]
         self.rests = [<bytes?>rest for rest in rests]
@@ -1598,7 +1596,7 @@ cdef class ForwardedHeader(KnownHeader):
         messages are forwarded by the relay alone; cached objects are returned to its caller.
         """
         if len(outs) != PyBytes_GET_SIZE(kinds) or any(kind >= FORM_COUNT for kind in kinds):
-            raise ValueError("a form for each out")
+            raise ValueError("each output needs one form")
         self.gate = gate
         self.number = gate.number
         self.layout = layout
@@ -1614,7 +1612,7 @@ cdef class ForwardedHeader(KnownHeader):
         cdef uint8_t sent[8]
         cdef uint8_t now[10]
         if not 0 <= kind < FORM_COUNT:
-            raise ValueError("no such form")
+            raise ValueError("there is no such form")
         _store_double(sent, sent_s)
         _put_now(now, now_s)
         self.put(out, kind, sent, now, <const uint8_t*>PyBytes_AS_STRING(payload),
@@ -1651,7 +1649,7 @@ cdef class ForwardedHeader(KnownHeader):
             q = _put_head(q + 1, 0x00, <uint64_t>size)
             outer = q - out.data - start - 2
             if outer > 0xFFFF:
-                raise ValueError("a header that is too long")
+                raise ValueError("the header is too long")
             out.data[start] = <uint8_t>(outer & 0xFF)
             out.data[start + 1] = <uint8_t>(outer >> 8)
         memcpy(q, payload, size)
@@ -1683,7 +1681,7 @@ cdef struct _Slot:
 
 
 cdef class KnownHeaders:
-    """KnownHeaders that were received before, found by their bytes.
+    """Headers that were received before, found by their bytes.
 
     Their number is bounded. A header that is no longer used is replaced by another one.
     """
@@ -1877,7 +1875,7 @@ cdef class FrameRelay(KnownHeaders):
             if present < 0 or present & ~form.named or form.layout.key_mask & ~<uint64_t>present:
                 return form
             sent_s = _load_double(p + at + self.place.time_at)
-            # Asked this way round, since a time may also be not a number.
+            # In this form the comparison is also false for NaN.
             if not -self.time_s_max <= sent_s <= self.time_s_max:
                 return form
             if not form.is_message:
@@ -1963,13 +1961,13 @@ cdef class FrameRelay(KnownHeaders):
         )
 
 
-# -- what arrived
+# -- delivery
 
 
 @cython.final
 @cython.no_gc
 cdef class ObjectState:
-    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+    """An object after one change, and the origin of the change. Only `epoch` is modified."""
 
     # The whole object, and the property set of it.
     cdef readonly bytes payload
@@ -2001,15 +1999,15 @@ cdef class ObjectState:
 
 
 cdef class ReceivedUpdate:
-    """Something that happened to an object, with the bytes that told of it.
+    """A received change of an object, with the bytes of the update.
 
-    While it is told, the bytes are those of the stream. Whoever keeps it gets bytes of his own.
+    During a callback, it refers to the bytes of the stream. If the callback keeps it, it gets a copy.
     """
 
     # `create`, `update` or `remove`. A message is always created.
     cdef readonly str operation
     cdef public object _known
-    """All that was sent with the update, but for the times where these stand apart."""
+    """The header of the update. The times may be kept separately."""
     cdef public bint _has_times
     cdef public double _sent_time
     cdef public double _server_sent_time
@@ -2025,7 +2023,7 @@ cdef class ReceivedUpdate:
     cdef Py_ssize_t size
     cdef object whole
     cdef object part
-    # Why its bytes are no object of the type, if that came out.
+    # The error of decoding, if the bytes turned out not to be an object of the type.
     cdef readonly object fault
 
     def __init__(self, str operation not None, header, shape, bytes payload not None, entry,
@@ -2043,12 +2041,12 @@ cdef class ReceivedUpdate:
 
     @property
     def update(self):
-        """What was published: the fields that the update speaks of, and the key."""
+        """The published fields, and the key."""
         return self.get_update()
 
     @property
     def object(self):
-        """The whole object as the update left it, or as it was when it was removed."""
+        """The whole object after the update, or before its removal."""
         if self._entry is None:
             return self.get_update()
         whole = self._entry.payload
@@ -2060,7 +2058,7 @@ cdef class ReceivedUpdate:
 
     @property
     def data(self):
-        """The bytes of a bare subject; of an object its encoded update."""
+        """The bytes published under a subject, or the encoded update of an object."""
         cdef const uint8_t* p = self.at
         cdef Py_ssize_t size = self.size
         cdef Py_ssize_t after
@@ -2085,7 +2083,7 @@ cdef class ReceivedUpdate:
         cdef PyObject* found
         if self.part is None:
             if self.at != NULL:
-                # Held: what is done meanwhile may be anything.
+                # Referenced, because the calls below may run any code.
                 held = self.buffer
                 found = self.layout.read_whole(self.at, self.size)
                 if found != NULL:
@@ -2104,13 +2102,13 @@ cdef class ReceivedUpdate:
         try:
             return self._shape.decode(data)
         except DecodeError as error:
-            # Looked at lazily, bad bytes show only here; whoever called back must know them from
-            # a mistake in the callback.
+            # Decoding is lazy, so invalid bytes are found only here. The caller of the callback must
+            # distinguish them from an error in the callback.
             self.fault = error
             raise
 
     cdef int keep(self) except -1:
-        """Somebody has it: from now on the bytes are its own."""
+        """A callback kept the event, so it needs its own copy of the bytes."""
         if self.payload is None:
             self.payload = PyBytes_FromStringAndSize(<const char*>self.at, self.size)
         self.at = NULL
@@ -2206,9 +2204,9 @@ cdef class FrameDelivery(KnownHeaders):
         self.buffer = None
         self.call = None
 
-    def tell(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
+    def deliver(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
              long long own_id, double received, long long epoch, failed):
-        """DeliveredHeader all targets for each frame from `start` on, up to one that it cannot deliver.
+        """Call all targets for each frame from `start` on, up to one that it cannot deliver.
 
         Returns the call of that frame's header; None if the header is unknown or the frame is not
         complete. Events are objects of the class `cls`, derived from ReceivedUpdate. `failed` is called
@@ -2292,7 +2290,7 @@ cdef class FrameDelivery(KnownHeaders):
                         List_At(<PyObject*>call.callbacks, index), <PyObject*>event
                     )
                     if result == NULL:
-                        _tell_failure(failed, call.targets[index], event)
+                        _report_failure(failed, call.targets[index], event)
                     else:
                         Py_DECREF(result)
                     is_ended = call.number != call.gate.number
@@ -2320,7 +2318,7 @@ cdef class FrameDelivery(KnownHeaders):
         self, DeliveredHeader call, bytes update, const uint8_t* p, _Place* place, double received,
         long long epoch
     ):
-        """Store the object of a frame; None, and nothing is changed, for what is not usual."""
+        """Store the object of a frame. In unusual cases nothing is changed; returns None."""
         cdef const uint8_t* payload = <const uint8_t*>PyBytes_AS_STRING(update)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(update)
         cdef uint64_t key_mask = call.layout.key_mask
@@ -2355,7 +2353,7 @@ cdef class FrameDelivery(KnownHeaders):
                         call.layout.plan, known.payload, update, call.attributes
                     )
                 except CodecError:
-                    # Reported by whoever processes the frame next.
+                    # The error is reported when the frame is processed by the caller.
                     return None
                 state.present = (known.present & ~named) | (present & (named | <int64_t>key_mask))
             state.operation = UPDATE
@@ -2382,12 +2380,12 @@ cdef class FrameDelivery(KnownHeaders):
 
 
 cdef int _check(PyObject* made) except -1:
-    """Let the error of a call show that gave nothing."""
+    """Raise the error of a call that returned NULL."""
     return 0 if made != NULL else -1
 
 
-cdef int _tell_failure(failed, target, event) except -1:
-    """Hand on the error that a callback left."""
+cdef int _report_failure(failed, target, event) except -1:
+    """Report the error that a callback raised."""
     try:
         _check(NULL)
     except BaseException as error:

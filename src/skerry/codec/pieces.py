@@ -1,10 +1,10 @@
-"""Work on encoded objects without making Python objects of them.
+"""Works on encoded objects without decoding them.
 
-A node needs little of what passes through it: is it well formed, what is its key, how does it
-change what is cached. So it cuts a payload into pieces, one a field, and moves the pieces.
+A node needs to know little about a payload: whether it is valid, its key, and how it changes the
+cached object. So it splits a payload into pieces, one per field, and copies the pieces.
 
-A payload may hold tags that the plan does not have, at the top or inside a struct. Their bytes are
-kept when objects are cut and merged; `normalize` and `project` leave them out.
+A payload may have tags that the plan does not have, at the top or inside a struct. Their bytes are
+kept when objects are cut and merged. `normalize` and `project` leave them out.
 """
 
 from __future__ import annotations
@@ -77,22 +77,22 @@ _BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
 
 
 class Pieces:
-    """Where the values of one encoded object lie."""
+    """The offsets of the values of one encoded object."""
 
     def __init__(self, data: bytes) -> None:
         self.data: bytes = data
         self.present: int = 0
-        """Property set of the fields in the payload, unknown tags included."""
+        """Property set of the payload, including unknown tags."""
         self.unknown: i64 = 0
-        """Of these, the tags that the plan does not have, and those with such tags inside."""
+        """The tags among them that the plan does not have, or that have such tags inside."""
         self.at_bit: i64 = 0
-        """While the object is checked: the current field."""
+        """The bit of the current field while the object is checked."""
         self.is_canonical: bool = True
-        """Whether an encoder of this type would have written the same bytes."""
+        """Whether the encoder of this type would return the same bytes."""
         self.stop: int = 0
-        """Where the object ends in `data`."""
+        """Offset of the end of the object in `data`."""
         self.struct_count: i64 = 0
-        """Structs in it, itself included."""
+        """Number of structs in it, including itself."""
         self.starts: list[int] = [0] * TAG_COUNT
         self.stops: list[int] = [0] * TAG_COUNT
 
@@ -104,7 +104,7 @@ class Pieces:
 
 
 def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
-    """Check the object that begins at `start` as strictly as decoding would, and cut it up."""
+    """Check the object that begins at `start` as strictly as the decoder does, and split it."""
     if not isinstance(data, bytes):
         raise TypeError(f"bytes object expected; got {type(data).__name__}")
     end: i64 = len(data)
@@ -112,34 +112,29 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     if end - first > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - first)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
     pieces = Pieces(data)
-    stop, exact = _check_struct(plan, data, first, end, pieces, True, True)
+    stop, exact = _check_struct(plan, data, first, end, pieces, True)
     pieces.stop = stop
     pieces.is_canonical = exact
     return pieces
 
 
-def split_again(
-    pieces: Pieces, plan: StructPlan, data: bytes, start: i64, has_places: bool
-) -> None:
-    """The same, into pieces that were made for another object and are not needed any more.
-
-    Without places it is only found out what is there and whether that is in order.
-    """
+def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> None:
+    """The same, reusing the pieces of another object."""
     end: i64 = len(data)
     if end - start > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - start)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
     pieces.data = data
     pieces.struct_count = 0
     pieces.unknown = 0
-    # What the lists still have of the former object is out of sight: nothing looks at a place
-    # whose field is not present.
-    stop, exact = _check_struct(plan, data, start, end, pieces, True, has_places)
+    # The lists still have offsets of the former object. They are not read for fields that are not
+    # present.
+    stop, exact = _check_struct(plan, data, start, end, pieces, True)
     pieces.stop = stop
     pieces.is_canonical = exact
 
 
 def split_whole(plan: StructPlan, data: bytes) -> Pieces:
-    """The same for bytes that are one object and nothing more."""
+    """Check and split bytes that hold one object and nothing else."""
     pieces = split(plan, data, 0)
     if pieces.stop != len(data):
         rest = len(data) - pieces.stop
@@ -148,7 +143,7 @@ def split_whole(plan: StructPlan, data: bytes) -> Pieces:
 
 
 def canonical_key(plan: StructPlan, pieces: Pieces) -> bytes:
-    """The canonical key of an encoded object; null stands for a key field that is not there."""
+    """The canonical key of an encoded object, with null for missing key fields."""
     parts: list[bytes] = [head(0x80, len(plan.keys))]
     for field in plan.keys:
         if not (pieces.present >> int(field.tag)) & 1:
@@ -159,7 +154,7 @@ def canonical_key(plan: StructPlan, pieces: Pieces) -> bytes:
 
 
 def normalize(plan: StructPlan, data: bytes) -> bytes:
-    """The bytes that an encoder of this type writes: known tags, its order, shortest heads."""
+    """The bytes that the encoder of this type returns: known tags in its order, shortest heads."""
     pieces = split_whole(plan, data)
     if pieces.is_canonical:
         return data
@@ -168,15 +163,15 @@ def normalize(plan: StructPlan, data: bytes) -> bytes:
 
 
 def cut(plan: StructPlan, pieces: Pieces, mask: i64) -> bytes:
-    """The object with no other fields than those of the mask."""
+    """The object with the fields of the mask only."""
     return _join(plan, pieces, pieces, 0, mask)
 
 
 def project(plan: StructPlan, data: bytes, mask: i64) -> tuple[bytes, int]:
-    """An object of another definition as a program with this plan reads it, and its property set.
+    """Convert an object of another definition to this plan. Returns it and its property set.
 
-    Fields outside the mask, fields that the plan does not have, and values that do not read as
-    the plan says are left out, also inside of structs.
+    Fields outside the mask, fields that the plan does not have, and values that do not match the
+    plan are left out, also inside of structs.
     """
     found, present = _project_struct(plan, data, 0, len(data), mask, Pieces(data))
     return found, int(present)
@@ -217,10 +212,10 @@ def _readable(
     end: i64,
     scratch: Pieces,
 ) -> bytes | None:
-    """A value in the one form, or None if it does not read as the plan says.
+    """A value in canonical form, or None if it does not match the plan.
 
-    Of a struct inside, the fields that can be read; of a vector all elements or none. A number is
-    rounded to a float of less width, unless it is a key.
+    A nested struct keeps the fields that match, a vector all elements or none. A number is rounded
+    to a narrower float, unless it is a key.
     """
     is_readable = True
     try:
@@ -272,21 +267,21 @@ def _readable_vector(
 
 
 def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:
-    """`stored` after an update: what the attributes name is replaced, or goes when absent.
+    """Apply an update to `stored`: the named fields are replaced, or removed if absent.
 
-    Nested structs and vectors are replaced whole, keys never change, and what the attributes do
-    not name stays. Values are moved as they are, not decoded.
+    Nested structs and vectors are replaced as a whole, keys never change, and fields that the
+    attributes do not name stay. Values are copied, not decoded.
     """
     return merge_pieces(plan, stored, split_whole(plan, update), attributes)
 
 
 def merge_pieces(plan: StructPlan, stored: bytes, update: Pieces, attributes: i64) -> bytes:
-    """The same for an update that was cut up already."""
+    """The same for an update that is split already."""
     return _join(plan, split_whole(plan, stored), update, attributes & ~plan.key_mask, -1)
 
 
 def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> bytes:
-    """Of the fields in the mask: what is named from `new`, the rest from `old`."""
+    """Of the fields in the mask, join the named ones of `new` and the others of `old`."""
     parts: list[bytes] = []
     for field in plan.fields:
         source = new if (named >> field.tag) & 1 else old
@@ -297,14 +292,14 @@ def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> 
     if extra:
         _append_unknown(parts, old, new, named, extra)
     joined = head(0xA0, len(parts) >> 1) + b"".join(parts)
-    # An update can make more of an object than it was, and a wider number form can, too.
+    # An update can enlarge an object, and so can a wider form of a number.
     if len(joined) > PAYLOAD_BYTES_MAX:
         refuse_size(plan, len(joined))
     return joined
 
 
 def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, extra: i64) -> None:
-    """The values of tags that the plan does not have, as they are, behind all others."""
+    """Append the values of tags that the plan does not have, unchanged."""
     for tag in range(TAG_COUNT):
         if (extra >> tag) & 1:
             source = new if (named >> tag) & 1 else old
@@ -313,7 +308,7 @@ def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, ex
 
 
 def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces, is_key: bool) -> bytes:
-    """A value in the one form; one with unknown tags inside as it is, unless it is for a key."""
+    """A value in canonical form. A value with unknown tags inside is unchanged, except in a key."""
     tag: int = field.tag
     start = pieces.starts[tag]
     if pieces.is_canonical or (pieces.unknown & field.bit and not is_key):
@@ -331,7 +326,7 @@ def _check_value(
     end: i64,
     pieces: Pieces,
 ) -> tuple[i64, bool]:
-    """Where a value ends, and whether it is in its exact form."""
+    """The end of a value, and whether it is in canonical form."""
     if pos >= end:
         refuse_bytes(plan, field, "the bytes end before the value", pos)
     kind = spec.kind
@@ -363,7 +358,7 @@ def _check_value(
     if kind == STRUCT:
         nested = spec.struct
         assert nested is not None
-        return _check_struct(nested, data, pos, end, pieces, False, False)
+        return _check_struct(nested, data, pos, end, pieces, False)
     if kind == ANY or kind == REF:
         return _check_pair(plan, field, spec, data, pos, end)
     count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
@@ -384,11 +379,10 @@ def _check_struct(
     end: i64,
     pieces: Pieces,
     is_whole: bool,
-    has_places: bool,
 ) -> tuple[i64, bool]:
-    """Where a struct ends and whether it is in its exact form; notes the pieces of the whole.
+    """The end of a struct, and whether it is in canonical form.
 
-    Unknown tags, and what is inside a struct, are noted also without places.
+    With `is_whole`, the pieces are set, and else only the unknown tags.
     """
     pieces.struct_count += 1
     if pieces.struct_count > STRUCT_COUNT_MAX:
@@ -415,7 +409,7 @@ def _check_struct(
             if not is_whole:
                 pieces.unknown |= pieces.at_bit
             elif 0 < tag < TAG_COUNT:
-                # Decoders skip it, also when it comes twice; the last one is kept.
+                # Decoders skip it, also if it occurs twice. The last one is kept.
                 bit: i64 = _BITS[tag]
                 seen |= bit
                 pieces.unknown |= bit
@@ -430,7 +424,7 @@ def _check_struct(
         previous = field.index
         value_at = pos
         kind = field.kind
-        # The kinds that messages are full of, in the form all write, without further calls.
+        # The most frequent kinds in their usual form, without further calls.
         if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
             pos + 9 <= end and data[pos] == 0xFB
         ):
@@ -442,14 +436,14 @@ def _check_struct(
             and (0x60 <= data[pos] < 0x78)
             and pos + data[pos] - 0x5F <= end
         ):
-            # Its head tells its length above 0x60, and is one byte more.
+            # The head is one byte: 0x60 plus the length.
             pos += data[pos] - 0x5F
         else:
             if is_whole:
                 pieces.at_bit = field.bit
             pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
             exact = exact and exact_value
-        if has_places:
+        if is_whole:
             pieces.starts[tag] = value_at
             pieces.stops[tag] = pos
     if is_whole:
@@ -460,7 +454,7 @@ def _check_struct(
 def _check_pair(
     plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
 ) -> tuple[i64, bool]:
-    """The two kinds that travel as a type name and bytes or a key."""
+    """Check the two kinds that consist of a type name and bytes or a key."""
     exact = True
     if spec.target is None:
         if data[pos] != 0x82:

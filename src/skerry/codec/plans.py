@@ -1,8 +1,7 @@
-"""Tables that tell the encoder and the decoder what a type looks like.
+"""Plans: tables that describe a type to the encoder and the decoder.
 
-This module and its neighbours `encoder`, `decoder` and `pieces` are compiled where a C compiler
-is at hand, which is why they are written with machine integers and without cleverness. A plan is
-made once a type (see `compile`) and only read afterwards.
+This module and `encoder`, `decoder` and `pieces` are compiled, so they use machine integers and
+simple constructs. A plan is made once per type (see `compile`) and not modified afterwards.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ __all__ = [
     "shown",
 ]
 
-# The numbers of schema.model.Kind, repeated as constants that compiled code can branch on; a test
-# holds the two together.
+# The numbers of schema.model.Kind, repeated as constants that compiled code can branch on. A test
+# compares the two.
 BOOL: Final = 1
 INT8: Final = 2
 UINT8: Final = 6
@@ -68,11 +67,11 @@ VECTOR: Final = 24
 TAG_COUNT: Final = 32
 
 _SMALL_MAX: Final = (1 << 62) - 1
-"""The largest number that compiled code compares without making a Python number of it."""
+"""The largest number that compiled code compares without creating a Python number."""
 
 
 class ValuePlan:
-    """What one value looks like."""
+    """The plan of one value."""
 
     def __init__(self, kind: int, name: str) -> None:
         self.kind: i64 = kind
@@ -81,52 +80,52 @@ class ValuePlan:
         self.low: int = 0
         self.high: int = 0
         self.info_max: i64 = 27
-        """Integers: the widest head that the declared width lets in."""
+        """Integers: the widest head that the declared width allows."""
         self.members: dict[int, Any] = {}
         """Enums: the member for each tag."""
         self.member_class: Any = None
         self.struct: StructPlan | None = None
         self.element: ValuePlan | None = None
         self.target: str | None = None
-        """References: the type they point to, when it is fixed."""
+        """References: the type that they refer to, if it is fixed."""
 
 
 class FieldPlan:
-    """A field: where its value is kept in Python, and how it travels."""
+    """The plan of a field: its attribute in Python, and its encoding."""
 
     def __init__(self, tag: int, name: str, attribute: str, is_key: bool, value: ValuePlan) -> None:
         self.tag: i64 = tag
         self.bit: i64 = 1 << tag
-        """Its place in a property set. Not computed where it is needed: compiled code shifts a
-        number of 32 bits there, and tag 31 would make it negative."""
+        """Its bit in a property set. It is not computed on use, because compiled code would shift a
+        number of 32 bits, and tag 31 would make it negative."""
         self.head: bytes = bytes((tag,)) if tag < 24 else bytes((24, tag))
         self.index: i64 = 0
-        """Its place in declaration order, given by the struct."""
+        """Its index in declaration order, set by the struct."""
         self.name: str = name
-        # Interned, or each assignment would search the table of interned names for it.
+        # Interned, because otherwise each assignment would search the table of interned names.
         self.attribute: str = sys.intern(attribute)
         self.is_key: bool = is_key
         self.kind: i64 = value.kind
         self.value: ValuePlan = value
         self.small_max: int = min(value.high, _SMALL_MAX)
-        """Unsigned numbers up to here are in range and take the short way."""
+        """Unsigned numbers up to this are in range and encoded on the fast path."""
 
 
 class StructPlan:
-    """A struct: its fields in declaration order, which is wire order."""
+    """The plan of a struct: its fields in declaration order, which is wire order."""
 
     def __init__(self, name: str, cls: Any, fields: list[FieldPlan], values_of: Any) -> None:
         self.name: str = name
         self.fingerprint: int = 0
-        """Of the type: a class with the same one has objects that travel alike."""
+        """Fingerprint of the type. Objects of classes with equal fingerprints are encoded alike."""
         self.cls: Any = cls
         self.new: Any = object.__new__
         self.fields: list[FieldPlan] = fields
         self.values_of: Any = values_of
-        """Gives the tuple of all field values of an object, in declaration order."""
+        """Returns the tuple of all field values of an object, in declaration order."""
         self.layout: Any = None
-        """The layout that `codec.hot_loops` makes of this plan. All structs with a field of this
-        type share it, so types that use each other many times over do not multiply it."""
+        """The layout of this plan, made by `codec.hot_loops`. All structs with a field of this type
+        share it, so types that contain each other many times do not multiply it."""
         self.by_tag: list[FieldPlan | None] = [None] * TAG_COUNT
         self.keys: list[FieldPlan] = []
         self.mask: i64 = 0
@@ -142,26 +141,26 @@ class StructPlan:
 
 
 def refuse_value(plan: StructPlan, field: FieldPlan, detail: str) -> NoReturn:
-    """Say that a Python value does not fit its field."""
+    """Raise the error for a Python value that does not fit its field."""
     raise EncodeError(type_name=plan.name, field=field.name, detail=detail)
 
 
 def refuse_size(plan: StructPlan, size: int) -> NoReturn:
-    """Say that an encoded object is larger than any may be."""
+    """Raise the error for an encoded object that exceeds the limit."""
     detail = f"{size} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"
     raise EncodeError(type_name=plan.name, field="", detail=detail)
 
 
 def shown(value: object) -> str:
-    """A value for a message: not too long, and also one that Python does not print."""
+    """A value for a message, shortened. It also works for values that Python does not print."""
     try:
         return f"{value!r:.60}"
     except ValueError:
-        # Python refuses to write a number of thousands of digits.
-        return "a number of too many digits"
+        # Python refuses to format a number of thousands of digits.
+        return "a number with too many digits"
 
 
 def refuse_bytes(plan: StructPlan, field: FieldPlan | None, detail: str, pos: i64) -> NoReturn:
-    """Say that bytes are not an object of the type."""
+    """Raise the error for bytes that are not an object of the type."""
     name = "" if field is None else field.name
     raise DecodeError(type_name=plan.name, field=name, detail=detail, offset=int(pos))

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 NO_KEY: Final = b"\xff"
-"""Bytes with which no canonical key begins."""
+"""Bytes that no canonical key begins with."""
 
 _LEVEL_BYTES_MAX: Final = SUBJECT_CHAR_COUNT_MAX + 1
 
@@ -33,8 +33,8 @@ _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 
 
 def default_subject(plan: StructPlan, pieces: Pieces) -> str:
-    """Where an encoded object is published when its publisher names no other subject."""
-    # A name from a stranger's descriptor may have any character, and so may be no level as it is.
+    """The subject of an encoded object if its publisher names no other."""
+    # A name in the descriptor of a peer may have characters that are not allowed in a level.
     levels = ["/" + text_level(plan.name)]
     levels += [_level(plan, field, pieces) for field in plan.keys]
     return "/".join(levels)
@@ -57,11 +57,11 @@ def default_pattern(plan: StructPlan) -> str:
 
 
 def key_parts(plan: StructPlan, levels: Sequence[str | None]) -> list[bytes]:
-    """What stands in the canonical keys of all objects with these levels behind their type.
+    """Parts that the canonical keys of all objects with these subject levels have in common.
 
-    A level of None may be any. The keys begin with the first of the parts and have the others in
-    them, and so do some others. To find a few objects among many by their subjects, without making
-    those of all. NO_KEY is among them where there cannot be any such object.
+    A level of None matches any. Each such key begins with the first part and contains the others.
+    Other keys may do so, too. This finds a few objects among many by their subjects, without making
+    the subjects of all. The result has NO_KEY if such an object cannot exist.
     """
     parts = [head(0x80, len(plan.keys))]
     is_start = True
@@ -83,12 +83,12 @@ def key_parts(plan: StructPlan, levels: Sequence[str | None]) -> list[bytes]:
 def text_level(value: str) -> str:
     """A text as one level of a subject.
 
-    Percent-encoded, since some carriers are ASCII only and wild cards are never published.
+    It is percent-encoded, since some wires are ASCII only and wild cards cannot be published.
     """
     data = value.encode("utf-8", "surrogateescape")
     if value == "...":
         return "".join(f"%{byte:02X}" for byte in data)
-    # quote() leaves "~" alone, which here begins the hex form.
+    # quote() does not encode "~", which begins the hexadecimal form here.
     return quote(data, safe="").replace("~", "%7E")
 
 
@@ -97,10 +97,10 @@ def _level(
 ) -> str:
     raw = pieces.value(int(field.tag))
     if raw is None:
-        # Only an object without its whole key gets here, and nobody may publish one.
+        # Only for an object with an incomplete key, which cannot be published.
         return "~f6"
     if len(raw) > bytes_max:
-        # Any text of that length serves, as long as it is not a wild card.
+        # Any text of that length is suitable if it is not a wild card.
         return "~" + raw[:bytes_max].hex()
     value, _ = decode_value(plan, field, raw, 0)
     return _level_of(plan, field, value)
@@ -118,12 +118,12 @@ def _level_of(plan: StructPlan, field: FieldPlan, value: object) -> str:
         return str(value)
     if kind == Kind.STRING and isinstance(value, str):
         return text_level(value)
-    # The form on the wire may be another than the one that stands for the value.
+    # The received form may differ from the canonical form.
     return "~" + encode_value(plan, field, value).hex()
 
 
 def _value_of_level(plan: StructPlan, field: FieldPlan, level: str) -> bytes:
-    """The other way round: the encoded value that has this level; ValueError if none has."""
+    """The inverse: the encoded value of a level. Raises ValueError if no value has this level."""
     kind = int(field.kind)
     value: object
     if kind in _DECIMAL:
@@ -138,7 +138,7 @@ def _value_of_level(plan: StructPlan, field: FieldPlan, level: str) -> bytes:
         value = unquote_to_bytes(level).decode("utf-8", "surrogateescape")
     else:
         return bytes.fromhex(level.removeprefix("~"))
-    # Some texts can be read that are not written: +7, 07, an address of a uuid without dashes.
+    # Some texts can be parsed but are not levels: +7, 07, a uuid without dashes.
     if value is None or _level_of(plan, field, value) != level:
         raise ValueError(level)
     return encode_value(plan, field, value)

@@ -1,4 +1,4 @@
-"""Python values of the built-in types that Python itself has no type for."""
+"""Python classes for values of built-in types that Python has no class for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["AnyObject", "PropertySet", "Ref"]
 
 
 class PropertySet(int):
-    """Tags of a struct as a mask in which bit n stands for tag n; it is the number that travels.
+    """Tags of a struct as a mask in which bit n stands for tag n. This number is transmitted.
 
-    Set operations give property sets again, `tag in s` and iteration speak of tags.
+    Set operations return property sets. `tag in s` and iteration work on tags.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class PropertySet(int):
     def __iter__(self) -> Iterator[int]:
         mask = int(self)
         if mask < 0:
-            # All tags from some point on: there would be no end of them.
+            # A negative mask has all tags from some bit on, so iteration would not end.
             raise ValueError(f"{mask} is not a property set")
         tag = 0
         while mask:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from skerry.codec.pieces import project
 from skerry.engine.admission.admission import AddressUsage, Origin, Rights
@@ -18,13 +18,7 @@ from skerry.engine.delivery.conflation import ConflationSlots, Late
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.projections import Projection, reading
-from skerry.limits import (
-    CLIENT_NAME_CHAR_COUNT_MAX,
-    FRAME_HEADER_BYTES_MAX,
-    OWED_COUNT_MAX,
-    READING_COUNT_MAX,
-    SMALL_FRAME_BYTES_MAX,
-)
+from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, FRAME_HEADER_BYTES_MAX, SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.connection import ConnectionBroken, ConnectionStage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json.reading import JsonReading
@@ -35,7 +29,23 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
-__all__ = ["Client", "Countdown", "Input", "Later", "Task", "do_at_once"]
+__all__ = [
+    "OWED_COUNT_MAX",
+    "READING_COUNT_MAX",
+    "Client",
+    "Countdown",
+    "Input",
+    "Later",
+    "Task",
+    "do_at_once",
+]
+
+READING_COUNT_MAX: Final = 256
+"""Cached conversions of the objects of one type for clients with other definitions. There is one
+for each version of a program that is connected."""
+OWED_COUNT_MAX: Final = 10_000
+"""Requests of one client to the node, such as echoes, whose answers wait for a cache replay or for
+the storage. A correct client waits for some answers before it sends more."""
 
 
 class Task(Protocol):

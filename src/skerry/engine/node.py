@@ -65,7 +65,6 @@ from skerry.limits import (
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
-from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
@@ -794,7 +793,7 @@ class NodeCore(Outbox):
         """All that a client wanted early is on its way."""
         # The state is told before the client is, as its own DotsClient is among what it may have
         # joined early.
-        client.connection.stage = ConnectionStage.CONNECTED
+        client.connection.set_connected()
         self._roster.tell_state(client, self._now_ns)
         client.connection.finish_preload(self.wall_s(self._now_ns))
 
@@ -802,7 +801,7 @@ class NodeCore(Outbox):
 
     def goodbye(self, client: Client, now_ns: int) -> None:
         """A client ends its connection, and hears nothing more."""
-        client.connection.stage = ConnectionStage.CLOSED
+        client.connection.close()
         self._end(client, now_ns, code=0, text="", reason="goodbye")
 
     def _bound_addresses(self) -> None:
@@ -926,7 +925,7 @@ class NodeCore(Outbox):
         client.input = Input()
         client.writing = None
         self._backpressure.forget(client)
-        client.connection.stage = ConnectionStage.CLOSED
+        client.connection.close()
         self._roster.tell_state(client, now_ns)
         # Updates that are still delivered to it expire at once.
         client.lane.is_paused = False

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from skerry import cbor
 from skerry.engine.dispatch.cache import Entry
 from skerry.errors import CodecError, LimitExceeded, SchemaError, StorageError
-from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.backoff import Backoff
@@ -28,6 +27,8 @@ from skerry.schema.model import NamedType, StructType, dependencies
 
 __all__ = [
     "CLIENT",
+    "JOURNAL_BYTES_MAX",
+    "JOURNAL_CHANGE_COUNT_MAX",
     "POSITION",
     "Journal",
     "JournalStatistics",
@@ -37,6 +38,12 @@ __all__ = [
     "store_type",
     "stored_type",
 ]
+
+JOURNAL_CHANGE_COUNT_MAX: Final = 200_000
+"""Changes of persistent objects that wait to be stored. A disk stores this many in some seconds. If
+it is slower or fails, publishers of such objects are refused, so no update is lost silently."""
+JOURNAL_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Bytes of these changes: a dozen of the largest objects, or all of the above if they are small."""
 
 POSITION: Final = "position"
 """Name of the value that no position of a stored object is above."""

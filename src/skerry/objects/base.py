@@ -11,7 +11,8 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from skerry.codec.compile import Codec, compile_codec, make_plan, values_getter
+from skerry.codec.codec import Codec
+from skerry.codec.compile import make_plan, values_getter
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import SchemaCheckError
 from skerry.ids import ObjectKey
@@ -223,7 +224,7 @@ def _bind(cls: type[Struct]) -> None:
     """Give a class, also one that a program derived, what works on its own objects."""
     struct = cls.descriptor
     plan = make_plan(struct, cls, cls._attributes, lambda type_: cls._nested[type_.name])
-    cls._codec = compile_codec(plan)
+    cls._codec = Codec(plan)
     cls._values = staticmethod(plan.values_of)
     keys = [cls._attributes[field.name] for field in struct.key_fields]
     cls._key_values = staticmethod(values_getter(keys))

@@ -13,14 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 from skerry.json_values import plain, visible
-from skerry.limits import (
-    LOG_LINES_PER_HOST_MAX,
-    LOG_LINES_PER_MESSAGE_MAX,
-    LOG_REPEAT_COUNT_MAX,
-)
 
 __all__ = [
     "LEVELS",
+    "LOG_LINES_PER_HOST_MAX",
+    "LOG_LINES_PER_MESSAGE_MAX",
+    "LOG_REPEAT_COUNT_MAX",
     "Form",
     "JsonFormatter",
     "Level",
@@ -28,6 +26,15 @@ __all__ = [
     "TextFormatter",
     "written_to",
 ]
+
+LOG_REPEAT_COUNT_MAX: Final = 1000
+"""Messages, addresses and sources of warnings that are watched for repetitions. Beyond it the
+oldest is forgotten, and logged again when it repeats."""
+LOG_LINES_PER_HOST_MAX: Final = 20
+"""Warnings of one message about one address in ten seconds. The clients of one address may be many
+programs, and each disconnection deserves a line, but an attacker may connect again and again."""
+LOG_LINES_PER_MESSAGE_MAX: Final = 200
+"""Warnings of one message in ten seconds, because an attacker may have many addresses."""
 
 Form = Literal["auto", "text", "json"]
 Level = Literal["debug", "info", "warning", "error"]

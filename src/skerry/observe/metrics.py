@@ -16,10 +16,20 @@ from prometheus_client.registry import Collector
 from skerry import build_info
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
-from skerry.limits import METRIC_TYPE_COUNT_MAX
 from skerry.observe.group_metrics import GroupCollector
 
-__all__ = ["CONTENT_TYPE", "METRICS", "NodeCollector", "node_registry", "written"]
+__all__ = [
+    "CONTENT_TYPE",
+    "METRICS",
+    "METRIC_TYPE_COUNT_MAX",
+    "NodeCollector",
+    "node_registry",
+    "written",
+]
+
+METRIC_TYPE_COUNT_MAX: Final = 50
+"""Types with their own metrics. Those with less traffic are added up as `other`. A time series for
+each type of a large system would cost its monitoring more than it is worth."""
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OTHER: Final = "other"

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: longer each time, and never in step with others."""
+"""Delays before the next attempt: longer each time, and random."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ __all__ = ["Backoff"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Delays that double from `first_ns` up to `delay_ns_max`, each shortened by chance."""
+    """Delays that double from `first_ns` up to `delay_ns_max`, each randomly shortened."""
 
     first_ns: int
     delay_ns_max: int
     spread_percent: int = 50
-    """How much of a delay is left to chance: 0 none, 100 all of it."""
+    """The random part of a delay: 0 for none, 100 for all of it."""
 
     def __post_init__(self) -> None:
         assert 0 < self.first_ns <= self.delay_ns_max
         assert 0 <= self.spread_percent <= 100
 
     def delay_ns(self, attempt_count: int, rng: Random) -> int:
-        """The wait after attempt number `attempt_count`, counted from 1. At least a nanosecond."""
+        """Return the delay after an attempt, counted from 1: at least a nanosecond."""
         assert attempt_count >= 1
-        # The shift is bounded because a peer that is away for a week makes the number of attempts
-        # large, and the power of two is only needed until it has passed the longest delay.
+        # The shift is bounded, because the number of attempts is large for a peer that is absent for
+        # a week, and the power of two is only needed up to the longest delay.
         doublings = min(attempt_count - 1, self.delay_ns_max.bit_length())
         whole_ns = min(self.first_ns << doublings, self.delay_ns_max)
-        # Those who lost the same peer at the same instant must not all come back together, so
-        # chance takes away a part of the delay instead of adding to it: the bound stays true.
-        chance_ns = whole_ns * self.spread_percent // 100
-        return max(1, whole_ns - (rng.randrange(chance_ns) if chance_ns else 0))
+        # Programs that lost the same peer at the same time must not all reconnect together. The
+        # random part is subtracted, so the bound is kept.
+        random_ns = whole_ns * self.spread_percent // 100
+        return max(1, whole_ns - (rng.randrange(random_ns) if random_ns else 0))

@@ -1,4 +1,4 @@
-"""Timers as data: which keys are due, and when the next one is."""
+"""Timers as data: deadlines by key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Deadlines", "earliest"]
 Key = TypeVar("Key", bound=Hashable)
 
 _STALE_COUNT_MAX: Final = 64
-"""Entries that no longer count are swept when more of them than this outnumber the live ones."""
+"""Cancelled entries are removed when they exceed the valid ones by more than this."""
 
 
 class Deadlines(Generic[Key]):
@@ -29,27 +29,27 @@ class Deadlines(Generic[Key]):
         return key in self._due
 
     def set(self, key: Key, due_ns: int) -> None:
-        """Make `key` due at `due_ns`, instead of whatever was set for it before."""
+        """Set the deadline of `key`, in place of an earlier one."""
         # The count is unique, so comparing two entries never reaches the keys.
         self._count += 1
         self._due[key] = (due_ns, self._count)
         heappush(self._heap, (due_ns, self._count, key))
-        # A key that is postponed at every input leaves an entry behind each time. Sweeping only
-        # when they are the majority keeps the price of `set` constant on average.
+        # A key that is postponed at every input leaves an entry each time. Removing these only when
+        # they are the majority keeps the cost of `set` constant on average.
         if len(self._heap) > 2 * len(self._due) + _STALE_COUNT_MAX:
-            self._sweep()
+            self._remove_stale()
 
     def cancel(self, key: Key) -> None:
-        """Forget `key`; nothing happens if it is not set."""
+        """Remove the deadline of `key`, if it is set."""
         self._due.pop(key, None)
 
     def due_ns(self, key: Key) -> int | None:
-        """When `key` is due."""
+        """Return the deadline of `key`; None if it is not set."""
         due = self._due.get(key)
         return None if due is None else due[0]
 
     def next_ns(self) -> int | None:
-        """The earliest deadline of all."""
+        """Return the earliest deadline; None if there is none."""
         while self._heap:
             due_ns, count, key = self._heap[0]
             if self._due.get(key) == (due_ns, count):
@@ -58,7 +58,7 @@ class Deadlines(Generic[Key]):
         return None
 
     def take_due(self, now_ns: int) -> list[tuple[Key, int]]:
-        """Remove what is due and return it with its deadline, earliest first."""
+        """Remove the keys that are due and return them with their deadlines, earliest first."""
         taken: list[tuple[Key, int]] = []
         next_ns = self.next_ns()
         while next_ns is not None and next_ns <= now_ns:
@@ -68,13 +68,13 @@ class Deadlines(Generic[Key]):
             next_ns = self.next_ns()
         return taken
 
-    def _sweep(self) -> None:
+    def _remove_stale(self) -> None:
         self._heap = [(due_ns, count, key) for key, (due_ns, count) in self._due.items()]
         heapify(self._heap)
 
 
 def earliest(one_ns: int | None, other_ns: int | None) -> int | None:
-    """The earlier of two deadlines, each of which may be absent."""
-    if one_ns is None or other_ns is None:
-        return other_ns if one_ns is None else one_ns
-    return min(one_ns, other_ns)
+    """Return the earlier of two deadlines; None if there is none."""
+    if one_ns is None:
+        return other_ns
+    return one_ns if other_ns is None or one_ns <= other_ns else other_ns

@@ -1,14 +1,14 @@
-"""The contract every machine keeps: bytes and time go in, events and bytes come out.
+"""The contract of machines: bytes and time are the input, events and bytes the output.
 
-A machine is driven, it never drives. Whoever holds it (a runner on real sockets, or the simulator)
-follows one rhythm: give it one input, then take its transmits, then its events, then ask for its
-next deadline. A machine never blocks, logs, sleeps or keeps a callback, and the order of its inputs
-together with the `Random` it was handed decides everything it puts out.
+A machine is driven. Its driver, on real sockets or in the simulator, repeats one cycle: it passes
+one input, then takes the transmits, then the events, then reads the next deadline. A machine never
+blocks, logs, sleeps or keeps a callback. The order of its inputs and the `Random` that it was given
+determine its output.
 
-Datagrams need nothing but `Machine`. A machine carried by streams is a `StreamMachine`: it asks for
-a connection by a `Connect` among its transmits and ends one by a `Disconnect`, and it is told when
-a stream opened or closed. Both stand in line with the data, so a farewell that is sent before
-a `Disconnect` still arrives.
+For datagrams, `Machine` is enough. A machine that uses streams is a `StreamMachine`: it opens a
+connection with a `Connect` among its transmits, closes it with a `Disconnect`, and is notified when
+a stream opened or closed. Both are in order with the data, so data that is sent before a
+`Disconnect` still arrives.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 
 
 class Address(NamedTuple):
-    """Where bytes come from or go to: a peer, a multicast group, or the far end of a stream."""
+    """The source or destination of bytes: a peer, a multicast group, or the end of a stream."""
 
-    # A named tuple and not a dataclass: an address is looked up for every datagram, and only the
-    # tuple is hashed and compared without running Python code.
+    # A named tuple, because an address is looked up for every datagram, and only a tuple is hashed
+    # and compared without running Python code.
     host: str
     port: int = 0
     is_stream: bool = False
@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transmit:
-    """Bytes for one destination: a datagram, or more of the stream that is open to it."""
+    """Bytes for one destination: a datagram, or the next piece of an open stream."""
 
     destination: Address
     data: bytes = b""
@@ -58,23 +58,24 @@ class Transmit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect(Transmit):
-    """Open a stream to `destination`; `stream_opened` or `stream_closed` tells how it went."""
+    """Open a stream to `destination`; `stream_opened` or `stream_closed` is called afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnect(Transmit):
-    """End the stream to `destination` once all that was sent before is out.
+    """Close the stream to `destination` once all data before it is sent.
 
-    For the machine it is over at once: nothing more is received and `stream_closed` is not called.
+    For the machine it is closed at once: nothing more is received, and `stream_closed` is not
+    called.
     """
 
     is_abrupt: bool = False
-    """Do not wait until it is out: the peer does not read."""
+    """Do not wait until the data is sent, because the peer does not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineEvent:
-    """Something the layer above should know."""
+    """Base of the events for the layer above."""
 
 
 Event = MachineEvent
@@ -87,34 +88,34 @@ class Statistics:
 
 
 class Machine(Protocol):
-    """Anything that decides. `now_ns` is monotonic and never goes back."""
+    """The interface of all machines. `now_ns` is monotonic."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take a datagram, or the next piece of a stream, cut anywhere."""
+        """Process a datagram, or the next piece of a stream, of any length."""
 
     def advance(self, now_ns: int) -> None:
-        """Do what is due. Called too early it does nothing; it may be called late."""
+        """Do what is due. An early call does nothing; a late one is allowed."""
 
     def take_events(self) -> Sequence[MachineEvent]:
-        """The events since the last call, oldest first."""
+        """Return the events since the last call, oldest first."""
 
     def take_transmits(self) -> Sequence[Transmit]:
-        """What is to be sent since the last call, in order."""
+        """Return what is to be sent since the last call, in order."""
 
     def deadline_ns(self) -> int | None:
-        """When `advance` has to be called, or None while there is nothing to wait for."""
+        """Return when `advance` has to be called; None if there is no deadline."""
 
     def statistics(self) -> Statistics:
-        """An immutable snapshot of the counters."""
+        """Return an immutable snapshot of the counters."""
 
 
 class CloseReason(enum.Enum):
-    """Why a stream is gone."""
+    """Why a stream was closed."""
 
     ENDED = "ended"
-    """The peer ended it; everything it sent before was received."""
+    """The peer closed it; everything that it sent before was received."""
     LOST = "lost"
-    """It broke; what was under way in both directions may be gone."""
+    """It broke; data in transit in both directions may be lost."""
     REFUSED = "refused"
     """The peer was reached and did not accept it."""
     TIMED_OUT = "timed-out"
@@ -123,24 +124,24 @@ class CloseReason(enum.Enum):
 
 @runtime_checkable
 class StreamMachine(Machine, Protocol):
-    """A machine carried by streams; a machine has at most one stream to an address."""
+    """A machine that uses streams; it has at most one stream to an address."""
 
     def stream_opened(self, peer: Address, now_ns: int) -> None:
-        """A stream is open, asked for by `Connect` or by the peer. `peer` names it from now on."""
+        """A stream was opened, by `Connect` or by the peer. `peer` identifies it from now on."""
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        """The stream is gone, or never came to be."""
+        """The stream was closed, or could not be opened."""
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """A machine on streams that keeps to itself what a stream has no room for.
+    """A machine that holds back the data for which a stream has no room.
 
-    One that is not is taken at its word: all that it transmits waits at the stream.
+    The transmits of other machines are queued at the stream without a bound.
     """
 
     def pause(self, peer: Address) -> None:
-        """The stream has more than it likes. Called while transmits are carried out."""
+        """The queue of the stream is full. Called while transmits are processed."""
 
     def resume(self, peer: Address, now_ns: int) -> None:
         """The stream has room again."""
@@ -148,15 +149,15 @@ class Paced(Protocol):
 
 @runtime_checkable
 class Durable(Protocol):
-    """A machine that wants something back after a restart."""
+    """A machine with state that survives a restart."""
 
     def durable(self) -> bytes:
-        """What the next life of this machine is to be given."""
+        """Return the state for the machine after the restart."""
 
 
 @runtime_checkable
 class WallClocked(Protocol):
-    """A machine that stamps wall time, and so must know when somebody set the wall clock."""
+    """A machine that uses wall time, and so must be notified when the wall clock is set."""
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
         """Wall time is `now_ns + wall_offset_ns` from now on."""

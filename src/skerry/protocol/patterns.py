@@ -1,13 +1,13 @@
 """Subjects and the patterns that select them.
 
-A subject is a path of levels, `/Vessel/244660000`; levels may be empty, and case counts. A pattern
-is a subject in which a whole level may be `*`, which stands for any one level, and the last one
-`...`, which stands for all the rest: one level or more. The multicast distributor in Java takes
-`...` for none as well, and `is_java` does the same.
+A subject is a path of levels, `/Vessel/244660000`. Levels may be empty, and case is significant. A
+pattern is a subject in which a whole level may be `*`, which matches any one level, and the last
+one `...`, which matches all remaining levels: one or more. In the Java distributor `...` also
+matches none, which `is_java` enables.
 
-`PatternTree` tells for a subject which of many patterns select it. It has a node for each level of
-each pattern, so the work depends on the patterns that begin like the subject and not on how many
-there are. Subjects come again and again, so what was found is remembered.
+`PatternTree` finds the patterns that select a subject. It has a node for each level of each
+pattern, so the cost depends on the patterns that begin like the subject, not on the number of
+patterns. Subjects repeat, so results are cached.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from skerry.errors import LimitExceeded, LocalProtocolError
-from skerry.limits import (
-    PATTERN_COUNT_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    PATTERN_MEMO_COUNT_MAX,
-    SUBJECT_CHAR_COUNT_MAX,
-    SUBJECT_LEVEL_COUNT_MAX,
-)
+from skerry.limits import PATTERN_MEMO_CHAR_COUNT_MAX, SUBJECT_CHAR_COUNT_MAX
 
 __all__ = [
+    "PATTERN_COUNT_MAX",
+    "PATTERN_MEMO_COUNT_MAX",
+    "SUBJECT_LEVEL_COUNT_MAX",
     "PatternHandle",
     "PatternTree",
     "check_pattern",
@@ -32,17 +29,26 @@ __all__ = [
     "overlaps",
 ]
 
+SUBJECT_LEVEL_COUNT_MAX: Final = 64
+"""Levels of a subject or pattern. A tree of patterns is walked with one call per level, and has a
+node for each. Paths that people write have fewer than ten."""
+PATTERN_COUNT_MAX: Final = 200_000
+"""Patterns of one tree, each with up to one node per level: more than a thousand clients use."""
+PATTERN_MEMO_COUNT_MAX: Final = 65_536
+"""Subjects, with the values found for them, that a tree of patterns caches: some megabytes. Beyond
+it the cache is cleared. Finding a value again costs a microsecond."""
+
 _ONE: Final = "*"
 _REST: Final = "..."
 _ELLIPSIS: Final = "\u2026"
-"""The single character that some editors make of three dots."""
+"""The single character with which some editors replace three dots."""
 _SHOWN_CHAR_COUNT: Final = 60
 
 
 def check_subject(text: str) -> str:
-    """The subject, if something may be published under it; LocalProtocolError if not."""
+    """Return the subject if it is valid for publishing; LocalProtocolError if not."""
     _check_form("subject", text)
-    # Only few subjects have any of these, and then mostly inside of a level.
+    # Few subjects contain any of these, and most of those inside a level.
     if _ONE in text or _REST in text or _ELLIPSIS in text:
         for level in text.split("/"):
             if level in (_ONE, _REST, _ELLIPSIS):
@@ -56,7 +62,7 @@ def check_subject(text: str) -> str:
 
 
 def check_pattern(text: str) -> str:
-    """The pattern with its ellipsis as three dots; LocalProtocolError if it is none."""
+    """Return the pattern with its ellipsis as three dots; LocalProtocolError if it is invalid."""
     _check_form("pattern", text)
     levels = [_REST if level == _ELLIPSIS else level for level in text.split("/")]
     if _REST in levels[:-1]:
@@ -64,15 +70,15 @@ def check_pattern(text: str) -> str:
             "pattern",
             text,
             "something follows after ...",
-            "... stands for all the rest, so it can only be the last level; * stands for one level",
+            "... matches all remaining levels, so it can only be the last level; * matches one",
         )
     return "/".join(levels)
 
 
 def covers(pattern: str, other: str) -> bool:
-    """Whether each subject that `other` selects is selected by `pattern`; both are checked ones.
+    """Return whether `pattern` selects each subject that `other` selects. Both must be valid.
 
-    A subject is a pattern that selects nothing but itself.
+    A subject is a pattern that selects only itself.
     """
     mine, others = pattern.split("/"), other.split("/")
     for index, level in enumerate(mine):
@@ -87,7 +93,7 @@ def covers(pattern: str, other: str) -> bool:
 
 
 def overlaps(pattern: str, other: str) -> bool:
-    """Whether there is a subject that both patterns select."""
+    """Return whether there is a subject that both patterns select."""
     mine, others = pattern.split("/"), other.split("/")
     for index in range(min(len(mine), len(others))):
         level, theirs = mine[index], others[index]
@@ -99,7 +105,7 @@ def overlaps(pattern: str, other: str) -> bool:
 
 
 class PatternHandle:
-    """A pattern in a tree, and its value; by its handle a pattern is taken out again."""
+    """A pattern in a tree, and its value. The handle is needed to remove the pattern."""
 
     def __init__(self, pattern: str, value: object, number: int) -> None:
         self.pattern: str = pattern
@@ -108,7 +114,7 @@ class PatternHandle:
 
 
 class PatternTree:
-    """Patterns, each with a value, and the question which of them select a subject."""
+    """Patterns with values, found by the subjects that they select."""
 
     def __init__(self, *, is_java: bool = False, count_max: int = PATTERN_COUNT_MAX) -> None:
         self._is_java: bool = is_java
@@ -120,13 +126,13 @@ class PatternTree:
         self._memo_size: int = 0
 
     def __len__(self) -> int:
-        """How many patterns there are; one that was added twice counts twice."""
+        """Return the number of patterns; a pattern that was added twice counts twice."""
         return len(self._handles)
 
     def add(self, pattern: str, value: object) -> PatternHandle:
-        """Add a pattern; the same one may be added again, and its values are all found then.
+        """Add a pattern. The same one may be added again; then all its values are found.
 
-        LocalProtocolError for what is no pattern, LimitExceeded for one too many.
+        LocalProtocolError for an invalid pattern, LimitExceeded for too many patterns.
         """
         pattern = check_pattern(pattern)
         if len(self._handles) >= self._count_max:
@@ -137,7 +143,7 @@ class PatternTree:
             )
         node = self._root
         for level in pattern.split("/")[1:]:
-            node = node.child_to_be(level)
+            node = node.make_child(level)
         self._last_number += 1
         handle = PatternHandle(pattern, value, self._last_number)
         node.handles[handle.number] = handle
@@ -146,7 +152,7 @@ class PatternTree:
         return handle
 
     def remove(self, handle: PatternHandle) -> None:
-        """Take a pattern out; LocalProtocolError when it is not there (any more)."""
+        """Remove a pattern; LocalProtocolError if it is not in the tree."""
         if self._handles.get(handle.number) is not handle:
             raise LocalProtocolError(f"the pattern {_shown(handle.pattern)} is not in this tree")
         del self._handles[handle.number]
@@ -157,23 +163,23 @@ class PatternTree:
             assert child is not None
             path.append(child)
         del path[-1].handles[handle.number]
-        # A node without patterns would otherwise stay for ever, and subscribers come and go.
+        # Otherwise nodes without patterns would accumulate as clients subscribe and unsubscribe.
         while levels and path[-1].is_empty():
             path.pop()
             path[-1].drop(levels.pop())
         self._forget()
 
     def clear(self) -> None:
-        """Take all patterns out."""
+        """Remove all patterns."""
         self._root = _Node()
         self._handles = {}
         self._forget()
 
     def match(self, subject: str) -> list[object]:
-        """The values of all patterns that select the subject: exact levels first, then *, then ...
+        """Return the values of all patterns that select the subject: exact levels first, then *,
+        then ...
 
-        The list belongs to the tree and must not be changed. What is no subject is selected by
-        nothing.
+        The list belongs to the tree and must not be changed. It is empty for an invalid subject.
         """
         found = self._memo.get(subject)
         if found is not None:
@@ -181,7 +187,7 @@ class PatternTree:
         return self._search(subject)
 
     def matches_any(self, subject: str) -> bool:
-        """Whether any pattern selects the subject."""
+        """Return whether any pattern selects the subject."""
         return len(self.match(subject)) > 0
 
     def _search(self, subject: str) -> list[object]:
@@ -193,12 +199,12 @@ class PatternTree:
         return found
 
     def _gather(self, node: _Node, levels: list[str], index: int, found: list[object]) -> None:
-        """What selects the levels from `index` on, below a node; as deep as the patterns are."""
+        """Append the values that select the levels from `index` on, below a node."""
         if index == len(levels):
-            node.give(found)
-            # `/...` is all subjects either way; there is none without a level.
+            node.append_values(found)
+            # `/...` selects all subjects either way, because each has a level.
             if self._is_java and node.rest is not None:
-                node.rest.give(found)
+                node.rest.append_values(found)
             return
         exact = node.exact.get(levels[index])
         if exact is not None:
@@ -206,10 +212,10 @@ class PatternTree:
         if node.one is not None:
             self._gather(node.one, levels, index + 1, found)
         if node.rest is not None:
-            node.rest.give(found)
+            node.rest.append_values(found)
 
     def _remember(self, subject: str, found: list[object]) -> None:
-        # The values count too: each of many subjects may be selected by each of many clients.
+        # The values count too, because many clients may select each of many subjects.
         size = 1 + len(found)
         if self._memo_size + size > PATTERN_MEMO_COUNT_MAX:
             self._forget()
@@ -223,7 +229,7 @@ class PatternTree:
 
 
 class _Node:
-    """The patterns that have gone the same way up to here."""
+    """The patterns with the same levels up to this one."""
 
     def __init__(self) -> None:
         self.exact: dict[str, _Node] = {}
@@ -231,7 +237,7 @@ class _Node:
         self.rest: _Node | None = None
         self.handles: dict[int, PatternHandle] = {}
 
-    def give(self, found: list[object]) -> None:
+    def append_values(self, found: list[object]) -> None:
         found.extend([handle.value for handle in self.handles.values()])
 
     def child(self, level: str) -> _Node | None:
@@ -241,8 +247,8 @@ class _Node:
             return self.rest
         return self.exact.get(level)
 
-    def child_to_be(self, level: str) -> _Node:
-        """The node below, which is made when it is not there."""
+    def make_child(self, level: str) -> _Node:
+        """Return the node of a level below this one, which is created if necessary."""
         known = self.child(level)
         if known is not None:
             return known
@@ -276,7 +282,7 @@ def _check_form(what: str, text: str) -> None:
         _refuse(what, text, "it does not begin with /", f"write {_shown(bare)}")
     if text.count("/") > SUBJECT_LEVEL_COUNT_MAX:
         limit = f"{text.count('/')} levels, the limit is {SUBJECT_LEVEL_COUNT_MAX}"
-        _refuse(what, text, limit, "join some of the levels to one")
+        _refuse(what, text, limit, "use fewer levels")
 
 
 def _refuse(what: str, text: str, detail: str, hint: str) -> NoReturn:

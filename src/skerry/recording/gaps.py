@@ -10,10 +10,13 @@ from typing import Final
 from skerry import cbor
 from skerry.codec.envelope import GAP, INTERNAL, Update
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_GAP_COUNT_MAX
 from skerry.recording.rows import Columns
 
-__all__ = ["Gap", "Missing", "gap_of", "gap_update", "readable_gap"]
+__all__ = ["RECORDING_GAP_COUNT_MAX", "Gap", "Missing", "gap_of", "gap_update", "readable_gap"]
+
+RECORDING_GAP_COUNT_MAX: Final = 1000
+"""Gaps that wait to be written, each of a node or a sender. A group may have any number of senders.
+Beyond it the others become one gap."""
 
 _COUNT: Final = 1
 _FIRST: Final = 2

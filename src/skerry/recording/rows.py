@@ -14,9 +14,12 @@ from mypy_extensions import i32, i64, u8
 
 from skerry.codec.envelope import Update
 from skerry.errors import LimitExceeded
-from skerry.limits import RECORDING_ROWS_BYTES_MAX
 
-__all__ = ["NO_SENT_TIME", "ROW_BYTES", "Columns", "Rows"]
+__all__ = ["NO_SENT_TIME", "RECORDING_ROWS_BYTES_MAX", "ROW_BYTES", "Columns", "Rows"]
+
+RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of rows that wait to be written. Only a caller that appends and never flushes reaches it. A
+batch of two gigabytes could not be written: its columns have offsets of 31 bits."""
 
 NO_SENT_TIME: Final = -1
 """Stands for the null of a row whose wire tells no time of sending."""

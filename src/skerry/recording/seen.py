@@ -7,12 +7,15 @@ has the same sender and number wherever it was heard. Numbers are dense, so they
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
-from skerry.limits import RECORDING_SEEN_RANGE_COUNT_MAX
 
-__all__ = ["SeenUpdates"]
+__all__ = ["RECORDING_SEEN_RANGE_COUNT_MAX", "SeenUpdates"]
+
+RECORDING_SEEN_RANGE_COUNT_MAX: Final = 1_000_000
+"""Ranges of sequence numbers by which equal updates of several recordings are recognized: some
+hundred megabytes. Beyond it the oldest are forgotten, and their duplicates stay."""
 
 _Origin: TypeAlias = tuple[int, int, bool]
 

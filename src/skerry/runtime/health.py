@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from skerry.errors import ConnectFailed
-from skerry.limits import HTTP_CONNECTION_COUNT_MAX, HTTP_REQUEST_BYTES_MAX
 from skerry.runtime.streams.orderly_close import OrderlyClose
 from skerry.runtime.streams.sockets import bind_tcp
 from skerry.runtime.streams.web_origins import host_fault, own_names
 
-__all__ = ["HealthServer", "Page"]
+__all__ = ["HTTP_CONNECTION_COUNT_MAX", "HTTP_REQUEST_BYTES_MAX", "HealthServer", "Page"]
+
+HTTP_CONNECTION_COUNT_MAX: Final = 32
+"""Connections to the pages of metrics and health: some scrapers and a person."""
+HTTP_REQUEST_BYTES_MAX: Final = 8192
+"""Request line and headers of a request for such a page. Browsers send about one kilobyte."""
 
 _REQUEST_S_MAX: Final = 5.0
 """How long a request, and the reading of its answer, may take."""

@@ -18,7 +18,11 @@ from skerry.errors import SchemaSyntaxError
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import Comment, Word
 
-__all__ = ["Token", "TokenKind", "decode", "scan", "unquote"]
+__all__ = ["NUMBER_DIGITS_MAX", "Token", "TokenKind", "decode", "scan", "unquote"]
+
+NUMBER_DIGITS_MAX: Final = 20
+"""Digits of a number in a type file. No tag or value has more than ten, and Python refuses to
+convert several thousand."""
 
 TokenKind: TypeAlias = Literal["name", "number", "string", "mark", "end"]
 
@@ -209,7 +213,7 @@ def _name_fault(piece: str) -> _Fault | None:
 def _number_fault(piece: str) -> _Fault | None:
     if not (piece.isascii() and piece.isdigit()):
         return f"`{piece}` is no number: only digits are, and no name begins with one", None
-    if len(piece) > limits.NUMBER_DIGITS_MAX:
+    if len(piece) > NUMBER_DIGITS_MAX:
         return f"a number of {len(piece)} digits is too long", None
     return None
 

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from skerry import limits
 from skerry.errors import LimitExceeded, Problem, SchemaSyntaxError
 from skerry.schema.check import Checked, check
 from skerry.schema.lexer import decode
@@ -17,7 +16,11 @@ from skerry.schema.model import NamedType
 from skerry.schema.parser import parse_partly
 from skerry.schema.syntax import SyntaxFile
 
-__all__ = ["ParsedFiles", "Reader", "load", "resolve"]
+__all__ = ["SOURCE_COUNT_MAX", "ParsedFiles", "Reader", "load", "resolve"]
+
+SOURCE_COUNT_MAX: Final = 1000
+"""Type files of one run, including imported files. A folder with one type per file stays well
+below."""
 
 Reader: TypeAlias = Callable[[str], "str | bytes | None"]
 """The content of the file of that name; None if there is no such file."""
@@ -95,10 +98,8 @@ class _Loading:
         if content is None:
             return False
         count = len(self._files) + 1
-        if count > limits.SOURCE_COUNT_MAX:
-            raise LimitExceeded(
-                what="number of type files", value=count, limit=limits.SOURCE_COUNT_MAX
-            )
+        if count > SOURCE_COUNT_MAX:
+            raise LimitExceeded(what="number of type files", value=count, limit=SOURCE_COUNT_MAX)
         try:
             text = decode(content, path) if isinstance(content, bytes) else content
         except SchemaSyntaxError as error:

@@ -11,7 +11,12 @@ from skerry.errors import Problem, Severity
 from skerry.json_values import visible
 from skerry.suggestions import nearest
 
-__all__ = ["ProblemList", "Spot", "render"]
+__all__ = ["GUESS_WORK_MAX", "ProblemList", "Spot", "render"]
+
+GUESS_WORK_MAX: Final = 5_000_000
+"""Pairs of characters that one run compares to suggest corrections of misspelled names: enough for
+every error in a system with hundreds of types, in about a second. Beyond it errors have no
+suggestion, so that a file of thousands of wrong names does not take hours."""
 
 
 _GUESS_START: Final = 64
@@ -57,11 +62,11 @@ class ProblemList:
 
     def guess(self, name: str, candidates: Iterable[str]) -> str | None:
         """The candidate that `name` was probably meant to be, while guessing is still cheap."""
-        if self._guess_work > limits.GUESS_WORK_MAX:
+        if self._guess_work > GUESS_WORK_MAX:
             return None
         candidates = list(candidates)
         self._guess_work += sum(_GUESS_START + len(name) * len(one) for one in candidates)
-        if self._guess_work > limits.GUESS_WORK_MAX:
+        if self._guess_work > GUESS_WORK_MAX:
             return None
         return nearest(name, candidates)
 

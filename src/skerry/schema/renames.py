@@ -7,9 +7,8 @@ of what travels is the same in both, or all but one part, and at least one has k
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from skerry import limits
 from skerry.schema.model import (
     EnumType,
     FieldType,
@@ -19,7 +18,12 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["renames"]
+__all__ = ["RENAME_WORK_MAX", "renames"]
+
+RENAME_WORK_MAX: Final = 2_000_000
+"""Fields and elements that one comparison of two sets of types examines to find renamed ones that
+also changed: enough for hundreds of renamed types, in about a second. Beyond it they are reported
+as removed and added."""
 
 
 def renames(gone: Sequence[NamedType], came: Sequence[NamedType]) -> dict[str, str]:
@@ -64,7 +68,7 @@ def _pair_alikes(
             continue
         parts = _parts(type_, found)
         work += sum(len(parts) + len(others) for _, others in rest.values())
-        if work > limits.RENAME_WORK_MAX:
+        if work > RENAME_WORK_MAX:
             return
         likeness = {
             name: _likeness(parts, others)

@@ -1,8 +1,27 @@
-"""The simulator: whole systems in one process, with a clock, a network and chance made of a seed.
+"""The simulator: whole systems in one process, with clock, network and randomness from a seed.
 
-For the tests of your own programs as much as for those of skerry. A system is built in a `World`
-from machines (`skerry.protocol.machine`); faults make its life hard, workloads use it, checkers say
-what must hold. The same seed gives the same run, byte for byte.
+It serves tests of applications as well as those of skerry. A system is built in a `World` from
+machines (`skerry.protocol.machine`). Faults disturb it, workloads use it, and checkers state what
+must hold. The same seed gives the same run, byte for byte.
+
+world         clock, event queue and random sources of a run
+node          one simulated node: a machine with its clock and input queue
+clock         the monotonic and wall clock of a node
+network       datagrams between nodes
+packet        a datagram, or a part of a stream, on the network
+streams       streams between nodes
+stream_end    one end of a stream
+faults        faults of links: loss, duplication, reordering, partition
+node_faults   faults of nodes, clocks and streams
+workloads     actions of simulated clients
+checkers      conditions that must hold
+trace         one line of JSON per event, and their hash
+scenarios     a system with faults, workload and checkers under one name
+seeds         the file of seeds that have failed
+plugin        the `world` fixture for pytest
+strategies    Hypothesis strategies for types and objects
+sessions      captured sessions for fuzzing, and mutations of them
+machines      example machines, and the scenarios of `skerry sim`
 """
 
 from __future__ import annotations

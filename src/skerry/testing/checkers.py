@@ -1,7 +1,7 @@
-"""What must hold in a simulated system: safety all along, liveness once the faults have stopped.
+"""Conditions of a simulated system: safety at all times, liveness after the faults have ended.
 
-A checker only looks. It answers None while all is well, or a sentence that says what is wrong, and
-the world turns the sentence into a failure with its seed. Any number of them watch one world.
+A checker only observes. It returns None, or a sentence that describes the violation, which the
+world raises as a failure with its seed. Any number of checkers can observe one world.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ __all__ = ["Checker", "EachOnce", "Eventually", "InOrder", "Invariant", "Key", "
 
 
 class Checker:
-    """Base of all checkers. Override what you need; the world calls nothing else."""
+    """Base class of all checkers. The world only calls the methods that a subclass overrides."""
 
     @property
     def name(self) -> str:
-        """How a failure names this checker."""
+        """The name of this checker in failures."""
         return type(self).__name__
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        """Safety, event by event: a machine told this to the layer above just now."""
+        """Check safety for an event that a machine has just returned."""
 
     def arrived(self, packet: Packet) -> str | None:
-        """Safety, datagram by datagram: this reached its node, which may be paused."""
+        """Check safety for a datagram that has just arrived at its node, which may be paused."""
 
     def safety(self, world: World) -> str | None:
-        """Safety as a state: asked every so many events, and at the end of each run."""
+        """Check safety of the state, every `SAFETY_EVENT_COUNT` events and at the end of a run."""
 
     def liveness(self, world: World) -> str | None:
-        """What is still awaited. Asked once faults and workloads have stopped."""
+        """The unmet condition, after faults and workloads have stopped."""
 
 
 class Invariant(Checker):
-    """Something that holds at every moment: `holds(world)` gives None or what is wrong."""
+    """A condition that always holds: `holds(world)` returns None or the violation."""
 
     def __init__(self, name: str, holds: Callable[[World], str | None]) -> None:
         self._name = name
@@ -56,7 +56,7 @@ class Invariant(Checker):
 
 
 class Eventually(Checker):
-    """Something that comes to be: `awaited(world)` gives None or what is still missing."""
+    """A condition that holds in the end: `awaited(world)` returns None or what is missing."""
 
     def __init__(self, name: str, awaited: Callable[[World], str | None]) -> None:
         self._name = name
@@ -71,7 +71,7 @@ class Eventually(Checker):
 
 
 Key = Callable[["Node[Any]", MachineEvent], Hashable | None]
-"""Picks what a checker is about out of an event; None for events it has nothing to do with."""
+"""Returns the key of an event, or None for events that the checker ignores."""
 
 
 class EachOnce(Checker):
@@ -91,13 +91,13 @@ class EachOnce(Checker):
         if key is None:
             return None
         if key in self._seen:
-            return f"{key} happened again on {node.name}"
+            return f"{key} occurred again on {node.name}"
         self._seen.add(key)
         return None
 
 
 class NoInvention(Checker):
-    """Every key that an event has was announced before, with `announce`, by whoever caused it."""
+    """The key of every event was announced before, with `announce`."""
 
     def __init__(self, name: str, key: Key) -> None:
         self._name = name
@@ -109,21 +109,21 @@ class NoInvention(Checker):
         return self._name
 
     def announce(self, key: Hashable) -> None:
-        """From now on an event with this key is genuine."""
+        """Accept events with this key from now on."""
         self._known.add(key)
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         key = self._key(node, event)
         if key is None or key in self._known:
             return None
-        return f"{node.name} tells of {key}, which nobody caused"
+        return f"{node.name} reports {key}, which was not announced"
 
 
 class InOrder(Checker):
-    """Within a sequence the numbers grow by one: nothing missing, repeated or swapped.
+    """Within a sequence the numbers increase by one: none is missing, repeated or reordered.
 
-    `place` gives the sequence an event belongs to and its number there. A sequence may begin
-    anywhere; put the life of the node into its name where a restart may begin a new one.
+    `place` returns the sequence of an event and its number in it. A sequence may begin with any
+    number. If a restart begins a new sequence, its name should contain the life of the node.
     """
 
     def __init__(
@@ -146,4 +146,4 @@ class InOrder(Checker):
         self._next[sequence] = number + 1
         if number == expected:
             return None
-        return f"{node.name} expected number {expected} of {sequence} and got {number}"
+        return f"{node.name} expected number {expected} of {sequence} and received {number}"

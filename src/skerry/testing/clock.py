@@ -1,8 +1,8 @@
 """The clock of one simulated node: a monotonic time that may drift, and a wall time that may jump.
 
-World time is what the simulator orders events by; no machine ever sees it. Each node's monotonic
-clock starts somewhere else, because a machine that compares its own monotonic time with one it
-received from a peer has a bug which equal clocks would hide.
+The simulator orders events by world time, which no machine sees. The monotonic clock of each node
+starts at another value, because a machine that compares its monotonic time with that of a peer has
+a bug that equal clocks would hide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MILLION: Final = 1_000_000
 
 
 class NodeClock:
-    """Turns world time into a node's own time and back."""
+    """Converts world time to the time of a node and back."""
 
     __slots__ = ("_drift_ppm", "_local_ns", "_world_ns", "wall_offset_ns")
 
@@ -32,7 +32,7 @@ class NodeClock:
 
     @property
     def drift_ppm(self) -> int:
-        """By how many millionths this clock runs fast (or slow, when negative)."""
+        """How fast this clock runs, in millionths; negative if it runs slow."""
         return self._drift_ppm
 
     def read(self, world_ns: int) -> int:
@@ -47,7 +47,7 @@ class NodeClock:
         return self.read(world_ns) + self.wall_offset_ns
 
     def world_ns(self, local_ns: int) -> int:
-        """The first world time at which `read` gives `local_ns` or more."""
+        """The first world time at which `read` returns `local_ns` or more."""
         passed_ns = local_ns - self._local_ns
         if self._drift_ppm:
             passed_ns = -(-passed_ns * _MILLION // (_MILLION + self._drift_ppm))
@@ -61,5 +61,5 @@ class NodeClock:
         self._drift_ppm = drift_ppm
 
     def jump_wall(self, jump_ns: int) -> None:
-        """Set the wall clock, forwards or backwards; monotonic time does not notice."""
+        """Set the wall clock forwards or backwards. Monotonic time is not affected."""
         self.wall_offset_ns += jump_ns

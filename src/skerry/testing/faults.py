@@ -1,9 +1,9 @@
-"""What goes wrong on the links between nodes, all of it drawn from the seed.
+"""Faults on the links between nodes, with randomness from the seed.
 
-A fault is handed to `World.inject` and works until the world becomes calm. Faults know nothing of
-each other and combine freely; a packet passes them in the order in which they were injected. A
-link fault works on every packet unless `between` narrows it down. Streams see lost packets as
-delay and never see copies (`skerry.testing.streams`).
+A fault is passed to `World.inject` and is active until `World.calm`. Faults are independent and can
+be combined. A packet passes them in the order of injection. A link fault affects every packet
+unless `between` restricts it. For streams, a lost packet is a delay, and copies have no effect
+(`skerry.testing.streams`).
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ __all__ = [
 
 
 class Fault(ABC):
-    """Base of all faults."""
+    """Base class of all faults."""
 
     strike_count: int = 0
-    """How often it has done harm."""
+    """Number of times the fault had an effect."""
 
     @abstractmethod
     def start(self, world: World, rng: Random) -> None:
-        """Begin. `rng` is this fault's own chance."""
+        """Begin. `rng` is the random source of this fault."""
 
     @abstractmethod
     def stop(self, world: World) -> None:
-        """End and heal. Also called when the fault has ended before."""
+        """End and undo the fault. Also called if it has ended before."""
 
 
 class LinkFault(Fault):
-    """Base of faults on the way between two nodes: `shape` says what they do to a packet."""
+    """Base class of faults on links between two nodes: `shape` affects a packet."""
 
     _rng: Random
     _world: World
@@ -68,9 +68,9 @@ class LinkFault(Fault):
         destinations: Collection[str] | None = None,
         kinds: Collection[str] | None = None,
     ) -> Self:
-        """Narrow this fault down to packets from, to and of these; returns the fault itself.
+        """Restrict this fault to packets with these sources, destinations and kinds.
 
-        `kinds` are of `UNICAST`, `MULTICAST` and `STREAM`.
+        `kinds` are of `UNICAST`, `MULTICAST` and `STREAM`. Returns the fault itself.
         """
         self._sources = self._sources if sources is None else frozenset(sources)
         self._destinations = self._destinations if destinations is None else frozenset(destinations)
@@ -78,15 +78,15 @@ class LinkFault(Fault):
         return self
 
     def source_names(self) -> list[str]:
-        """The sources it is narrowed down to, sorted; none means all."""
+        """The sorted sources that it is restricted to; none means all."""
         return sorted(self._sources or ())
 
     def destination_names(self) -> list[str]:
-        """The destinations it is narrowed down to, sorted; none means all."""
+        """The sorted destinations that it is restricted to; none means all."""
         return sorted(self._destinations or ())
 
     def matches(self, packet: Packet) -> bool:
-        """Whether this fault has to do with the packet."""
+        """Whether this fault affects the packet."""
         return (
             (self._sources is None or packet.source.name in self._sources)
             and (self._destinations is None or packet.destination.name in self._destinations)
@@ -104,11 +104,11 @@ class LinkFault(Fault):
 
     @abstractmethod
     def shape(self, packet: Packet, delays_ns: list[int]) -> list[int]:
-        """The delays of the copies that arrive, given those that came in; empty stops it."""
+        """The delays of the copies that arrive, from the delays so far; empty loses the packet."""
 
 
 class Loss(LinkFault):
-    """Loses each packet with the same probability."""
+    """Loses each packet with probability `rate`."""
 
     def __init__(self, rate: float) -> None:
         assert 0.0 <= rate <= 1.0
@@ -139,7 +139,7 @@ class Exactly(LinkFault):
 
 
 class LoseIf(LinkFault):
-    """Loses the packets a test picks: `condition(packet)`."""
+    """Loses the packets for which `condition(packet)` is true."""
 
     def __init__(self, condition: Callable[[Packet], bool]) -> None:
         self._condition = condition
@@ -152,14 +152,14 @@ class LoseIf(LinkFault):
 
 
 class LongDatagrams(LoseIf):
-    """Loses datagrams longer than `bytes_max`, as a path does that never passes on fragments."""
+    """Loses datagrams longer than `bytes_max`, like a path that drops IP fragments."""
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(lambda packet: packet.kind != STREAM and len(packet.data) > bytes_max)
 
 
 class Partition(LoseIf):
-    """Cuts the way from some nodes to others. The way back stays open: cut it by a second one."""
+    """Loses all packets from some nodes to others. The reverse direction is not affected."""
 
     def __init__(self, *, sources: Collection[str], destinations: Collection[str]) -> None:
         super().__init__(lambda _: True)
@@ -167,7 +167,7 @@ class Partition(LoseIf):
 
 
 class Duplication(LinkFault):
-    """Delivers some packets twice, the copy up to `delay_ns_max` later."""
+    """Delivers packets twice with probability `rate`, the copy up to `delay_ns_max` later."""
 
     def __init__(self, rate: float, *, delay_ns_max: int = 1_000_000) -> None:
         assert 0.0 <= rate <= 1.0
@@ -183,7 +183,7 @@ class Duplication(LinkFault):
 
 
 class Reordering(LinkFault):
-    """Holds some packets back by up to `delay_ns_max`, so that later ones overtake them."""
+    """Delays packets with probability `rate` by up to `delay_ns_max`, so that others overtake."""
 
     def __init__(self, rate: float, *, delay_ns_max: int = 5_000_000) -> None:
         assert 0.0 <= rate <= 1.0
@@ -199,14 +199,14 @@ class Reordering(LinkFault):
 
 
 class Jitter(Reordering):
-    """Holds every packet back by up to `delay_ns_max`."""
+    """Delays every packet by up to `delay_ns_max`."""
 
     def __init__(self, *, delay_ns_max: int) -> None:
         super().__init__(1.0, delay_ns_max=delay_ns_max)
 
 
 class RateLimit(LinkFault):
-    """Passes so many bytes a second on each link; what does not fit into the queue is lost."""
+    """Limits each link to `bytes_per_s`. Packets that do not fit into the queue are lost."""
 
     def __init__(self, *, bytes_per_s: int, queue_bytes_max: int) -> None:
         assert bytes_per_s > 0
@@ -229,9 +229,9 @@ class RateLimit(LinkFault):
 
 
 class Clog(LinkFault):
-    """Holds every datagram and releases them all, in order, when it stops.
+    """Holds every datagram and delivers all of them, in order, when it stops.
 
-    Streams are held up in their own way: their pieces are stopped and sent again.
+    Parts of streams are lost instead, and sent again.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The simulated network: datagrams to one node or to a group, and what faults do to them.
+"""The simulated network: datagrams to one node or to a group.
 
-Left alone the network is perfect: every datagram arrives once, in order, after the same latency.
-All that goes wrong is the work of a `LinkFault`, so a test sees exactly the faults it asked for.
+Without faults the network is perfect: every datagram arrives once, in order, after the same
+latency. All disturbances come from a `LinkFault`, so a test has exactly the faults that it injects.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ __all__ = ["LinkShaper", "Network"]
 
 
 class LinkShaper(Protocol):
-    """Something between two nodes that changes what passes."""
+    """Changes packets between two nodes."""
 
     def matches(self, packet: Packet) -> bool:
-        """Whether the packet passes here at all."""
+        """Whether the shaper affects the packet."""
 
     def shape(self, packet: Packet, delays_ns: list[int]) -> list[int]:
-        """The delays of the copies that arrive, given those that came in; empty stops it."""
+        """The delays of the copies that arrive, from the delays so far; empty loses the packet."""
 
 
 class Network:
-    """Carries what machines transmit to the machines it is meant for."""
+    """Delivers the transmits of machines to their destinations."""
 
     def __init__(self, world: World, *, latency_ns: int) -> None:
         assert latency_ns > 0
         self.latency_ns = latency_ns
         self.shapers: list[LinkShaper] = []
-        """What every packet has to pass, in this order."""
+        """The shapers that each packet passes, in this order."""
         self.streams = Streams(world, self)
         self._world = world
         self._nodes: dict[Address, Node[Any]] = {}
-        # Members are kept in a dictionary for its order: that of joining.
+        # Members are in a dictionary, which keeps the order of joining.
         self._groups: dict[Address, dict[str, Node[Any]]] = {}
         self._write: Callable[[str], None] = world.trace.lines.append
 
     def attach(self, node: Node[Any]) -> None:
-        """Let datagrams to the node's address reach it."""
+        """Deliver datagrams to the address of the node."""
         self._nodes[node.address] = node
 
     def join(self, node: Node[Any], group: Address) -> None:
-        """Let datagrams to `group` reach the node too, its own included."""
+        """Deliver datagrams to `group` to the node, including its own."""
         assert group not in self._nodes, f"{group} is a node, not a group"
         self._groups.setdefault(group, {})[node.name] = node
 
     def leave(self, node: Node[Any], group: Address) -> None:
-        """Undo `join`; what is on its way still arrives."""
+        """Undo `join`. Datagrams in flight still arrive."""
         self._groups.get(group, {}).pop(node.name, None)
 
     def send(self, node: Node[Any], transmits: Sequence[Transmit]) -> None:
-        """Put what the node's machine transmits on the wire."""
+        """Send the transmits of the machine of a node."""
         for transmit in transmits:
             if transmit.destination.is_stream:
                 self.streams.send(node, transmit)
@@ -69,7 +69,7 @@ class Network:
                 self._send_datagram(node, transmit)
 
     def plan(self, packet: Packet) -> list[int]:
-        """When the copies of the packet arrive, from now; empty when it does not."""
+        """The delays after which copies of the packet arrive; empty if it is lost."""
         delays_ns = [self.latency_ns]
         for shaper in self.shapers:
             if shaper.matches(packet):
@@ -80,7 +80,7 @@ class Network:
         return delays_ns
 
     def dispatch(self, packet: Packet, delay_ns: int) -> None:
-        """Let a datagram arrive after `delay_ns`, past all faults."""
+        """Deliver a datagram after `delay_ns`, without faults."""
         self._world.after(delay_ns, self._arrive, packet)
 
     def _send_datagram(self, node: Node[Any], transmit: Transmit) -> None:
@@ -108,7 +108,7 @@ class Network:
     ) -> None:
         world = self._world
         packet = Packet(source, target, data, crc, kind, world.now_ns)
-        # What a node sends to itself goes through its own computer's memory, not over a link.
+        # A node sends datagrams to itself without a link.
         if self.shapers and source is not target:
             for delay_ns in self.plan(packet):
                 world.after(delay_ns, self._arrive, packet)
@@ -118,8 +118,8 @@ class Network:
     def _arrive(self, packet: Packet) -> None:
         node = packet.destination
         world = self._world
-        # Written out by hand: this is the line of which there are most, and `json` takes ten
-        # times as long. A test holds it against the form all other lines have.
+        # Formatted here, because this is the most frequent line and `json` takes ten times as
+        # long. A test compares it with the form of all other lines.
         self._write(
             f'{{"_at_ns":{world.now_ns},"_node":{node.label},"bytes":{len(packet.data)},'
             f'"crc":{packet.crc},"event":"receive","from":{packet.source.label},'

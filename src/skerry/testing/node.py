@@ -1,4 +1,4 @@
-"""One simulated node: a machine, its clock, and what waits for it."""
+"""One simulated node: a machine, its clock, and its input queue."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from skerry.errors import LocalProtocolError
-from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
 from skerry.protocol.machine import Address, Machine, MachineEvent
 from skerry.testing.clock import NodeClock
 from skerry.tracing import Tracer
 
 if TYPE_CHECKING:
-    from skerry.testing.streams import StreamEnd
+    from skerry.testing.stream_end import StreamEnd
     from skerry.testing.world import World
 
-__all__ = ["Factory", "Node", "Setting"]
+__all__ = ["SIM_EVENT_KEPT_COUNT_MAX", "Factory", "Node", "Setting"]
+
+SIM_EVENT_KEPT_COUNT_MAX: Final = 100_000
+"""Events that a node keeps for tests. The oldest ones are dropped first."""
 
 MachineT = TypeVar("MachineT", bound=Machine)
 Result = TypeVar("Result")
@@ -27,19 +29,19 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a machine is born into; the argument of its factory, anew for each life."""
+    """The argument of a factory: the circumstances of one life of a machine."""
 
     name: str
     address: Address
     now_ns: int
     wall_offset_ns: int
-    """Wall time less monotonic time. A `WallClocked` machine hears of later changes."""
+    """Wall time less monotonic time. A `WallClocked` machine is notified of later changes."""
     rng: Random
     tracer: Tracer
     life: int
     """1 for the first life of the node, one more after each restart."""
     disk: bytes | None
-    """What the life before declared `Durable`; None in the first life or when it was lost."""
+    """The `Durable` state of the previous life; None in the first life or if it was lost."""
 
 
 Factory = Callable[[Setting], MachineT]
@@ -47,7 +49,7 @@ Factory = Callable[[Setting], MachineT]
 
 
 class Node(Generic[MachineT]):
-    """A handle on one node of a world. Its machine is another object after a restart."""
+    """One node of a world. A restart replaces its machine by a new object."""
 
     __slots__ = (
         "_machine",
@@ -84,7 +86,7 @@ class Node(Generic[MachineT]):
         self.world = world
         self.name = name
         self.label = json.dumps(name)
-        """The name as it stands in the trace."""
+        """The name in the form of the trace."""
         self.address = Address(name, port)
         self.factory = factory
         self.clock = clock
@@ -92,9 +94,9 @@ class Node(Generic[MachineT]):
         self.life = 0
         self.disk: bytes | None = None
         self.events: deque[MachineEvent] = deque(maxlen=SIM_EVENT_KEPT_COUNT_MAX)
-        """What the machine told the layer above, over all its lives, oldest first."""
+        """The events of the machine over all its lives, oldest first."""
         self.streams: dict[Address, StreamEnd] = {}
-        """Streams the machine knows of, by the address of the far end."""
+        """Streams that the machine knows, by the address of the far end."""
         self.port_next = 49152
         self.is_paused = False
         self.paused_until_ns = 0
@@ -110,14 +112,14 @@ class Node(Generic[MachineT]):
 
     @property
     def machine(self) -> MachineT:
-        """The machine of the present life."""
+        """The machine of the current life."""
         if self._machine is None:
             raise LocalProtocolError(f"node {self.name} is down and has no machine")
         return self._machine
 
     @property
     def is_up(self) -> bool:
-        """Whether the node has a machine, be it paused or not."""
+        """Whether the node has a machine, paused or not."""
         return self._machine is not None
 
     @property
@@ -131,15 +133,15 @@ class Node(Generic[MachineT]):
         return self.clock.read(self.world.now_ns)
 
     def do(self, action: Callable[[MachineT, int], Result]) -> Result:
-        """Let an application act: `action(machine, now_ns)`. Then what the machine has to say is
-        carried out, as after any other input."""
+        """Call `action(machine, now_ns)` as an application would. The transmits and events of the
+        machine are processed afterwards, as after any other input."""
         if not self.is_running:
-            raise LocalProtocolError(f"{self!r} cannot act now; ask `is_running` first")
+            raise LocalProtocolError(f"{self!r} cannot act now; check `is_running` first")
         result = action(self.machine, self.now_ns)
         self.world.input_count += 1
         self.world.collect(self)
         return result
 
     def replace_machine(self, machine: MachineT | None) -> None:
-        """Give the node another machine, or none. For the world only."""
+        """Replace or remove the machine. Only the world calls this."""
         self._machine = machine

@@ -1,8 +1,9 @@
-"""What happens to nodes, clocks and streams, and links that fail for a while, drawn from the seed.
+"""Faults of nodes, clocks and streams, and temporary faults of links, with randomness from the
+seed.
 
-Those that strike again and again do so after gaps between half of and one and a half times
-`gap_ns`. When the world becomes calm, nodes wake and start, links heal, and clocks run true. What
-cannot be taken back stays: wall clocks that jumped, streams that broke, disks that were lost.
+Recurring faults occur after gaps between 0.5 and 1.5 times `gap_ns`. `World.calm` resumes and
+starts nodes, restores links, and ends clock drift. It does not undo jumps of wall clocks, broken
+streams and lost disks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from skerry.testing.faults import Clog, Fault, LinkFault, Partition
 
 if TYPE_CHECKING:
     from skerry.testing.node import Node
-    from skerry.testing.streams import StreamEnd
+    from skerry.testing.stream_end import StreamEnd
     from skerry.testing.world import World
 
 __all__ = [
@@ -34,14 +35,14 @@ __all__ = [
 
 
 class Recurring(Fault):
-    """Base of faults that strike now and then: `strike` does it once."""
+    """Base class of faults that occur repeatedly: `strike` does so once."""
 
     _rng: Random
     _start_count = 0
     _is_stopped = False
 
     def __init__(self, *, gap_ns: int, nodes: Collection[str] | None = None) -> None:
-        """Only `nodes` are struck, or all there are at that moment."""
+        """Only `nodes` are affected, or all nodes of the world if None."""
         assert gap_ns > 1
         self._gap_ns = gap_ns
         self._names = None if nodes is None else frozenset(nodes)
@@ -57,10 +58,10 @@ class Recurring(Fault):
 
     @abstractmethod
     def strike(self, world: World, rng: Random) -> bool:
-        """Do harm once; False when there was nobody to harm."""
+        """Cause the fault once. False if no node could be affected."""
 
     def nodes(self, world: World) -> list[Node[Any]]:
-        """Whom this fault may strike, in the order of their birth."""
+        """The nodes that this fault may affect, in the order of their creation."""
         return [
             node for name, node in world.nodes.items() if self._names is None or name in self._names
         ]
@@ -70,7 +71,7 @@ class Recurring(Fault):
         world.after(gap_ns, lambda _: self._strike_again(world, start_count))
 
     def _strike_again(self, world: World, start_count: int) -> None:
-        # A strike planned before a calm is still in the queue when the fault is injected again.
+        # A strike scheduled before `calm` is still queued when the fault is injected again.
         if self._is_stopped or start_count != self._start_count:
             return
         if self.strike(world, self._rng):
@@ -79,7 +80,7 @@ class Recurring(Fault):
 
 
 class Pauses(Recurring):
-    """Stops a node for a while: a collector of garbage, a swap, a debugger."""
+    """Pauses a node, as garbage collection, swapping or a debugger do."""
 
     def __init__(
         self, *, gap_ns: int, length_ns_max: int, nodes: Collection[str] | None = None
@@ -101,14 +102,14 @@ class Pauses(Recurring):
     def stop(self, world: World) -> None:
         super().stop(world)
         for node in self.nodes(world):
-            # A pause that a test made, or made longer than ours, is not ours to end.
+            # A pause that a test began or extended is not ended here.
             until_ns = self._until_ns.get((node.name, node.life))
             if node.is_paused and node.paused_until_ns == until_ns:
                 world.resume(node)
 
 
 class Restarts(Recurring):
-    """Crashes a node and starts it again, with or without what it had stored."""
+    """Crashes a node and starts it again, with or without its stored state."""
 
     def __init__(
         self,
@@ -138,14 +139,14 @@ class Restarts(Recurring):
     def stop(self, world: World) -> None:
         super().stop(world)
         for node in self.nodes(world):
-            # A node that a test crashed for good stays down: it is not in the dictionary.
+            # A node that a test crashed stays down: it is not in the dictionary.
             keep_disk = self._keeps_disk.get((node.name, node.life))
             if not node.is_up and keep_disk is not None:
                 world.start(node, keep_disk=keep_disk)
 
 
 class ClockDrift(Fault):
-    """Lets each node's clock run fast or slow by a fixed amount of up to `drift_ppm_max`."""
+    """Makes each clock run fast or slow by a constant of up to `drift_ppm_max`."""
 
     def __init__(self, *, drift_ppm_max: int) -> None:
         assert 0 < drift_ppm_max < 1_000_000
@@ -181,8 +182,8 @@ class ClockJumps(Recurring):
         return True
 
 
-class _LinkTrouble(Recurring):
-    """A link fault that comes for a while between a node and some of the others."""
+class _TemporaryLinkFault(Recurring):
+    """A temporary link fault between a node and some of the others."""
 
     def __init__(
         self, *, gap_ns: int, length_ns_max: int, nodes: Collection[str] | None = None
@@ -194,7 +195,7 @@ class _LinkTrouble(Recurring):
 
     @abstractmethod
     def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
-        """The fault on this one-way link."""
+        """The fault in this direction."""
 
     def strike(self, world: World, rng: Random) -> bool:
         names = [node.name for node in self.nodes(world)]
@@ -203,7 +204,7 @@ class _LinkTrouble(Recurring):
         one = rng.choice(names)
         others = [name for name in names if name != one]
         others = rng.sample(others, 1 + rng.randrange(len(others)))
-        # One way out of three each: only out, only in, both.
+        # Outgoing, incoming, or both.
         way = rng.randrange(3)
         length_ns = rng.randrange(1, self._length_ns_max)
         if way != 0:
@@ -235,22 +236,22 @@ class _LinkTrouble(Recurring):
             world.note("healed", None, fault=type(fault).__name__.lower())
 
 
-class Partitions(_LinkTrouble):
-    """Cuts a node off from some others for a while: one way, the other, or both."""
+class Partitions(_TemporaryLinkFault):
+    """Temporarily separates a node from some others, in one or both directions."""
 
     def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
         return Partition(sources=sources, destinations=destinations)
 
 
-class Clogs(_LinkTrouble):
-    """Holds up all between a node and some others for a while, then lets it through at once."""
+class Clogs(_TemporaryLinkFault):
+    """Temporarily holds all packets between a node and some others, then delivers them at once."""
 
     def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
         return Clog().between(sources=sources, destinations=destinations)
 
 
 class StreamLosses(Recurring):
-    """Breaks a stream. Each side hears of it within `told_ns_max`."""
+    """Breaks a stream. Each side is notified within `told_ns_max`."""
 
     def __init__(self, *, gap_ns: int, told_ns_max: int = 1_000_000_000) -> None:
         super().__init__(gap_ns=gap_ns)
@@ -270,10 +271,10 @@ class StreamLosses(Recurring):
 
 
 class SlowReaders(Recurring):
-    """Lets a node read one of its streams not at all for a while, or only so fast.
+    """Makes a node stop reading one of its streams for a while, or read it slowly.
 
-    One time in two it is a pause of up to `length_ns_max`, else a rate of up to `bytes_per_s_max`
-    for as long.
+    It is a pause of up to `length_ns_max`, or with equal probability a rate of up to
+    `bytes_per_s_max` for as long.
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class SlowReaders(Recurring):
         self._length_ns_max = length_ns_max
         self._bytes_per_s_max = bytes_per_s_max
         self._slow: dict[StreamEnd, int] = {}
-        """Which ends, and until when."""
+        """The affected ends, with the end of the fault."""
 
     def strike(self, world: World, rng: Random) -> bool:
         ends = [end for node in self.nodes(world) for end in node.streams.values() if end.is_open]
@@ -312,14 +313,14 @@ class SlowReaders(Recurring):
             world.network.streams.read_on(end)
 
     def _end(self, world: World, end: StreamEnd) -> None:
-        # It may have been struck again, for longer.
+        # A later strike may have extended the fault.
         if end in self._slow and self._slow[end] <= world.now_ns:
             del self._slow[end]
             world.network.streams.read_on(end)
 
 
 class Refusals(Fault):
-    """Refuses some of the streams that nodes ask for."""
+    """Refuses new streams with probability `rate`."""
 
     _rng: Random
 

@@ -1,4 +1,4 @@
-"""What travels on the simulated network."""
+"""A packet on the simulated network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STREAM: Final = "stream"
 
 
 class Packet:
-    """A datagram, or a piece of a stream, on its way from one node to one other."""
+    """A datagram, or a part of a stream, from one node to another."""
 
     __slots__ = ("crc", "data", "destination", "kind", "sent_ns", "source")
 
@@ -28,7 +28,7 @@ class Packet:
         kind: str,
         sent_ns: int,
     ) -> None:
-        # Positional and not a dataclass: one of these is made per datagram and receiver.
+        # Positional and not a dataclass for speed: one is made per datagram and receiver.
         self.source = source
         self.destination = destination
         self.data = data

@@ -1,7 +1,7 @@
-"""The simulator in pytest: a `world` fixture, and the seed in the report of a test that failed.
+"""The simulator in pytest: a `world` fixture, and the seed in the report of a failed test.
 
-Every test has a seed of its own, made from its name, so that runs repeat. `--sim-seed N` gives all
-of them another one.
+Every test has its own seed, derived from its name, so that runs are reproducible. `--sim-seed N`
+sets the seed of all tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["pytest_addoption", "pytest_runtest_makereport", "world"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that repeats a failure, or tries something new."""
+    """Add the option that sets the seed."""
     parser.getgroup("skerry", "the simulator of skerry").addoption(
         "--sim-seed",
         type=int,
@@ -31,14 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> World:
-    """An empty world. Its seed depends on the name of the test, or is the one of --sim-seed."""
+    """An empty world, with a seed from the name of the test or from --sim-seed."""
     name: str = request.node.nodeid
     seed: int | None = request.config.getoption("--sim-seed")
     if seed is None:
-        # Small enough to read out to a colleague.
+        # Short enough to be read and typed.
         seed = hash64(name) % 1_000_000
     if seed < 0:
-        raise pytest.UsageError(f"--sim-seed is {seed}, and must not be below 0")
+        raise pytest.UsageError(f"--sim-seed is {seed}, but must be at least 0")
     command = f"pytest {shlex.quote(name)} --sim-seed {seed}"
     return World(seed, scenario=name, command=command)
 
@@ -47,12 +47,12 @@ def world(request: pytest.FixtureRequest) -> World:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell how to repeat a failure, and what happened last."""
+    """Add the command that repeats a failure, and the last events, to the report."""
     report = yield
     failed_world = getattr(item, "funcargs", {}).get("world")
     if report.failed and isinstance(failed_world, World):
         lines = [f"seed {failed_world.seed}", f"repeat it with `{failed_world.command}`"]
-        # A simulation error brings its events along, as notes.
+        # A simulation error has its events as notes.
         if call.excinfo is None or not isinstance(call.excinfo.value, SimulationError):
             lines += failed_world.trace.tail(TAIL_LINE_COUNT)
         report.sections.append(("simulation", "\n".join(lines)))

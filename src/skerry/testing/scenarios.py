@@ -1,7 +1,7 @@
-"""Named scenarios: a function that builds a system in a world and runs it, with one seed at a time.
+"""Named scenarios: functions that build a system in a world and run it with one seed.
 
-A scenario is anything callable as `scenario(world, node_count)`, wrapped by `@scenario(...)`. Those
-that come with skerry have short names; one's own is named `module:attribute`.
+A scenario is a callable `play(world, node_count)` that is decorated with `@scenario(...)`. The
+scenarios of skerry have short names. Other scenarios are named `module:attribute`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SHIPPED", "Outcome", "Play", "Scenario", "find_scenario", "run_scena
 
 Play = Callable[[World, int], None]
 
-# By name and not by import: each scenario pulls in the protocol it is about.
+# By name and not by import, because each scenario imports the protocol that it tests.
 SHIPPED: Final[dict[str, str]] = {
     "carrier": "skerry.testing.machines.carrier:carrier",
     "distributor": "skerry.testing.machines.distributor:distributor",
@@ -32,24 +32,24 @@ SHIPPED: Final[dict[str, str]] = {
     "slow": "skerry.testing.machines.node_scenarios:slow",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
 }
-"""The scenarios that come with skerry, and where each is."""
+"""The scenarios of skerry, with module and attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What can be run with a seed."""
+    """A system that can be run with a seed."""
 
     summary: str
     play: Play
     node_count: int
-    """How many nodes there are when nobody says otherwise."""
+    """Default number of nodes."""
     node_count_min: int
     node_count_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one run."""
+    """The result of one run."""
 
     scenario: str
     seed: int
@@ -66,7 +66,7 @@ class Outcome:
 def scenario(
     summary: str, *, node_count: int, node_count_min: int = 1, node_count_max: int = 100
 ) -> Callable[[Play], Scenario]:
-    """Make a function `(world, node_count) -> None` a scenario."""
+    """Decorator that makes a scenario of a function `(world, node_count) -> None`."""
     assert node_count_min <= node_count <= node_count_max
 
     def wrap(play: Play) -> Scenario:
@@ -82,9 +82,9 @@ def scenario(
 
 
 def find_scenario(name: str) -> Scenario:
-    """A shipped scenario by its name, or one's own by `module:attribute`."""
-    place = SHIPPED.get(name, name)
-    module_name, _, attribute = place.partition(":")
+    """Find a scenario by its short name or by `module:attribute`. Raises ConfigError."""
+    path = SHIPPED.get(name, name)
+    module_name, _, attribute = path.partition(":")
     if not attribute or not all(module_name.split(".")):
         raise _unknown(name, "there is no such scenario")
     module = _import(name, module_name)
@@ -101,10 +101,10 @@ def run_scenario(
     node_count: int | None = None,
     sink: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Run one seed of a scenario. A failure is part of the outcome, not raised.
+    """Run one seed of a scenario. A failure is part of the outcome and not raised.
 
-    So is an error of the scenario itself: it may come with some seeds only, and is then repeated
-    in the same way.
+    The same holds for an error in the scenario itself, because it may occur with some seeds only.
+    Raises ConfigError if the scenario cannot be run.
     """
     found = find_scenario(name)
     count = found.node_count if node_count is None else node_count
@@ -140,7 +140,7 @@ def run_scenario(
 def _import(name: str, module_name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # the module is the user's: it may raise anything
+    except (Exception, SystemExit) as error:  # a module of a user may raise anything
         if _is_absent(error, module_name):
             raise _unknown(name, f"there is no module {module_name}") from error
         detail = f"{module_name} cannot be imported: {_described(error, module_name)}"
@@ -148,12 +148,12 @@ def _import(name: str, module_name: str) -> ModuleType:
 
 
 def _is_absent(error: BaseException, module_name: str) -> bool:
-    """Whether the module is not there, and not one that it imports itself."""
+    """Whether the module itself is missing, and not a module that it imports."""
     return isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
 
 
 def _described(error: BaseException, module_name: str) -> str:
-    """An error of the user's code: the line of their module that led to it, and what it was."""
+    """An error in the code of a user: the line of the module, and the error."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     what = traceback.format_exception_only(error)[0].strip()
@@ -175,5 +175,5 @@ def _unknown(name: str, detail: str) -> ConfigError:
         key="scenario",
         origin=name,
         detail=detail,
-        hint=f"known are {', '.join(SHIPPED)}; your own is named module:attribute",
+        hint=f"the scenarios are {', '.join(SHIPPED)}; name your own as module:attribute",
     )

@@ -1,7 +1,7 @@
-"""Seeds that ever failed: kept in a TOML file with a sentence each, and run again for ever after.
+"""Seeds that have failed, in a TOML file with a sentence each, to be run again by tests.
 
-A fault in a protocol that took ten thousand seeds to show itself must not need as many to come back
-unnoticed. The file is for people too: the sentence says what the seed once found.
+A bug that was found with one of ten thousand seeds must not return unnoticed. The sentence
+describes the bug that the seed found.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _KEYS: Final = {"scenario": str, "seed": int, "nodes": int, "why": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSeed:
-    """A seed that failed once."""
+    """A seed that has failed."""
 
     scenario: str
     seed: int
     why: str
-    """What it found, in a sentence."""
+    """The bug that it found, in a sentence."""
     nodes: int | None = None
-    """How many nodes there were, where it was not the scenario's own number."""
+    """Number of nodes, if it was not the default of the scenario."""
 
 
 def read_seeds(path: Path) -> list[KeptSeed]:
-    """All kept seeds, in the order in which they were found."""
+    """All kept seeds, in the order of the file. Raises ConfigError if the file is not valid."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -46,7 +46,7 @@ def read_seeds(path: Path) -> list[KeptSeed]:
 
 
 def keep_seed(path: Path, kept: KeptSeed) -> bool:
-    """Add a seed at the end of the file, which is made if need be; False if it was there."""
+    """Append a seed to the file, which is created if missing. False if the seed was there."""
     known = read_seeds(path) if path.exists() else []
     same = (kept.scenario, kept.seed, kept.nodes)
     if any((other.scenario, other.seed, other.nodes) == same for other in known):
@@ -73,19 +73,17 @@ def _read_row(row: dict[str, Any], path: Path) -> KeptSeed:
             raise ConfigError(
                 key=f"seed.{key}",
                 origin=str(path),
-                detail=f"{value!r} is no {_KEYS[key].__name__}",
+                detail=f"{value!r} is not of type {_KEYS[key].__name__}",
             )
     missing = [key for key in ("scenario", "why") if not row.get(key)]
     if "seed" not in row:
         missing.append("seed")
     if missing:
-        raise ConfigError(
-            key=f"seed.{missing[0]}", origin=str(path), detail="every kept seed has one"
-        )
+        raise ConfigError(key=f"seed.{missing[0]}", origin=str(path), detail="the key is missing")
     return KeptSeed(**row)
 
 
 def _text(value: str) -> str:
-    # What JSON writes as a text is one in TOML too, but for the one character that JSON leaves
-    # as it is and TOML forbids.
+    # A JSON string is also a TOML string, except for one character that JSON does not escape and
+    # TOML forbids.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""Captured sessions as material for fuzzing: what clients said, and what chance makes of it.
+"""Captured sessions of clients for fuzzing, and random mutations of them.
 
-A session that is changed a little gets much further into a node than random bytes do. So most of
-what is made here keeps to the form of frames, and breaks what is in them.
+A slightly changed session reaches much more code of a node than random bytes. So most mutations
+keep the form of frames and change their content.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Framing = Literal["v1", "v2", "json"]
 
 _FRAME_HEAD_BYTES: Final = 5
 _MARKS: Final = (b"\x1a", b"\xa1", b"\xbf", b"\x9f", b"\xff", b"\xfb", b"\xf6", b"\x00", b'"', b"{")
-"""Bytes with a meaning: heads of frames, maps and arrays, some without end."""
+"""Bytes with a meaning: heads of frames, maps and arrays, some of indefinite length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedSession:
-    """What one client said: a frame, or a message of text, each."""
+    """The frames, or text messages, that one client sent."""
 
     name: str
     framing: Framing
@@ -34,7 +34,7 @@ class CapturedSession:
 
 
 def read_sessions(folder: Path) -> list[CapturedSession]:
-    """The sessions in a folder of captures, in the order of their names."""
+    """The sessions in a folder of captures, sorted by file name."""
     found = [_read(json.loads(path.read_text("utf-8"))) for path in sorted(folder.glob("*.json"))]
     return [session for session in found if session is not None and session.pieces]
 
@@ -42,7 +42,7 @@ def read_sessions(folder: Path) -> list[CapturedSession]:
 def mutated_session(
     session: CapturedSession, others: Sequence[CapturedSession], rng: Random
 ) -> list[bytes]:
-    """What somebody may say who means no good: a few changes, or none at all."""
+    """The session of a malicious client: a copy with a few changes, or none."""
     pieces = list(session.pieces)
     for _ in range(rng.choice((0, 1, 1, 2, 3, 8))):
         _mutate(pieces, session.framing, others, rng)
@@ -50,7 +50,7 @@ def mutated_session(
 
 
 def mutated_bytes(data: bytes, rng: Random) -> bytes:
-    """The bytes with a few changes: other bits, less of them, more of them, some twice."""
+    """The bytes with a few changes: flipped, removed, inserted and repeated ones."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(changed) + 1)
@@ -68,7 +68,7 @@ def mutated_bytes(data: bytes, rng: Random) -> bytes:
         elif way == 5:
             changed[at:at] = rng.choice(_MARKS) * rng.choice((1, 1, 2, 300))
         else:
-            # A head that claims more than there is.
+            # A head that claims more bytes than follow.
             head = rng.choice((0x00, 0x20, 0x40, 0x60, 0x80, 0xA0)) | rng.randrange(24, 28)
             changed[at : at + 1] = bytes((head,)) + b"\xff" * rng.randrange(9)
     return bytes(changed)
@@ -109,7 +109,7 @@ def _mutate(
 
 
 def _mutated_inside(piece: bytes, framing: Framing, rng: Random) -> bytes:
-    """With the length of the frame put right, so that what is in it is looked at."""
+    """Mutate the content of a frame and correct its length, so that the content is decoded."""
     if framing != "v2" or len(piece) <= _FRAME_HEAD_BYTES:
         return mutated_bytes(piece, rng)
     return frame(mutated_bytes(piece[_FRAME_HEAD_BYTES:], rng))

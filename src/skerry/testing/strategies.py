@@ -1,4 +1,4 @@
-"""Hypothesis strategies for types and their objects: all they draw keeps the rules.
+"""Hypothesis strategies for valid types and objects.
 
 Hypothesis is needed only here, so that the rest of the test kit runs without it.
 """
@@ -54,14 +54,14 @@ _WORDS = ("struct", "enum", "import", "package", "vector", "string", "id", "lat"
 
 
 def names() -> st.SearchStrategy[str]:
-    """Names of the type language, words of its grammar among them."""
+    """Names of the type language, including keywords."""
     made = st.text("abcxyzABCXYZ_019", min_size=1, max_size=8).map(_begun_rightly)
     longest = st.just("n" * limits.NAME_BYTES_MAX)
     return st.sampled_from(_WORDS) | made | longest
 
 
 def documentation() -> st.SearchStrategy[str]:
-    """Documentation as the language can keep it: no blanks at the end of lines, nor empty ends."""
+    """Documentation that the language preserves: without trailing blanks and empty end lines."""
     line = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
     return st.just("") | st.lists(line, max_size=3).map(join_documentation)
 
@@ -72,7 +72,7 @@ def scalar_types() -> st.SearchStrategy[ScalarType]:
 
 
 def field_types(known: Sequence[NamedType] = ()) -> st.SearchStrategy[FieldType]:
-    """What a field can be: built in, one of `known`, a reference, or a vector of these."""
+    """Types of fields: built in, one of `known`, a reference, or a vector of these."""
     targets = [t.name for t in known if isinstance(t, StructType) and _is_target(t)]
     plain: st.SearchStrategy[FieldType] = scalar_types() | st.sampled_from(
         [RefType(), *(RefType(name) for name in targets)]
@@ -84,7 +84,7 @@ def field_types(known: Sequence[NamedType] = ()) -> st.SearchStrategy[FieldType]
 
 @st.composite
 def enum_types(draw: st.DrawFn, name: str | None = None) -> EnumType:
-    """An enum with any tags and values."""
+    """Enums with any tags and values."""
     tags = draw(st.lists(st.integers(1, limits.ENUM_TAG_MAX), min_size=1, max_size=6, unique=True))
     element_names = draw(_unique_names(len(tags)))
     elements = []
@@ -105,7 +105,7 @@ def enum_types(draw: st.DrawFn, name: str | None = None) -> EnumType:
 def struct_types(
     draw: st.DrawFn, name: str | None = None, known: Sequence[NamedType] = ()
 ) -> StructType:
-    """A struct with any options, whose fields may be of the types in `known`."""
+    """Structs with any options, whose fields may be of the types in `known`."""
     tag = st.integers(limits.TAG_MIN, limits.TAG_MAX)
     tags = draw(st.lists(tag, min_size=1, max_size=8, unique=True))
     field_count = draw(st.integers(1, len(tags)))
@@ -129,7 +129,7 @@ def struct_types(
 
 @st.composite
 def type_sets(draw: st.DrawFn, *, count_max: int = 5) -> tuple[NamedType, ...]:
-    """Types that use each other, each after those it is made of."""
+    """Types that use each other, each after those that it uses."""
     type_names = draw(st.lists(_type_names(), min_size=1, max_size=count_max, unique=True))
     types: list[NamedType] = []
     for name in type_names:
@@ -151,14 +151,14 @@ def objects_of(struct: StructType) -> st.SearchStrategy[Struct]:
 
 
 def values_of(type_: FieldType) -> st.SearchStrategy[Any]:
-    """Values of a field, those at the edges of forms and ranges among them."""
+    """Values of a field, including those at the limits of forms and ranges."""
     if isinstance(type_, StructType):
         return objects_of(type_)
     if isinstance(type_, EnumType):
         return st.sampled_from(list(class_of(type_)))
     if isinstance(type_, VectorType):
         few = st.lists(values_of(type_.element), max_size=3)
-        # From 24 elements on the head is longer. One value drawn, many times.
+        # From 24 elements on the head is longer. One value is repeated.
         many = st.integers(23, 25).flatmap(
             lambda count: values_of(_element(type_)).map(lambda value: [value] * count)
         )
@@ -206,7 +206,7 @@ def _blobs() -> st.SearchStrategy[bytes]:
 
 
 def _wire_texts() -> st.SearchStrategy[str]:
-    """Text as it comes from the wire: what is not UTF-8 is kept as surrogates."""
+    """Text as decoded from the wire: bytes that are not UTF-8 become surrogates."""
     return _texts() | _blobs().map(lambda data: data.decode("utf-8", "surrogateescape"))
 
 
@@ -252,7 +252,7 @@ def _flags(draw: st.DrawFn) -> Flags:
 
 
 def _options(taken: set[str]) -> st.SearchStrategy[tuple[Option, ...]]:
-    """Options the language gives no meaning to."""
+    """Options that have no meaning in the language."""
     value = st.booleans() | _texts()
     name = names().filter(lambda name: name not in taken)
     pairs = st.lists(st.tuples(name, value), max_size=2, unique_by=lambda pair: pair[0])

@@ -1,29 +1,27 @@
-"""Simulated streams: what goes in comes out in order, cut into other pieces, or the stream breaks.
+"""Simulated streams: bytes arrive in order, in pieces of other sizes, or the stream breaks.
 
-A stream is two ends, one at each node. Each end sends its pieces through the same faults as
-datagrams. A piece that a fault stops is sent again and holds up all behind it, as TCP does; when
-it was stopped too often the end gives up. What a machine sees is therefore: delay, odd pieces, and
-streams that close. An end whose peer vanished while the network was cut notices only when it
-sends: a half-open stream, which no protocol may count on not to happen.
+A stream has two ends, one at each node. Each end sends its pieces through the same faults as
+datagrams. A piece that a fault loses is sent again and delays all later ones, as with TCP. After
+too many losses the end closes. So a machine sees delays, pieces of odd sizes, and streams that
+close. If the peer crashes during a partition, an end detects that only when it sends: the stream is
+half open, a case that every protocol has to handle.
 
-Only so many bytes are under way or unread at a time. What does not fit waits where it was sent, and
-a machine that is `Paced` is told to pause when that becomes much, and to resume when it is out. So
-a reader that is slow, or does not read for a while, is felt by whoever writes to it.
+The number of bytes in flight or unread is bounded. Further bytes wait at the sending end. If they
+are many, a `Paced` machine is told to pause, and later to resume. So a slow reader slows down the
+sender.
 
-Two views of an end are kept apart. `is_open` is the kernel's: may bytes still arrive? The entry in
-`Node.streams` is the machine's: has it been told of the opening and not yet of the closing? They
-differ while the machine is paused.
+`StreamEnd.is_open` is the state of the kernel: bytes may still arrive. The entry in `Node.streams`
+is the state of the machine: it was notified that the stream opened, and not yet that it closed.
+They differ while the machine is paused.
 """
 
 from __future__ import annotations
 
-import enum
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
-from skerry.limits import SIM_INBOX_COUNT_MAX, SIM_STREAM_BYTES_MAX, SIM_STREAM_COUNT_MAX
+from skerry.limits import SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import (
     Address,
     CloseReason,
@@ -34,6 +32,7 @@ from skerry.protocol.machine import (
     Transmit,
 )
 from skerry.testing.packet import STREAM, Packet
+from skerry.testing.stream_end import Input, Piece, Signal, StreamEnd
 
 if TYPE_CHECKING:
     from skerry.testing.network import Network
@@ -44,107 +43,39 @@ __all__ = [
     "CONNECT_NS_MAX",
     "GATHER_NS_MAX",
     "PIECE_BYTES_MAX",
-    "RETRY_COUNT_MAX",
     "RETRY_NS_FIRST",
     "RETRY_NS_MAX",
+    "SIM_STREAM_BYTES_MAX",
+    "SIM_STREAM_COUNT_MAX",
     "WINDOW_BYTES",
-    "StreamEnd",
     "Streams",
 ]
 
+SIM_STREAM_COUNT_MAX: Final = 1024
+"""Streams of one node. Further streams are refused, as without free file descriptors."""
+SIM_STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes in flight in one direction of a stream: six of the largest frames. A machine that ignores
+`pause` and keeps writing to an unreachable peer fails here."""
+
 PIECE_BYTES_MAX: Final = 65536
-"""The longest piece a machine is given at a time: what a driver reads from a socket in one go."""
+"""The longest piece that a machine receives: what a driver reads from a socket at once."""
 
 GATHER_NS_MAX: Final = 50_000
-"""How long bytes may wait for more before they are sent. Without it no two writes would ever
-arrive as one piece."""
+"""Time that bytes may wait for more before they are sent. Without it no two writes would arrive as
+one piece."""
 
 RETRY_NS_FIRST: Final = 200_000_000
 RETRY_NS_MAX: Final = 2_000_000_000
-RETRY_COUNT_MAX: Final = 10
-"""A piece is sent again after a fifth of a second, later every two seconds, and given up after
-some fifteen: shorter than TCP's quarter of an hour, so that a run sees it happen."""
+_RETRY_COUNT_MAX: Final = 10
+"""A piece is sent again after 0.2 s, later every two seconds, and the stream is closed after about
+15 s: less than the 15 minutes of TCP, so that it happens in a run."""
 
 CONNECT_NS_MAX: Final = 15_000_000_000
-"""How long a stream may take to open. The one who accepts may die before its answer is out."""
+"""Time that a stream may take to open. The accepting node may crash before it answers."""
 
 WINDOW_BYTES: Final = 256 * 1024
-"""Bytes under way and unread in one direction, and as many again that may wait where they were sent
-before their machine is told to pause: buffers of the size that drivers use."""
-
-
-class _Signal(enum.Enum):
-    """What travels in line with the bytes."""
-
-    KNOCK = "knock"
-    OPENED = "opened"
-    ENDED = "ended"
-
-
-_Piece = bytes | _Signal
-_Input = tuple[Callable[[Any], None], Any]
-"""What is handed over to a machine: by which way, and what."""
-
-
-class StreamEnd:
-    """One end of a stream, and the direction that leads away from it."""
-
-    __slots__ = (
-        "arrival_ns",
-        "far",
-        "is_established",
-        "is_full",
-        "is_open",
-        "is_probing",
-        "is_pumping",
-        "node",
-        "outgoing",
-        "outgoing_bytes",
-        "peer",
-        "read_bytes_per_s",
-        "read_due_ns",
-        "try_count",
-        "under_way_bytes",
-        "unread",
-    )
-
-    def __init__(self, node: Node[Any], peer: Address) -> None:
-        self.node = node
-        self.peer = peer
-        """The far end, as this machine names it."""
-        self.far: StreamEnd | None = None
-        """Missing while nobody has accepted."""
-        self.is_open = True
-        self.is_established = False
-        self.is_probing = False
-        self.is_pumping = False
-        self.outgoing: deque[_Piece] = deque()
-        self.outgoing_bytes = 0
-        self.under_way_bytes = 0
-        """Sent and not read by the far machine: what counts against the window."""
-        self.is_full = False
-        """Whether the machine was told to pause, or would have been if it were one that does."""
-        self.arrival_ns = 0
-        """When the last piece sent arrives; later ones must not overtake it."""
-        self.try_count = 0
-        self.unread: deque[_Input] = deque()
-        """What arrived here and is not read yet, by a machine that reads slowly."""
-        self.read_due_ns = 0
-        """When the machine reads again."""
-        self.read_bytes_per_s: int | None = None
-        """How fast it reads; None as fast as it comes."""
-
-    def push(self, piece: _Piece) -> None:
-        """Put a piece at the end of the line."""
-        self.outgoing.append(piece)
-        if isinstance(piece, bytes):
-            self.outgoing_bytes += len(piece)
-
-    def shut(self) -> None:
-        """Neither send nor receive from now on."""
-        self.is_open = False
-        self.outgoing.clear()
-        self.outgoing_bytes = 0
+"""Bytes in flight and unread in one direction, and as many more that may wait at the sending end
+before its machine is told to pause. Drivers use buffers of this size."""
 
 
 class Streams:
@@ -152,27 +83,27 @@ class Streams:
 
     def __init__(self, world: World, network: Network) -> None:
         self.refuses: list[Callable[[Node[Any]], bool]] = []
-        """Faults that may turn away a stream to the given node."""
+        """Faults that may refuse a stream to a node."""
         self.window_bytes = WINDOW_BYTES
-        """Lower it where a run is to reach it soon."""
+        """The window of each stream. A scenario may lower it to reach the bound soon."""
         self.keep_alive_ns: int | None = None
-        """How often an end that was opened to asks whether the far one is there; None for never."""
+        """Interval of keep-alive probes of accepting ends; None for none."""
         self._world = world
         self._network = network
         self._rng = world.random("streams")
 
     def send(self, node: Node[Any], transmit: Transmit) -> None:
-        """Carry out one stream transmit of the node's machine."""
+        """Execute one stream transmit of the machine of a node."""
         if isinstance(transmit, Connect):
             self._connect(node, transmit.destination)
             return
         end = node.streams.get(transmit.destination)
         if isinstance(transmit, Disconnect):
-            # Also when it broke already and the machine has not heard of it: it never will.
+            # Also if it broke and the machine was not notified yet. It no longer will be.
             node.streams.pop(transmit.destination, None)
         if end is None or not end.is_open:
-            # The stream broke while the machine was writing: what a real socket answers to with
-            # an error that the machine hears of as `stream_closed`.
+            # The stream broke while the machine was writing. A real socket would return an error,
+            # of which the machine is notified by `stream_closed`.
             self._world.note("unsent", node, to=str(transmit.destination))
             return
         if isinstance(transmit, Disconnect) and transmit.is_abrupt:
@@ -183,11 +114,11 @@ class Streams:
             end.push(transmit.data)
             self._check_outgoing(end)
         if isinstance(transmit, Disconnect):
-            end.push(_Signal.ENDED)
+            end.push(Signal.ENDED)
         self._pump_soon(end)
 
     def open_ends(self) -> list[StreamEnd]:
-        """One end of each established stream, in the order of nodes and opening."""
+        """One end of each established stream, ordered by node and time of opening."""
         return [
             end
             for node in self._world.nodes.values()
@@ -196,7 +127,7 @@ class Streams:
         ]
 
     def lose(self, end: StreamEnd, *, told_ns: int, far_told_ns: int) -> None:
-        """Break a stream. What is under way is gone; each side is told after its own delay."""
+        """Break a stream. Bytes in flight are lost. Each side is notified after its own delay."""
         far = end.far
         self._world.after(told_ns, self._report_lost, end)
         end.shut()
@@ -205,7 +136,7 @@ class Streams:
             far.shut()
 
     def read_slowly(self, end: StreamEnd, *, pause_ns: int, bytes_per_s: int | None = None) -> None:
-        """Let the machine at this end read nothing for a while, and so much from then on."""
+        """Make the machine at this end pause reading, and then read at a limited rate."""
         assert pause_ns >= 0
         assert bytes_per_s is None or bytes_per_s > 0
         end.read_due_ns = max(end.read_due_ns, self._world.now_ns + pause_ns)
@@ -213,14 +144,14 @@ class Streams:
         self._world.note("read-slowly", end.node, peer=str(end.peer), pause_ns=pause_ns)
 
     def read_on(self, end: StreamEnd) -> None:
-        """Let the machine at this end read as fast as it can again."""
+        """End the effect of `read_slowly`."""
         end.read_due_ns = 0
         end.read_bytes_per_s = None
         if end.unread:
             self._world.after(0, self._read, end)
 
     def reset_all(self, node: Node[Any]) -> None:
-        """The node's machine died: its kernel resets what it had open, as far as it can."""
+        """Reset all streams of a node whose machine crashed, as its kernel would."""
         ends = list(node.streams.values())
         node.streams.clear()
         for end in ends:
@@ -233,24 +164,26 @@ class Streams:
     def _connect(self, node: Node[Any], destination: Address) -> None:
         if destination in node.streams:
             raise self._world.failure(
-                "network", f"{node.name} connects to {destination}, to which it has a stream"
+                "network", f"{node.name} connects to {destination}, but has a stream to it"
             )
         if not isinstance(node.machine, StreamMachine):
-            raise self._world.failure("network", f"{node.name} connects, but is no StreamMachine")
+            raise self._world.failure(
+                "network", f"{node.name} connects, but is not a StreamMachine"
+            )
         end = StreamEnd(node, destination)
         has_room = len(node.streams) < SIM_STREAM_COUNT_MAX
         node.streams[destination] = end
         if not has_room:
-            # The machine knows of it until it is told, at once, and nobody else ever does.
+            # The machine is notified at once. No other node learns of the stream.
             self._world.note("refuse", node, by=node.name)
             self._world.after(0, self._report_refused, end)
             return
-        end.push(_Signal.KNOCK)
+        end.push(Signal.CONNECT)
         self._pump_soon(end)
         self._world.after(CONNECT_NS_MAX, self._check_established, end)
 
-    def _knocked(self, caller: StreamEnd) -> None:
-        """A request for a stream has arrived where `caller` sent it."""
+    def _connect_arrived(self, caller: StreamEnd) -> None:
+        """The connection request of `caller` arrived."""
         node = self._target(caller)
         if node is None or not self._accepts(node):
             self._world.note("refuse", caller.node, by=caller.peer.host)
@@ -263,11 +196,11 @@ class Streams:
         end.is_established = True
         node.streams[end.peer] = end
         self._world.note("accept", node, peer=str(end.peer))
-        # Before the machine hears of it, which may have something to say first.
-        end.push(_Signal.OPENED)
+        # Before the machine is notified, which may send data.
+        end.push(Signal.OPENED)
         self._pump_soon(end)
         self._keep_alive_later(end)
-        self._deliver(end, _Signal.OPENED)
+        self._deliver(end, Signal.OPENED)
 
     def _check_established(self, caller: StreamEnd) -> None:
         if caller.is_open and not caller.is_established:
@@ -302,28 +235,28 @@ class Streams:
         end.is_pumping = False
         while end.is_open and end.outgoing:
             if end.far is not None and len(end.far.node.inbox) >= SIM_INBOX_COUNT_MAX:
-                # The far machine is paused and its window full: the bytes wait here instead.
+                # The far machine is paused and its inbox is full, so the bytes wait here.
                 self._pump_after(end, RETRY_NS_FIRST)
                 return
-            room = self.window_bytes - end.under_way_bytes
+            room = self.window_bytes - end.in_flight_bytes
             if room <= 0 and isinstance(end.outgoing[0], bytes):
-                # It goes on when the far machine reads, which it may never do.
+                # It continues when the far machine reads, which it may never do.
                 self._probe_later(end)
                 return
-            piece = self._cut(end, min(room, PIECE_BYTES_MAX))
+            piece = end.cut(min(room, PIECE_BYTES_MAX), self._rng)
             delays_ns = self._plan(end, piece)
             if not delays_ns:
                 self._retry_later(end, piece)
                 return
             end.try_count = 0
-            # Copies are the same bytes at the same place, so only the first arrival counts.
+            # Copies hold the same bytes of the stream, so only the first arrival counts.
             end.arrival_ns = max(end.arrival_ns, self._world.now_ns + min(delays_ns))
             self._world.after(end.arrival_ns - self._world.now_ns, self._arrive, (end, piece))
             if isinstance(piece, bytes):
-                end.under_way_bytes += len(piece)
+                end.in_flight_bytes += len(piece)
                 self._note_room(end)
-            elif piece is _Signal.ENDED:
-                # All pieces are on their way and nothing can stop them now: our side is done.
+            elif piece is Signal.ENDED:
+                # All pieces are in flight and cannot be lost, so this end is done.
                 end.is_open = False
 
     def _probe_later(self, end: StreamEnd) -> None:
@@ -332,14 +265,14 @@ class Streams:
             self._world.after(RETRY_NS_MAX, self._probe, end)
 
     def _probe(self, end: StreamEnd) -> None:
-        """Ask a far end that does not read whether it is still there, as TCP does."""
+        """Probe a far end that does not read, as TCP does."""
         end.is_probing = False
-        if not end.is_open or end.under_way_bytes < self.window_bytes:
+        if not end.is_open or end.in_flight_bytes < self.window_bytes:
             return
         assert end.far is not None
         if not self._plan(end, b""):
             end.try_count += 1
-            if end.try_count > RETRY_COUNT_MAX:
+            if end.try_count > _RETRY_COUNT_MAX:
                 self._give_up(end)
                 return
         elif end.far.is_open:
@@ -353,7 +286,7 @@ class Streams:
             self._world.after(self.keep_alive_ns, self._keep_alive, end)
 
     def _keep_alive(self, end: StreamEnd) -> None:
-        """Ask a far end that may have vanished unheard, as TCP does of a stream that is idle."""
+        """Probe the far end of an idle stream, as TCP does."""
         if not end.is_open:
             return
         assert end.far is not None
@@ -361,7 +294,7 @@ class Streams:
             self._send_reset(end.far, end)
         self._keep_alive_later(end)
 
-    def _plan(self, end: StreamEnd, piece: _Piece) -> list[int]:
+    def _plan(self, end: StreamEnd, piece: Piece) -> list[int]:
         target = end.far.node if end.far is not None else self._target(end)
         if target is None or target is end.node:
             return [self._network.latency_ns]
@@ -369,40 +302,9 @@ class Streams:
         packet = Packet(end.node, target, data, crc32(data), STREAM, self._world.now_ns)
         return self._network.plan(packet)
 
-    def _cut(self, end: StreamEnd, size_max: int) -> _Piece:
-        """The next piece: a signal, or some of the bytes, whatever writes they came from."""
-        first = end.outgoing.popleft()
-        if not isinstance(first, bytes):
-            return first
-        run = [first]
-        run_bytes = len(first)
-        while run_bytes < size_max and end.outgoing:
-            following = end.outgoing[0]
-            if not isinstance(following, bytes):
-                break
-            end.outgoing.popleft()
-            run.append(following)
-            run_bytes += len(following)
-        data = b"".join(run)
-        size = self._piece_bytes(min(len(data), size_max))
-        if size < len(data):
-            end.outgoing.appendleft(data[size:])
-        end.outgoing_bytes -= size
-        return data[:size]
-
-    def _piece_bytes(self, size_max: int) -> int:
-        # Half of the pieces are as long as they can be, so that runs stay short; the others show
-        # a decoder headers cut in two (a few bytes) and frames cut anywhere (any number).
-        chance = self._rng.random()
-        if chance < 0.5:
-            return size_max
-        if chance < 0.75:
-            return 1 + int(self._rng.random() * min(size_max, 16))
-        return 1 + int(self._rng.random() * size_max)
-
-    def _retry_later(self, end: StreamEnd, piece: _Piece) -> None:
+    def _retry_later(self, end: StreamEnd, piece: Piece) -> None:
         end.try_count += 1
-        if end.try_count > RETRY_COUNT_MAX:
+        if end.try_count > _RETRY_COUNT_MAX:
             self._give_up(end)
             return
         end.outgoing.appendleft(piece)
@@ -411,7 +313,7 @@ class Streams:
         self._pump_after(end, min(RETRY_NS_FIRST << (end.try_count - 1), RETRY_NS_MAX))
 
     def _give_up(self, end: StreamEnd) -> None:
-        # The far end is not told: nothing reaches it. That is how half-open streams come about.
+        # The far end is not notified, because nothing reaches it. The stream is half open.
         end.shut()
         if end.is_established:
             self._report_lost(end)
@@ -432,41 +334,41 @@ class Streams:
                 end.node.machine.pause(end.peer)
 
     def _note_room(self, end: StreamEnd) -> None:
-        # The two marks are apart, so that a machine is not told for every piece.
+        # The two thresholds differ, so that a machine is not notified for every piece.
         if end.is_full and end.outgoing_bytes <= self.window_bytes // 4:
             end.is_full = False
             self._world.note("room", end.node, peer=str(end.peer))
-            self._world.after(0, self._tell_room, end)
+            self._world.after(0, self._queue_resume, end)
 
-    def _tell_room(self, end: StreamEnd) -> None:
-        self._input(end, self._hand_over_room, end)
+    def _queue_resume(self, end: StreamEnd) -> None:
+        self._input(end, self._resume_machine, end)
 
     # -- arriving
 
-    def _arrive(self, sent: tuple[StreamEnd, _Piece]) -> None:
+    def _arrive(self, sent: tuple[StreamEnd, Piece]) -> None:
         sender, piece = sent
-        if piece is _Signal.KNOCK:
+        if piece is Signal.CONNECT:
             if sender.is_open:
-                self._knocked(sender)
+                self._connect_arrived(sender)
             return
         end = sender.far
         if end is None:
-            return  # Sent before the stream was open, and then it was refused or given up.
+            return  # Sent before the stream opened, which was refused or timed out.
         if not end.is_open:
             if sender.is_open:
                 self._send_reset(end, sender)
             return
         self._note_piece(end, piece)
-        if piece is _Signal.OPENED:
+        if piece is Signal.OPENED:
             end.is_established = True
-        if piece is _Signal.ENDED:
+        if piece is Signal.ENDED:
             end.shut()
             self._deliver_close(end, CloseReason.ENDED)
         else:
             self._deliver(end, piece)
 
     def _send_reset(self, end: StreamEnd, far: StreamEnd | None) -> None:
-        """Tell the far end, once, that nobody is here. It may not arrive."""
+        """Send one reset to the far end. It may be lost."""
         if far is None or not far.is_open:
             return
         packet = Packet(end.node, far.node, b"", 0, STREAM, self._world.now_ns)
@@ -486,19 +388,19 @@ class Streams:
             end.shut()
             self._deliver_close(end, CloseReason.REFUSED)
 
-    # -- handing over to the machine
+    # -- input of the machine
 
-    def _deliver(self, end: StreamEnd, piece: _Piece) -> None:
-        self._in_turn(end, (self._hand_over, (end, piece)))
+    def _deliver(self, end: StreamEnd, piece: Piece) -> None:
+        self._queue_input(end, (self._hand_over, (end, piece)))
 
     def _deliver_close(self, end: StreamEnd, reason: CloseReason) -> None:
         if reason is CloseReason.LOST:
-            # What a machine has not read when its stream breaks it never reads.
+            # Unread bytes are lost when a stream breaks.
             end.unread.clear()
-        self._in_turn(end, (self._hand_over_close, (end, reason)))
+        self._queue_input(end, (self._close_machine, (end, reason)))
 
-    def _in_turn(self, end: StreamEnd, what: _Input) -> None:
-        """Hand something over behind all that is unread."""
+    def _queue_input(self, end: StreamEnd, what: Input) -> None:
+        """Deliver an input after all unread ones."""
         is_slow = bool(end.unread) or self._world.now_ns < end.read_due_ns
         if not is_slow or not self._is_known(end):
             self._input(end, *what)
@@ -517,7 +419,7 @@ class Streams:
     def _input(self, end: StreamEnd, hand_over: Callable[[Any], None], what: Any) -> None:
         node = end.node
         if not self._is_known(end):
-            self._forget_input(end, what)
+            self._discard_input(end, what)
             return
         if node.is_paused:
             node.inbox.append((hand_over, what))
@@ -525,13 +427,13 @@ class Streams:
             hand_over(what)
 
     def _is_known(self, end: StreamEnd) -> bool:
-        """Whether the machine still has to do with this end."""
+        """Whether the machine still knows this end."""
         return end.node.streams.get(end.peer) is end
 
-    def _hand_over(self, what: tuple[StreamEnd, _Piece]) -> None:
+    def _hand_over(self, what: tuple[StreamEnd, Piece]) -> None:
         end, piece = what
         if not self._is_known(end):
-            self._forget_input(end, what)
+            self._discard_input(end, what)
             return
         machine = _stream_machine(end.node)
         now_ns = end.node.now_ns
@@ -543,17 +445,17 @@ class Streams:
             machine.stream_opened(end.peer, now_ns)
         self._world.collect(end.node)
 
-    def _hand_over_room(self, end: StreamEnd) -> None:
+    def _resume_machine(self, end: StreamEnd) -> None:
         machine = end.node.machine
-        # It may have filled up again meanwhile; then it is told when there is room once more.
+        # If the buffer is full again, the machine is notified when it has space once more.
         if not self._is_known(end) or end.is_full or not isinstance(machine, Paced):
             return
         self._world.input_count += 1
         machine.resume(end.peer, end.node.now_ns)
         self._world.collect(end.node)
 
-    def _forget_input(self, end: StreamEnd, what: Any) -> None:
-        """A piece for a machine that has done with the stream makes room all the same."""
+    def _discard_input(self, end: StreamEnd, what: Any) -> None:
+        """Free the window of a piece for a machine that does not use the stream any more."""
         if isinstance(what, tuple) and isinstance(what[1], bytes):
             self._note_read(end, len(what[1]))
 
@@ -563,11 +465,11 @@ class Streams:
             end.read_due_ns = max(end.read_due_ns, self._world.now_ns) + size_ns
         sender = end.far
         assert sender is not None
-        sender.under_way_bytes -= size
+        sender.in_flight_bytes -= size
         if sender.is_open and sender.outgoing:
             self._pump_soon(sender)
 
-    def _hand_over_close(self, what: tuple[StreamEnd, CloseReason]) -> None:
+    def _close_machine(self, what: tuple[StreamEnd, CloseReason]) -> None:
         end, reason = what
         if not self._is_known(end):
             return
@@ -577,12 +479,12 @@ class Streams:
         _stream_machine(end.node).stream_closed(end.peer, reason, end.node.now_ns)
         self._world.collect(end.node)
 
-    def _note_piece(self, end: StreamEnd, piece: _Piece) -> None:
+    def _note_piece(self, end: StreamEnd, piece: Piece) -> None:
         data = piece if isinstance(piece, bytes) else b""
         what = "piece" if isinstance(piece, bytes) else piece.value
         self._world.note(what, end.node, bytes=len(data), crc=crc32(data), peer=str(end.peer))
 
 
 def _stream_machine(node: Node[Any]) -> StreamMachine:
-    # Checked once, where the stream began: asking a protocol whether it is kept is slow.
+    # Checked once when the stream opened, because a check of a protocol is slow.
     return cast("StreamMachine", node.machine)

@@ -1,7 +1,7 @@
 """The trace of a world: one line of JSON per event, and a running hash of all of them.
 
-Two runs are the same when their hashes are, so comparing them costs nothing and needs no memory.
-Only the last lines are kept, for the report of a failure; who wants all of them gives a sink.
+Two runs are equal if their hashes are, so a comparison needs no memory. Only the last lines are
+kept, for the report of a failure. A sink receives all lines.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 __all__ = ["Trace"]
 
 _BATCH_LINE_COUNT: Final = 1024
-"""Lines hashed at a time: one call instead of a thousand, and enough kept for any report."""
+"""Lines that are hashed in one call, which is faster, and lines that are kept for reports."""
 
 
 class Trace:
-    """Takes lines, remembers the last of them, hashes all."""
+    """Hashes all lines and keeps the last ones."""
 
     __slots__ = ("_hash", "_previous", "_sink", "lines")
 
     def __init__(self, sink: Callable[[str], None] | None = None) -> None:
         self.lines: list[str] = []
-        """Lines not hashed yet. Whoever appends here must see to `roll` being called in time."""
+        """Lines that are not hashed yet. A caller that appends must call `roll` if `is_full`."""
         self._previous: list[str] = []
         self._hash = hashlib.sha256()
         self._sink = sink
@@ -34,14 +34,14 @@ class Trace:
         return len(self.lines) >= _BATCH_LINE_COUNT
 
     def roll(self) -> None:
-        """Hash the lines that came since, and hand them to the sink."""
+        """Hash the new lines and pass them to the sink."""
         if not self.lines:
             return
         self._hash.update(("\n".join(self.lines) + "\n").encode())
         if self._sink is not None:
             for line in self.lines:
                 self._sink(line)
-        # One whole batch stays behind, so that there is a tail also just after rolling.
+        # One batch is kept, so that `tail` works right after rolling.
         self._previous = (self._previous + self.lines)[-_BATCH_LINE_COUNT:]
         self.lines.clear()
 

@@ -1,4 +1,4 @@
-"""What clients do in a simulated system: acts that start by themselves, now and then or by plan."""
+"""Actions of clients in a simulated system, at random or fixed times."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ if TYPE_CHECKING:
 __all__ = ["Act", "Repeat", "Script", "Workload"]
 
 Act = Callable[["World", Random], None]
-"""One act of a client: `act(world, rng)`. It should ask `node.is_running` before it uses a node."""
+"""One action of a client: `act(world, rng)`. It should check `node.is_running` first."""
 
 
 class Workload(ABC):
-    """Base of all workloads: begins when handed to the world, ends when told or when done."""
+    """Base class of all workloads. It begins with `World.drive` and ends with `stop` or when
+    done."""
 
     @abstractmethod
     def start(self, world: World, rng: Random) -> None:
-        """Schedule the first act. `rng` is this workload's own chance."""
+        """Schedule the first act. `rng` is the random source of this workload."""
 
     def stop(self) -> None:  # noqa: B027 - a workload that ends by itself has nothing to stop
-        """Begin no further acts."""
+        """Start no further acts."""
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more will come even if it is not stopped."""
+        """Whether no further acts follow, even if it is not stopped."""
         return False
 
 
 class Repeat(Workload):
-    """The same act again and again, after gaps drawn between `gap_ns_min` and `gap_ns_max`."""
+    """Repeats an act after random gaps between `gap_ns_min` and `gap_ns_max`."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Repeat(Workload):
         self._act = act
         self._gap_ns_min = gap_ns_min
         self._gap_ns_max = gap_ns_min if gap_ns_max is None else gap_ns_max
-        assert 0 < self._gap_ns_min <= self._gap_ns_max, "a gap of nothing would stop time"
+        assert 0 < self._gap_ns_min <= self._gap_ns_max, "a gap of 0 would stop time"
         self._left = count
         self._is_stopped = False
 

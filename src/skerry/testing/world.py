@@ -1,10 +1,10 @@
-"""The simulated world: one clock, one network, one source of chance, and every node in it.
+"""The simulated world: one clock, one network, one seed, and all nodes.
 
-All that happens is an entry in one queue, ordered by time and, at equal times, by when it was
-scheduled. Nothing else decides an order: no set is walked through, no `hash` is asked, no thread
-runs. Chance is cut into streams by purpose, each derived from the seed and the name of the
-purpose, so that adding a fault does not change what another one draws. The same seed therefore
-gives the same trace, byte for byte, in every process.
+Every event is an entry in one queue, ordered by time and, at equal times, by the order of
+scheduling. Nothing else determines an order: no iteration over sets, no `hash`, no threads. Each
+purpose has its own random source, derived from the seed and the name of the purpose, so that an
+additional fault does not change the randomness of another. So the same seed gives the same trace,
+byte for byte, in every process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from skerry.errors import LimitExceeded, SimulationError
-from skerry.limits import (
-    SIM_EVENT_COUNT_MAX,
-    SIM_NODE_COUNT_MAX,
-    SIM_SPIN_COUNT_MAX,
-    SIM_TIME_NS_MAX,
-)
 from skerry.protocol.machine import Address, Durable, Machine, MachineEvent, WallClocked
 from skerry.testing.checkers import Checker
 from skerry.testing.clock import NodeClock
@@ -36,7 +30,29 @@ if TYPE_CHECKING:
     from skerry.testing.packet import Packet
     from skerry.testing.workloads import Workload
 
-__all__ = ["LATENCY_NS", "MS", "SAFETY_EVENT_COUNT", "SECOND", "TAIL_LINE_COUNT", "World"]
+__all__ = [
+    "LATENCY_NS",
+    "MS",
+    "SAFETY_EVENT_COUNT",
+    "SECOND",
+    "SIM_EVENT_COUNT_MAX",
+    "SIM_NODE_COUNT_MAX",
+    "SIM_SPIN_COUNT_MAX",
+    "SIM_TIME_NS_MAX",
+    "TAIL_LINE_COUNT",
+    "World",
+]
+
+SIM_TIME_NS_MAX: Final = 24 * 3600 * 1_000_000_000
+"""Simulated time of one world: a day. A system that has not finished its work by then never
+will."""
+SIM_EVENT_COUNT_MAX: Final = 20_000_000
+"""Events of one world: some minutes of computing. It ends a world that would run all night."""
+SIM_SPIN_COUNT_MAX: Final = 1000
+"""Calls of `advance` in one instant. More of them mean a deadline that never moves, at which
+simulated time would stop."""
+SIM_NODE_COUNT_MAX: Final = 2000
+"""Nodes of one world: forty times the largest group that is tested."""
 
 MS: Final = 1_000_000
 """A millisecond, in nanoseconds."""
@@ -44,20 +60,20 @@ SECOND: Final = 1_000_000_000
 """A second, in nanoseconds."""
 
 TAIL_LINE_COUNT: Final = 30
-"""Events shown with a failure: a screen of them. The whole trace is one command away."""
+"""Events that are shown with a failure. `--trace` prints all of them."""
 
 SAFETY_EVENT_COUNT: Final = 100
-"""Events between two looks at the state; what one event breaks is still broken a little later."""
+"""Events between two checks of the state. A violation is still there some events later."""
 
 LATENCY_NS: Final = 100_000
-"""One way through a quiet local network."""
+"""One-way latency of an idle local network."""
 
 MachineA = TypeVar("MachineA", bound=Machine)
 MachineB = TypeVar("MachineB", bound=Machine)
 
 
 class World:
-    """Everything there is in one simulated run."""
+    """One simulated run: nodes, network, faults, workloads and checkers."""
 
     def __init__(
         self,
@@ -70,7 +86,7 @@ class World:
         time_ns_max: int = SIM_TIME_NS_MAX,
         event_count_max: int = SIM_EVENT_COUNT_MAX,
     ) -> None:
-        """`command` repeats this run; `sink` is given every line of the trace."""
+        """`command` repeats this run. `sink` receives every line of the trace."""
         assert seed >= 0
         self.seed = seed
         self.scenario = scenario
@@ -78,10 +94,10 @@ class World:
         self.now_ns = 0
         self.event_count = 0
         self.input_count = 0
-        """Inputs that machines were given: datagrams, pieces, deadlines, acts."""
+        """Inputs of machines: datagrams, pieces of streams, deadlines, acts."""
         self.nodes: dict[str, Node[Any]] = {}
         self.faults: list[Fault] = []
-        """All that were ever injected, as often as they were."""
+        """All injected faults. A fault is listed once per injection."""
         self.taps: list[Checker] = []
         self.trace = Trace(sink)
         self._time_ns_max = time_ns_max
@@ -107,7 +123,7 @@ class World:
         groups: Sequence[Address] = (),
         listens: bool = False,
     ) -> Node[MachineA]:
-        """A new node, started at once. `listens` lets others open streams to a `StreamMachine`."""
+        """Add and start a node. With `listens`, others can open streams to its `StreamMachine`."""
         assert name not in self.nodes, f"there is a node {name} already"
         if len(self.nodes) >= SIM_NODE_COUNT_MAX:
             raise LimitExceeded(
@@ -132,8 +148,8 @@ class World:
         loss: LinkFault | None = None,
         groups: Sequence[Address] = (),
     ) -> tuple[Node[MachineA], Node[MachineB]]:
-        """Two nodes, `first` and `second`; `loss` works on what goes from the first to the
-        second. The second starts first, so that the first finds it there."""
+        """Add two nodes, `first` and `second`. `loss` affects packets from the first to the second.
+        The second starts first, so that the first can reach it."""
         answering = self.add("second", second, groups=groups, listens=True)
         asking = self.add("first", first, groups=groups)
         if loss is not None:
@@ -141,21 +157,21 @@ class World:
         return asking, answering
 
     def inject(self, fault: Fault) -> None:
-        """Let a fault work from now until `calm`."""
+        """Start a fault. It is active until `calm`."""
         name = type(fault).__name__
-        # Counted per kind: the third `Loss` draws the same whether or not there are pauses too.
+        # Counted per class: the third `Loss` has the same randomness with and without pauses.
         index = sum(type(other).__name__ == name for other in self.faults)
         self.faults.append(fault)
         fault.start(self, self.random(f"fault/{name}/{index}"))
 
     def drive(self, workload: Workload) -> None:
-        """Let a workload begin now."""
+        """Start a workload."""
         rng = self.random(f"workload/{len(self._workloads)}")
         self._workloads.append(workload)
         workload.start(self, rng)
 
     def watch(self, checker: Checker) -> None:
-        """Let a checker look from now on."""
+        """Add a checker."""
         self._checkers.append(checker)
         kind = type(checker)
         if kind.observed is not Checker.observed:
@@ -166,7 +182,7 @@ class World:
             self._guards.append(checker)
 
     def random(self, purpose: str) -> Random:
-        """Chance for one purpose: always the same for the same seed and purpose."""
+        """The random source of one purpose: the same for the same seed and purpose."""
         digest = hashlib.sha256(f"{self.seed}/{purpose}".encode()).digest()
         return Random(int.from_bytes(digest[:16], "big"))
 
@@ -178,31 +194,31 @@ class World:
     # -- running
 
     def run_for(self, duration_ns: int) -> None:
-        """Let so much time pass."""
+        """Run for `duration_ns` of simulated time."""
         stop_ns = self.now_ns + duration_ns
         self._run(stop_ns, None)
         self.now_ns = stop_ns
         self._check_safety()
 
     def run_until(self, condition: Callable[[], bool], timeout_ns: int = 60 * SECOND) -> None:
-        """Let time pass until `condition()`; fail when that takes longer than `timeout_ns`."""
+        """Run until `condition()` is true. Raises SimulationError after `timeout_ns`."""
         if not self._run(self.now_ns + timeout_ns, condition):
             name = getattr(condition, "__name__", str(condition))
             raise self.failure("run_until", f"{name} not reached within {timeout_ns / SECOND:g} s")
         self._check_safety()
 
     def run(self, *, faults_ns: int, calm_ns: int = 60 * SECOND) -> None:
-        """A whole run: faults and workloads for `faults_ns`, then calm, in which within `calm_ns`
-        every checker must see what it awaits."""
+        """A whole run: faults and workloads for `faults_ns`, then `calm`. Within `calm_ns` the
+        liveness of every checker must hold."""
         self.run_for(faults_ns)
         self.calm()
-        if not self._run(self.now_ns + calm_ns, lambda: not self._awaited()):
-            checker, detail = self._awaited()[0]
+        if not self._run(self.now_ns + calm_ns, lambda: not self._unmet()):
+            checker, detail = self._unmet()[0]
             raise self.failure(checker, f"{calm_ns / SECOND:g} s after the faults: {detail}")
         self._check_safety()
 
     def calm(self) -> None:
-        """Stop workloads and heal every fault."""
+        """Stop all workloads and faults."""
         for workload in self._workloads:
             workload.stop()
         for fault in self.faults:
@@ -210,18 +226,18 @@ class World:
         self.note("calm", None)
 
     def digest(self) -> str:
-        """The hash of the trace so far: equal for equal runs, and only for them."""
+        """The hash of the trace so far, which is equal for equal runs."""
         return self.trace.digest()
 
     def fault_count(self) -> int:
-        """How often a fault has struck."""
-        # One that was injected twice has one count for both times.
+        """Number of times that faults had an effect."""
+        # A fault that was injected twice has one count.
         return sum(fault.strike_count for fault in dict.fromkeys(self.faults))
 
-    # -- what happens to nodes
+    # -- nodes
 
     def start(self, node: Node[Any], *, keep_disk: bool = True) -> None:
-        """Give a node that is down its next life."""
+        """Start the next life of a node that is down."""
         assert not node.is_up, f"{node.name} is up"
         node.life += 1
         if not keep_disk:
@@ -243,7 +259,7 @@ class World:
         self.collect(node)
 
     def crash(self, node: Node[Any]) -> None:
-        """End a node's life without warning. Its disk stays, its streams break."""
+        """Crash a node. Its disk is kept, its streams break."""
         machine = node.machine
         if isinstance(machine, Durable):
             node.disk = machine.durable()
@@ -256,13 +272,13 @@ class World:
         self.network.streams.reset_all(node)
 
     def restart(self, node: Node[Any], *, down_ns: int, keep_disk: bool = True) -> None:
-        """Crash a node and start it again after `down_ns`, unless somebody else has by then."""
+        """Crash a node and start it after `down_ns`, unless it was started before."""
         self.crash(node)
         life = node.life
         self.after(down_ns, lambda _: self._start_again(node, life, keep_disk))
 
     def pause(self, node: Node[Any], duration_ns: int) -> None:
-        """Stop a node for a while. What arrives for it waits, its deadlines pass unheeded."""
+        """Pause a node. Its inputs wait, and its deadlines pass."""
         assert node.is_up, f"{node.name} is down"
         node.is_paused = True
         node.paused_until_ns = max(node.paused_until_ns, self.now_ns + duration_ns)
@@ -270,11 +286,11 @@ class World:
         self.after(duration_ns, self._resume_if_over, (node, node.life))
 
     def resume(self, node: Node[Any]) -> None:
-        """End a pause now. The node finds all its mail, and its deadlines passed."""
+        """End a pause. The node processes its waiting inputs and its deadline."""
         node.is_paused = False
         node.paused_until_ns = 0
         self.note("resume", node)
-        # A program that wakes up may look at its timers or at its sockets first.
+        # A resumed program may process timers or sockets first.
         if self._resume_rng.random() < 0.5:
             self._advance_if_due(node)
         while node.inbox and node.is_running:
@@ -283,10 +299,10 @@ class World:
         self._arm(node)
 
     def set_drift(self, node: Node[Any], drift_ppm: int) -> None:
-        """Let a node's clock run fast, or slow when negative, from now on."""
+        """Make the clock of a node run fast, or slow if negative."""
         node.clock.set_drift(drift_ppm, self.now_ns)
         self.note("drift", node, drift_ppm=drift_ppm)
-        # Its deadline is the same in its own time, and so another one in ours.
+        # The deadline is unchanged in the time of the node, so it changes in world time.
         node.timer_ns = None
         self._arm(node)
 
@@ -301,7 +317,7 @@ class World:
     # -- for the other parts of the simulator
 
     def collect(self, node: Node[Any]) -> None:
-        """Carry out what a machine wants after an input. Every input is followed by this."""
+        """Process transmits, events and deadline of a machine. Called after every input."""
         machine = node.machine
         transmits = machine.take_transmits()
         if transmits:
@@ -315,19 +331,19 @@ class World:
             self._arm_at(node, deadline_ns)
 
     def note(self, event: str, node: Node[Any] | None, **facts: object) -> None:
-        """Write a line about the world itself."""
+        """Write a line about the world to the trace."""
         row = {"_at_ns": self.now_ns, "event": event, **facts}
         if node is not None:
             row["_node"] = node.name
         self.trace.lines.append(json.dumps(row, sort_keys=True, separators=(",", ":")))
 
     def tap(self, packet: Packet) -> None:
-        """Show checkers a datagram that arrived."""
+        """Pass a datagram that arrived to the checkers."""
         for checker in self.taps:
             self._fail_if(checker, checker.arrived(packet))
 
     def failure(self, checker: str, detail: str) -> SimulationError:
-        """The error that ends this run; the caller raises it."""
+        """The error that ends this run. The caller raises it."""
         error = SimulationError(
             scenario=self.scenario,
             seed=self.seed,
@@ -344,7 +360,7 @@ class World:
     # -- inside
 
     def _run(self, stop_ns: int, condition: Callable[[], bool] | None) -> bool:
-        """Process events up to `stop_ns`. True when the condition came true."""
+        """Process events up to `stop_ns`. True if the condition became true."""
         queue = self._queue
         trace = self.trace
         bound_ns = min(stop_ns, self._time_ns_max)
@@ -367,8 +383,8 @@ class World:
         except SimulationError:
             raise
         except Exception as error:
-            # The one place that knows the seed. A machine that raises is as much of a finding as
-            # one that breaks a promise, and must be repeatable in the same way.
+            # An error of a machine is a failure like that of a checker, so it has to be reported
+            # with the seed.
             raise self.failure("machine", f"{type(error).__name__}: {error}") from error
         if stop_ns > self._time_ns_max:
             raise self.failure("bounds", f"more than {self._time_ns_max / SECOND:g} s simulated")
@@ -381,8 +397,8 @@ class World:
         for checker in self._guards:
             self._fail_if(checker, checker.safety(self))
 
-    def _awaited(self) -> list[tuple[str, str]]:
-        """What the first checker that is not content still waits for."""
+    def _unmet(self) -> list[tuple[str, str]]:
+        """Name and detail of the first checker whose liveness does not hold yet."""
         for checker in self._checkers:
             detail = checker.liveness(self)
             if detail is not None:
@@ -406,8 +422,8 @@ class World:
                 self._arm_at(node, deadline_ns)
 
     def _arm_at(self, node: Node[Any], deadline_ns: int) -> None:
-        # Only an earlier deadline needs an entry of its own: when the one that is queued comes
-        # too early, `_on_timer` looks again. Most deadlines move back at every input.
+        # Only an earlier deadline needs a new entry: if the queued entry is too early, `_on_timer`
+        # schedules the next. Most inputs move the deadline to a later time.
         due_ns = max(node.clock.world_ns(deadline_ns), self.now_ns)
         if node.timer_ns is None or due_ns < node.timer_ns:
             node.timer_ns = due_ns
@@ -415,7 +431,7 @@ class World:
 
     def _on_timer(self, node: Node[Any]) -> None:
         if node.timer_ns != self.now_ns:
-            return  # An earlier deadline took its place, or the node's life ended.
+            return  # An earlier deadline replaced it, or the life of the node ended.
         node.timer_ns = None
         if not node.is_paused:
             self._advance_if_due(node)
@@ -457,7 +473,7 @@ class World:
 
 
 class _NodeTracer:
-    """Writes what a machine traces into the trace of the world."""
+    """Writes the trace events of a machine to the trace of the world."""
 
     __slots__ = ("_node", "_world")
 

@@ -17,7 +17,7 @@ from skerry.testing.seeds import read_seeds
 
 OWN = """
 from skerry.testing import World, scenario, SECOND
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 @scenario("fails with odd seeds", node_count=2, node_count_max=5)
 def odd(world: World, node_count: int) -> None:

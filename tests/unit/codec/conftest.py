@@ -1,4 +1,4 @@
-"""What tests of the codec share: both ways to do the work, and a type with every kind of field."""
+"""Shared by the tests of the codec: two codecs to compare, and a type with every kind of field."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from skerry.codec.generated import GeneratedCodec
-from skerry.codec.tables import TableCodec
+from skerry.codec.codec import Codec
 from skerry.errors import CodecError
 from skerry.objects.typeset import TypeSet, define_types
+from tests.plan_walk import PlanWalk
 
 EVERYTHING = """
 enum Color {
@@ -83,32 +83,32 @@ def types() -> TypeSet:
     return define_types(EVERYTHING)
 
 
-@pytest.fixture(params=[TableCodec, GeneratedCodec], ids=["tables", "generated"])
+@pytest.fixture(params=[Codec, PlanWalk], ids=["hot loops", "plan walk"])
 def make_codec(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    """The codec of a class in each of its two forms, whichever one the build uses."""
-    index = [TableCodec, GeneratedCodec].index(request.param)
+    """Makes the codec of a class: the one in use, and the one that is compared with it."""
+    index = [Codec, PlanWalk].index(request.param)
     return lambda cls: codecs_of(cls)[index]
 
 
 @pytest.fixture
 def same() -> Callable[..., Any]:
-    """Calls a method of both codecs of a class: the results or the errors must be equal."""
+    """Calls a method of both codecs of a class. The results or the errors must be equal."""
     return outcome_of_both
 
 
 def outcome_of_both(cls: Any, method: str, *arguments: Any) -> Any:
-    table, generated = (outcome(codec, method, *arguments) for codec in codecs_of(cls))
-    assert table == generated
-    return table
+    hot_loops, plan_walk = (outcome(codec, method, *arguments) for codec in codecs_of(cls))
+    assert hot_loops == plan_walk
+    return hot_loops
 
 
 @lru_cache(maxsize=64)
-def codecs_of(cls: Any) -> tuple[TableCodec, GeneratedCodec]:
-    return TableCodec(cls._codec.plan), GeneratedCodec(cls._codec.plan)
+def codecs_of(cls: Any) -> tuple[Codec, PlanWalk]:
+    return Codec(cls._codec.plan), PlanWalk(cls._codec.plan)
 
 
 def outcome(codec: Any, method: str, *arguments: Any) -> Any:
-    """What comes out: a value, or what an error says."""
+    """The result, or the message of the error."""
     try:
         return getattr(codec, method)(*arguments)
     except CodecError as error:

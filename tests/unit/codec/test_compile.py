@@ -1,4 +1,4 @@
-"""From a type to its codec: which of the two is used, and what a plan says of each kind."""
+"""From the definition of a type to its plan."""
 
 from __future__ import annotations
 
@@ -6,26 +6,14 @@ from typing import Any
 
 import pytest
 
-from skerry import build_info
 from skerry.codec.compile import (
-    compile_codec,
-    is_compiled,
     make_plan,
     value_plan,
     values_getter,
 )
-from skerry.codec.generated import GeneratedCodec
-from skerry.codec.tables import TableCodec
 from skerry.objects.typeset import TypeSet
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import Kind, RefType, ScalarType, VectorType
-
-
-def test_the_build_decides_which_codec_is_used(types: TypeSet) -> None:
-    codec = compile_codec(types.Keyed._codec.plan)
-    assert type(codec) is (TableCodec if is_compiled() else GeneratedCodec)
-    assert type(types.Keyed._codec) is type(codec)
-    assert is_compiled() == (build_info.mode() == "compiled")
 
 
 def nothing(type_: Any) -> Any:

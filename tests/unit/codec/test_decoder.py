@@ -181,7 +181,7 @@ def test_longer_heads_than_needed_are_read(
         ("ref", "82615405", "ref: expected the key of an object at byte 5"),
         ("ref", "82615481f6", "ref: a key does not hold null at byte 6"),
         ("keyed", "a0", "keyed: expected the key of an object at byte 2"),
-        ("keyed", "811805", "keyed: a key in another than its shortest form at byte 3"),
+        ("keyed", "811805", "keyed: the key is not in its shortest form at byte 3"),
         ("color", "03", "color: Color has no element with tag 3 at byte 2"),
         ("color", "20", "color: expected an unsigned number, found a negative number at byte 2"),
         ("inner", "80", "expected a map, found an array at byte 3"),
@@ -191,7 +191,7 @@ def test_longer_heads_than_needed_are_read(
         ("numbers", "8120", "numbers: expected uint32, found a negative number at byte 4"),
         ("numbers", "81f6", "numbers: expected uint32, found null at byte 4"),
         ("texts", "8101", "texts: expected text, found an unsigned number at byte 4"),
-        ("inners", "81a2", "the bytes end before as many entries as counted at byte 4"),
+        ("inners", "81a2", "the bytes end before the counted entries at byte 4"),
     ],
 )
 def test_values_of_another_form_are_refused(
@@ -279,7 +279,7 @@ def test_a_known_tag_in_a_longer_form_is_that_tag(same: Same, types: TypeSet) ->
         ("80", "Single: expected a map, found an array at byte 0"),
         ("f6", "Single: expected a map, found null at byte 0"),
         ("bf0105ff", "Single: an indefinite length is not allowed at byte 0"),
-        ("a1", "Single: the bytes end before as many entries as counted at byte 0"),
+        ("a1", "Single: the bytes end before the counted entries at byte 0"),
         ("a101", "Single.id: the bytes end before the value at byte 2"),
         ("a201050206", None),
         ("a201050106", "Single.id: tag 1 comes twice at byte 4"),
@@ -290,8 +290,8 @@ def test_a_known_tag_in_a_longer_form_is_that_tag(same: Same, types: TypeSet) ->
         ("a1616105", "Single: expected an unsigned number, found text at byte 1"),
         ("a11bffffffffffffffff05", "Single: a tag of 64 bits at byte 1"),
         ("a1029f00ff", "Single: an indefinite length is not allowed at byte 2"),
-        ("bb7fffffffffffffff", "Single: the bytes end before as many entries as counted at byte 0"),
-        ("bbffffffffffffffff", "Single: the bytes end before as many entries as counted at byte 0"),
+        ("bb7fffffffffffffff", "Single: the bytes end before the counted entries at byte 0"),
+        ("bbffffffffffffffff", "Single: the bytes end before the counted entries at byte 0"),
     ],
 )
 def test_structs_of_another_form_are_refused(

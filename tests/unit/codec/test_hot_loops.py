@@ -1,7 +1,6 @@
-"""The loops of every message, in both twins: the one in use, and the plain one beside it.
+"""The hot loops, in both twins: the one in use, and the uncompiled one.
 
-Where nothing is compiled the two are the same, and the comparisons say little; the tests of a
-compiled installation are what they are for.
+In an uncompiled installation both are the same. The comparisons are meant for compiled ones.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ struct Odd [cached=false] { 1: [key] uint32 id; 2: uuid which; 24: bool late; }
 Tick, Inner, Odd, Color = TYPES.Tick, TYPES.Inner, TYPES.Odd, TYPES.Color
 
 
-def load_plain() -> Any:
-    """The plain twin, whatever is in use: it lies beside the compiled one."""
+def load_uncompiled() -> Any:
+    """The uncompiled twin, whichever is in use."""
     path = Path(hot_loops.__file__).with_name("hot_loops.py")
-    spec = importlib.util.spec_from_file_location("plain_hot_loops", path)
+    spec = importlib.util.spec_from_file_location("uncompiled_hot_loops", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -64,8 +63,8 @@ def load_plain() -> Any:
     return module
 
 
-PLAIN = load_plain()
-TWINS = pytest.mark.parametrize("twin", [hot_loops, PLAIN], ids=["in_use", "plain"])
+UNCOMPILED = load_uncompiled()
+TWINS = pytest.mark.parametrize("twin", [hot_loops, UNCOMPILED], ids=["in_use", "uncompiled"])
 
 
 def layout_of(twin: Any, cls: Any) -> Any:
@@ -73,7 +72,7 @@ def layout_of(twin: Any, cls: Any) -> Any:
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What comes out, in a form that compares; the only error there may be is a CodecError."""
+    """The result in a comparable form, or the message of the CodecError, the only error allowed."""
     try:
         result = call(*arguments)
     except CodecError as error:
@@ -123,15 +122,15 @@ TICKS = st.builds(
 
 @pytest.mark.slow
 @given(TICKS)
-def test_twins_encode_alike_and_refuse_alike(obj: Any) -> None:
+def test_twins_encode_and_reject_alike(obj: Any) -> None:
     assert outcome(layout_of(hot_loops, Tick).encode, obj) == outcome(
-        layout_of(PLAIN, Tick).encode, obj
+        layout_of(UNCOMPILED, Tick).encode, obj
     )
 
 
 @pytest.mark.slow
 @given(TICKS, st.data())
-def test_twins_decode_whatever_comes_alike(obj: Any, data: Any) -> None:
+def test_twins_decode_any_bytes_alike(obj: Any, data: Any) -> None:
     try:
         good = obj.encode()
     except CodecError:
@@ -141,13 +140,13 @@ def test_twins_decode_whatever_comes_alike(obj: Any, data: Any) -> None:
     bad = good[:at] + wrong + good[at + data.draw(st.integers(0, 4)) :]
     for given_bytes in (good, good[:at], bad, good + wrong):
         ours = outcome(layout_of(hot_loops, Tick).decode, given_bytes)
-        assert ours == outcome(layout_of(PLAIN, Tick).decode, given_bytes)
+        assert ours == outcome(layout_of(UNCOMPILED, Tick).decode, given_bytes)
         present = layout_of(hot_loops, Tick).check(given_bytes, 0)
-        assert present in (-1, layout_of(PLAIN, Tick).check(given_bytes, 0))
+        assert present in (-1, layout_of(UNCOMPILED, Tick).check(given_bytes, 0))
 
 
 @TWINS
-def test_object_comes_back_whole(twin: Any) -> None:
+def test_a_whole_object_is_decoded(twin: Any) -> None:
     layout, obj = layout_of(twin, Tick), full()
     data = layout.encode(obj)
     assert data == obj.encode()
@@ -159,14 +158,14 @@ def test_object_comes_back_whole(twin: Any) -> None:
 
 
 @TWINS
-def test_texts_that_come_again_are_told_apart(twin: Any) -> None:
+def test_similar_texts_in_turn_are_distinguished(twin: Any) -> None:
     layout = layout_of(twin, Tick)
     texts = ["a", "a", "b", "ab", "", "ab", "ä", "a", "ä", "x" * 100, "x" * 100]
     assert [layout.decode(Tick(venue=text).encode()).venue for text in texts] == texts
 
 
 @TWINS
-def test_what_is_not_usual_is_left_to_the_tables(twin: Any) -> None:
+def test_unusual_values_are_left_to_the_plan_walk(twin: Any) -> None:
     obj = Odd(id=1, late=True)
     assert layout_of(twin, Odd).decode(obj.encode()) == obj
     assert layout_of(twin, Odd).encode(obj) == obj.encode()
@@ -176,13 +175,13 @@ def test_what_is_not_usual_is_left_to_the_tables(twin: Any) -> None:
 
 @pytest.mark.slow
 @TWINS
-def test_bounds_hold_on_the_fast_road(twin: Any) -> None:
+def test_the_fast_path_keeps_the_bounds(twin: Any) -> None:
     layout = layout_of(twin, Tick)
     many = head(0x80, VECTOR_COUNT_MAX + 1) + b"\xfa\x00\x00\x00\x00" * (VECTOR_COUNT_MAX + 1)
     with pytest.raises(DecodeError, match="entries, the limit is"):
         layout.decode(b"\xa1\x08" + many)
     assert layout.check(b"\xa1\x08" + many, 0) == -1
-    with pytest.raises(DecodeError, match="the bytes end before as many entries as counted"):
+    with pytest.raises(DecodeError, match="the bytes end before the counted entries"):
         layout.decode(b"\xa1\x08\x9b" + b"\xff" * 8)
     structs = head(0x80, STRUCT_COUNT_MAX) + b"\xa0" * STRUCT_COUNT_MAX
     with pytest.raises(DecodeError, match="which is the limit"):
@@ -193,20 +192,20 @@ def test_bounds_hold_on_the_fast_road(twin: Any) -> None:
 
 
 class Named(Tick):  # type: ignore[misc,valid-type]
-    """A class of the program, with things of its own."""
+    """A class of a program, with its own attributes."""
 
     note = "none"
 
 
 class Guarded(Tick):  # type: ignore[misc,valid-type]
-    """One that looks at what it is given."""
+    """A class that checks assigned values."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, "***" if name == "venue" and value else value)
 
 
 class Computed(Tick):  # type: ignore[misc,valid-type]
-    """One whose field is no slot any more."""
+    """A class that replaces a slot by a property."""
 
     __slots__ = ()
 
@@ -216,11 +215,11 @@ class Computed(Tick):  # type: ignore[misc,valid-type]
 
     @venue.setter
     def venue(self, value: Any) -> None:
-        """What is computed cannot be set."""
+        """A computed value cannot be set."""
 
 
 @TWINS
-def test_classes_of_programs_keep_their_ways(twin: Any) -> None:
+def test_classes_of_programs_keep_their_behaviour(twin: Any) -> None:
     data = full().encode()
     named = layout_of(twin, Named).decode(data)
     assert type(named) is Named
@@ -232,7 +231,7 @@ def test_classes_of_programs_keep_their_ways(twin: Any) -> None:
 
 
 @TWINS
-def test_attribute_that_was_deleted_is_missed(twin: Any) -> None:
+def test_a_deleted_attribute_is_an_error(twin: Any) -> None:
     obj = full()
     del obj.bid
     with pytest.raises(AttributeError, match="bid"):
@@ -252,7 +251,7 @@ def framed(body: bytes) -> bytes:
 
 
 @TWINS
-def test_frames_lie_one_behind_the_other(twin: Any) -> None:
+def test_frames_are_consecutive(twin: Any) -> None:
     frames = twin.Frames()
     obj = Tick(id=1, venue="a")
     frames.add(b"first")
@@ -268,7 +267,7 @@ def test_frames_lie_one_behind_the_other(twin: Any) -> None:
 
 @pytest.mark.slow
 @TWINS
-def test_object_that_cannot_go_leaves_no_frame(twin: Any) -> None:
+def test_a_rejected_object_leaves_no_frame(twin: Any) -> None:
     frames, template = twin.Frames(), template_of(twin, Tick)
     frames.add(b"first")
     deleted = full()
@@ -280,7 +279,7 @@ def test_object_that_cannot_go_leaves_no_frame(twin: Any) -> None:
 
 
 @TWINS
-def test_frames_are_forgotten_from_a_place_on(twin: Any) -> None:
+def test_frames_are_truncated(twin: Any) -> None:
     frames = twin.Frames()
     frames.add(b"x" * 600_000)
     frames.truncate(3)
@@ -290,7 +289,7 @@ def test_frames_are_forgotten_from_a_place_on(twin: Any) -> None:
     assert frames.take() == b"xxx"
 
 
-# -- frames that are alike
+# -- frames that differ only in their times
 
 FIRST, REST = b"\xa3\x01\x61T\x02\xfb", b"\x03\x02\x04\xf4"
 SECOND = 7
@@ -313,7 +312,7 @@ def forwarded(twin: Any, buffer: bytes, named: int = -1, bytes_max: int = 10_000
 
 
 @TWINS
-def test_frames_are_passed_on_up_to_one_that_is_something_else(twin: Any) -> None:
+def test_frames_are_forwarded_up_to_one_that_differs(twin: Any) -> None:
     payloads = [Tick(id=n, venue="v").encode() for n in range(3)]
     good = b"".join(frame_of(payload, 5.0) for payload in payloads)
     time = struct.pack(">d", 5.0)
@@ -342,10 +341,10 @@ def test_frames_are_passed_on_up_to_one_that_is_something_else(twin: Any) -> Non
     assert forwarded(twin, good, named=2)[0] == (0, 0), "not all of it was spoken of"
 
 
-# -- headers that came before
+# -- known headers
 
 WHOLE = b"\xa4" + FIRST[1:]
-"""With the right count of entries, which is what frames that are alike need not have."""
+"""With the right count of entries, which `AlikeFrames` does not require."""
 
 
 def headed(payload: bytes, time: float = 1.0) -> bytes:
@@ -361,7 +360,7 @@ def version_1(frame: bytes) -> bytes:
 
 
 class Passing:
-    """A relay with one way out for each form."""
+    """A relay with one output for each form."""
 
     def __init__(self, twin: Any, version: int = 2, *, is_message: bool = True) -> None:
         self.twin = twin
@@ -374,7 +373,7 @@ class Passing:
         return self.relay.pass_on(data, start, 10_000, 9.0, work_max)
 
     def learn(self, data: bytes, owner: str = "first") -> Any:
-        """Know the header of a frame, and open its form."""
+        """Learn the header of a frame and open its form."""
         assert self.pass_on(data) is None
         assert self.relay.is_new
         heads, rests = [b"P", b"F", b"O"], [b"-p", b"-f", b"-o"]
@@ -407,7 +406,7 @@ def expected(payload: bytes, time: float = 1.0) -> list[bytes]:
 
 @TWINS
 @pytest.mark.parametrize("version", [1, 2])
-def test_known_headers_are_passed_on_in_all_forms(twin: Any, version: int) -> None:
+def test_frames_with_known_headers_are_forwarded_in_all_forms(twin: Any, version: int) -> None:
     payloads = [Tick(id=n, venue="v" * (n * 40)).encode() for n in range(4)]
     frames = [headed(payload, 5.0) for payload in payloads]
     if version == 1:
@@ -426,7 +425,7 @@ def test_known_headers_are_passed_on_in_all_forms(twin: Any, version: int) -> No
 
 
 @TWINS
-def test_headers_in_turn_are_all_known(twin: Any) -> None:
+def test_alternating_headers_are_all_known(twin: Any) -> None:
     payload = Tick(id=1).encode()
 
     def named(number: int) -> bytes:
@@ -449,7 +448,7 @@ def test_headers_in_turn_are_all_known(twin: Any) -> None:
 
 
 @TWINS
-def test_only_so_many_headers_are_known(twin: Any) -> None:
+def test_the_number_of_known_headers_is_bounded(twin: Any) -> None:
     passing = Passing(twin)
     payload = Tick(id=1).encode()
     for number in range(HEADER_MEMO_COUNT_MAX * 4):
@@ -461,13 +460,13 @@ def test_only_so_many_headers_are_known(twin: Any) -> None:
         subject = size - 5 - len(first) - 4
         long = framed(first + b"\x14\x79" + subject.to_bytes(2, "big") + b"x" * subject + payload)
         assert passing.pass_on(long) is None
-        # Those that come again and again find a place in the end.
+        # Frequent headers get a slot in the end.
         wants = any(passing.relay.wants() for _ in range(100))
         assert wants == (size == HEADER_MEMO_BYTES_MAX)
 
 
 @TWINS
-def test_no_more_is_passed_on_than_may_be_done(twin: Any) -> None:
+def test_forwarding_stops_at_the_bound_on_work(twin: Any) -> None:
     frame = headed(Tick(id=1).encode())
     passing = Passing(twin)
     passing.learn(frame)
@@ -480,7 +479,7 @@ def test_no_more_is_passed_on_than_may_be_done(twin: Any) -> None:
 
 
 @TWINS
-def test_form_behind_a_shut_gate_is_only_given(twin: Any) -> None:
+def test_an_invalid_form_is_only_returned(twin: Any) -> None:
     data = headed(Tick(id=1).encode())
     passing = Passing(twin)
     form = passing.learn(data)
@@ -492,7 +491,7 @@ def test_form_behind_a_shut_gate_is_only_given(twin: Any) -> None:
 
 
 @TWINS
-def test_objects_that_are_kept_are_checked_and_given_one_by_one(twin: Any) -> None:
+def test_cached_objects_are_checked_and_returned_one_by_one(twin: Any) -> None:
     payload = Tick(id=700, venue="v").encode()
     data = headed(payload, 3.0)
     passing = Passing(twin, is_message=False)
@@ -520,7 +519,7 @@ def test_objects_that_are_kept_are_checked_and_given_one_by_one(twin: Any) -> No
         b"",
     ],
 )
-def test_object_that_is_not_usual_is_not_passed_on(twin: Any, payload: bytes) -> None:
+def test_an_unusual_object_is_not_forwarded(twin: Any, payload: bytes) -> None:
     passing = Passing(twin)
     form = passing.learn(headed(Tick(id=1).encode()))
     assert passing.pass_on(headed(payload)) is form
@@ -531,19 +530,19 @@ def test_object_that_is_not_usual_is_not_passed_on(twin: Any, payload: bytes) ->
 
 
 @TWINS
-def test_those_who_know_headers_have_one_base(twin: Any) -> None:
+def test_relay_and_delivery_have_one_base(twin: Any) -> None:
     assert issubclass(twin.FrameRelay, twin.KnownHeaders)
     assert issubclass(twin.FrameDelivery, twin.KnownHeaders)
     assert not twin.KnownHeader("owner", (b"first", b"rest", False)).is_open
 
 
 @TWINS
-def test_form_needs_a_head_for_each_kind_and_a_kind_for_each_way_out(twin: Any) -> None:
+def test_a_form_needs_a_head_per_kind_and_a_kind_per_output(twin: Any) -> None:
     with pytest.raises(ValueError, match="three forms"):
         twin.ForwardedHeader("owner", (b"", b"", False), [b""], [b""])
     form = twin.ForwardedHeader("owner", (b"", b"", False), [b""] * 3, [b""] * 3)
     for outs, kinds in (([], b"\x00"), ([twin.Frames()], b"\x03")):
-        with pytest.raises(ValueError, match="a form for each out"):
+        with pytest.raises(ValueError, match="each output needs one form"):
             form.open(twin.RouteVersion(), layout_of(twin, Tick), -1, True, outs, kinds)
     with pytest.raises(ValueError, match="no such form"):
         form.frame(3, 0.0, 0.0, b"")
@@ -566,14 +565,14 @@ def test_twins_relay_alike(version: int, items: list[Any], cut_at: int, wrong: b
     buffer = b"".join(frames)
     buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
     results = []
-    for twin in (hot_loops, PLAIN):
+    for twin in (hot_loops, UNCOMPILED):
         passing = Passing(twin, version)
         passing.learn(frames[0])
         found = passing.pass_on(buffer)
         counts = (passing.relay.count, passing.relay.stop)
         results.append((counts, found is None, passing.relay.is_new, passing.taken()))
     ours, theirs = results
-    # The plain twin knows more forms of objects as usual, and may get further.
+    # The uncompiled twin accepts more forms of objects, and may forward more frames.
     if ours[0] == theirs[0]:
         assert ours == theirs
     else:
@@ -584,25 +583,25 @@ def test_twins_relay_alike(version: int, items: list[Any], cut_at: int, wrong: b
 
 @pytest.mark.slow
 @given(st.lists(st.binary(max_size=40) | TICKS, max_size=5), st.integers(0, 400), st.binary())
-def test_twins_pass_on_alike(items: list[Any], cut_at: int, wrong: bytes) -> None:
+def test_twins_forward_alike(items: list[Any], cut_at: int, wrong: bytes) -> None:
     payloads = [item if isinstance(item, bytes) else outcome(item.encode) for item in items]
     frames = [frame_of(item) for item in payloads if isinstance(item, bytes)]
     buffer = b"".join(frames)
     buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
-    ours, theirs = forwarded(hot_loops, buffer), forwarded(PLAIN, buffer)
+    ours, theirs = forwarded(hot_loops, buffer), forwarded(UNCOMPILED, buffer)
     (stop, count), plain, full_frames = ours
-    # The plain twin knows more forms as usual, and may get further.
+    # The uncompiled twin accepts more forms, and may forward more frames.
     assert count <= theirs[0][1]
     assert theirs[1].startswith(plain)
     assert theirs[2].startswith(full_frames)
     assert buffer[:stop].count(FIRST) >= count
 
 
-# -- telling
+# -- delivery
 
 
 class Told:
-    """Stands for the type as a space uses it."""
+    """Replaces the received type of a space."""
 
     def __init__(self, twin: Any, cls: Any) -> None:
         self.layout = layout_of(twin, cls)
@@ -614,15 +613,15 @@ class Told:
 
 
 class Listener:
-    """Somebody who is told."""
+    """A target of deliveries."""
 
     def __init__(self, callback: Callable[[Any], Any]) -> None:
         self.callback = callback
         self.is_open = True
 
 
-class Tellings:
-    """Tells a listener or more of some payloads."""
+class Deliveries:
+    """Delivers payloads to listeners."""
 
     def __init__(
         self, twin: Any, *, second: float | None = None, cls: Any = Tick, header: Any = "header"
@@ -631,30 +630,30 @@ class Tellings:
         self.header = header
         self.objects: Any = None if header == "header" else {}
         self.shape = Told(twin, cls)
-        self.telling = twin.FrameDelivery()
+        self.delivery = twin.FrameDelivery()
         self.gate = twin.RouteVersion()
         self.failures: list[BaseException] = []
         self.failed: Callable[..., Any] = self._note
         self._second = second
         self._kind = type("Kind", (twin.ReceivedUpdate,), {"__slots__": ()})
 
-    def tell(self, payloads: list[bytes], *listeners: Any, more: bytes = b"") -> Any:
+    def deliver(self, payloads: list[bytes], *listeners: Any, more: bytes = b"") -> Any:
         frames = [self._frame(p, 1.0 + n) for n, p in enumerate(payloads)]
         self.learn(frames[0], list(listeners))
         return self.take(b"ab" + b"".join(frames) + more)
 
     def learn(self, frame: bytes, targets: list[Any] | None) -> Any:
-        """Know the header of a frame, and who is told of it."""
-        self.telling.forget()
+        """Learn the header of a frame and open its targets."""
+        self.delivery.forget()
         assert self.take(b"ab" + frame) is None
-        assert self.telling.is_new
-        call = self.twin.DeliveredHeader("owner", self.telling.parts())
+        assert self.delivery.is_new
+        call = self.twin.DeliveredHeader("owner", self.delivery.parts())
         call.open(self.gate, self.header, self.shape, targets, self.objects)
-        self.telling.learn(call)
+        self.delivery.learn(call)
         return call
 
     def take(self, data: bytes) -> Any:
-        return self.telling.tell(data, 2, 10_000, self._kind, 5, 9.5, 3, self.failed)
+        return self.delivery.deliver(data, 2, 10_000, self._kind, 5, 9.5, 3, self.failed)
 
     def _frame(self, payload: bytes, time: float) -> bytes:
         times = struct.pack(">d", time)
@@ -668,23 +667,23 @@ class Tellings:
 
 
 @TWINS
-def test_each_is_told_of_each_in_order(twin: Any) -> None:
-    tellings, heard = Tellings(twin, second=8.0), []
+def test_every_target_receives_every_update_in_order(twin: Any) -> None:
+    deliveries, heard = Deliveries(twin, second=8.0), []
 
     def hear(event: Any) -> None:
         heard.append((event.object.id, event._sent_time, event._server_sent_time))
 
     payloads = [Tick(id=n).encode() for n in range(3)]
-    tellings.tell(payloads, Listener(hear), Listener(hear), more=b"\x1a\x00")
+    deliveries.deliver(payloads, Listener(hear), Listener(hear), more=b"\x1a\x00")
     assert heard == [(n, 1.0 + n, 8.0) for n in range(3) for _ in range(2)]
-    telling = tellings.telling
+    delivery = deliveries.delivery
     size = len(frame_of(payloads[0], 1.0, 8.0))
-    assert (telling.count, telling.start, telling.stop) == (3, 2 + 2 * size + 5, 2 + 3 * size)
+    assert (delivery.count, delivery.start, delivery.stop) == (3, 2 + 2 * size + 5, 2 + 3 * size)
 
 
 @TWINS
-def test_what_is_kept_stays_as_it_was(twin: Any) -> None:
-    tellings, events, objects = Tellings(twin), [], []
+def test_a_kept_event_does_not_change(twin: Any) -> None:
+    deliveries, events, objects = Deliveries(twin), [], []
 
     def keep_some(event: Any) -> None:
         if event.update.id % 2:
@@ -693,7 +692,7 @@ def test_what_is_kept_stays_as_it_was(twin: Any) -> None:
             objects.append(event.object)
 
     ticks = [full(id=n, venue=f"v{n}") if n % 4 else Tick(id=n) for n in range(13)]
-    tellings.tell([tick.encode() for tick in ticks], Listener(keep_some))
+    deliveries.deliver([tick.encode() for tick in ticks], Listener(keep_some))
     assert [event.object for event in events] == ticks[1::2]
     assert [event.data for event in events] == [tick.encode() for tick in ticks[1::2]]
     assert [event._sent_time for event in events] == [1.0 + n for n in range(1, 13, 2)]
@@ -707,8 +706,8 @@ def test_what_is_kept_stays_as_it_was(twin: Any) -> None:
 
 
 @TWINS
-def test_values_that_are_kept_stay_as_they_were(twin: Any) -> None:
-    tellings, kept = Tellings(twin), []
+def test_kept_values_do_not_change(twin: Any) -> None:
+    deliveries, kept = Deliveries(twin), []
 
     def keep_values(event: Any) -> None:
         tick = event.object
@@ -719,8 +718,8 @@ def test_values_that_are_kept_stay_as_they_were(twin: Any) -> None:
             del tick.bid, tick.seq
 
     ticks = [Tick(id=n, seq=7, bid=n + 0.5, time=n + 0.25) for n in range(12)]
-    tellings.tell([tick.encode() for tick in [*ticks, Tick(id=1)]], Listener(keep_values))
-    assert not tellings.failures
+    deliveries.deliver([tick.encode() for tick in [*ticks, Tick(id=1)]], Listener(keep_values))
+    assert not deliveries.failures
     assert kept == [
         *((n + 0.5, n + 0.25 if n % 2 else None) for n in range(12)),
         (None, None),
@@ -728,123 +727,123 @@ def test_values_that_are_kept_stay_as_they_were(twin: Any) -> None:
 
 
 @TWINS
-def test_objects_of_programs_have_nothing_of_others(twin: Any) -> None:
-    tellings, notes = Tellings(twin, cls=Named), []
+def test_reused_objects_have_no_attributes_of_others(twin: Any) -> None:
+    deliveries, notes = Deliveries(twin, cls=Named), []
 
     def mark(event: Any) -> None:
         notes.append(event.object.note)
         event.object.note = "marked"
 
-    tellings.tell([Tick(id=n).encode() for n in range(3)], Listener(mark))
+    deliveries.deliver([Tick(id=n).encode() for n in range(3)], Listener(mark))
     assert notes == ["none"] * 3
 
 
 @TWINS
-def test_failure_of_one_is_told_and_harms_no_other(twin: Any) -> None:
-    tellings, heard = Tellings(twin), []
+def test_a_failed_callback_is_reported_and_others_are_called(twin: Any) -> None:
+    deliveries, heard = Deliveries(twin), []
 
     def fail(event: Any) -> None:
         raise ZeroDivisionError(event.object.id)
 
-    tellings.tell(
+    deliveries.deliver(
         [Tick(id=n).encode() for n in range(2)],
         Listener(fail),
         Listener(lambda event: heard.append(event.object.id)),
     )
-    assert [str(error) for error in tellings.failures] == ["0", "1"]
+    assert [str(error) for error in deliveries.failures] == ["0", "1"]
     assert heard == [0, 1]
 
 
 @TWINS
-def test_failure_of_who_is_told_of_failures_goes_up(twin: Any) -> None:
-    tellings = Tellings(twin)
+def test_an_error_of_the_failure_handler_is_raised(twin: Any) -> None:
+    deliveries = Deliveries(twin)
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    tellings.failed = stop
+    deliveries.failed = stop
     with pytest.raises(KeyboardInterrupt):
-        tellings.tell([Tick(id=1).encode()], Listener(stop))
+        deliveries.deliver([Tick(id=1).encode()], Listener(stop))
 
 
 @TWINS
-def test_objects_that_are_kept_are_checked_and_not_told(twin: Any) -> None:
-    tellings = Tellings(twin, second=8.0)
+def test_cached_objects_without_targets_are_only_checked(twin: Any) -> None:
+    deliveries = Deliveries(twin, second=8.0)
     payload = Tick(id=700, venue="v").encode()
-    data = tellings._frame(payload, 3.0)
-    call = tellings.learn(data, None)
-    assert tellings.take(b"ab" + data) is call
-    telling = tellings.telling
-    assert (telling.count, telling.is_new, telling.is_checked) == (0, False, True)
-    assert (telling.times(), telling.payload(), call.owner) == ((3.0, 8.0), payload, "owner")
-    assert telling.checked() == (payload, key_of(Tick(id=700)), 0b100010)
-    assert tellings.take(b"ab" + tellings._frame(b"\xa1\x01\x18\x01", 3.0)) is call
-    assert not telling.is_checked
+    data = deliveries._frame(payload, 3.0)
+    call = deliveries.learn(data, None)
+    assert deliveries.take(b"ab" + data) is call
+    delivery = deliveries.delivery
+    assert (delivery.count, delivery.is_new, delivery.is_checked) == (0, False, True)
+    assert (delivery.times(), delivery.payload(), call.owner) == ((3.0, 8.0), payload, "owner")
+    assert delivery.checked() == (payload, key_of(Tick(id=700)), 0b100010)
+    assert deliveries.take(b"ab" + deliveries._frame(b"\xa1\x01\x18\x01", 3.0)) is call
+    assert not delivery.is_checked
     with pytest.raises(ValueError, match="not checked"):
-        telling.checked()
-    telling.end()
+        delivery.checked()
+    delivery.end()
     with pytest.raises(ValueError, match="no current frame"):
-        telling.payload()
-    tellings.gate.shut()
-    assert tellings.take(b"ab" + data) is call
-    assert not telling.is_checked
+        delivery.payload()
+    deliveries.gate.shut()
+    assert deliveries.take(b"ab" + data) is call
+    assert not delivery.is_checked
 
 
 @TWINS
-def test_messages_of_types_in_turn_are_told_in_order(twin: Any) -> None:
+def test_messages_of_alternating_types_are_delivered_in_order(twin: Any) -> None:
     heard: list[Any] = []
-    tellings, kept = Tellings(twin), []
+    deliveries, kept = Deliveries(twin), []
     data = b""
     for name in (b"A", b"B", b"C"):
-        frame = tellings._frame(Tick(id=1).encode(), 1.0).replace(b"\x61T", b"\x61" + name)
-        known = len(tellings.telling)
-        assert tellings.take(b"ab" + frame) is None
-        call = tellings.twin.DeliveredHeader(name, tellings.telling.parts())
+        frame = deliveries._frame(Tick(id=1).encode(), 1.0).replace(b"\x61T", b"\x61" + name)
+        known = len(deliveries.delivery)
+        assert deliveries.take(b"ab" + frame) is None
+        call = deliveries.twin.DeliveredHeader(name, deliveries.delivery.parts())
 
         def hear(event: Any, name: bytes = name) -> None:
             heard.append((name, event._known, event.object.id))
             if name == b"B":
                 kept.append(event)
 
-        call.open(tellings.gate, name.decode(), tellings.shape, [Listener(hear)], None)
-        tellings.telling.learn(call)
-        assert len(tellings.telling) == known + 1
+        call.open(deliveries.gate, name.decode(), deliveries.shape, [Listener(hear)], None)
+        deliveries.delivery.learn(call)
+        assert len(deliveries.delivery) == known + 1
         data += frame
-    assert tellings.take(b"ab" + data * 3) is None
-    assert tellings.telling.count == 9
+    assert deliveries.take(b"ab" + data * 3) is None
+    assert deliveries.delivery.count == 9
     assert heard == [(name, name.decode(), 1) for name in (b"A", b"B", b"C")] * 3
     assert [(event._known, event.object.id) for event in kept] == [("B", 1)] * 3
 
 
 @TWINS
-def test_telling_ends_when_the_gate_is_shut(twin: Any) -> None:
-    tellings, heard = Tellings(twin), []
+def test_delivery_ends_when_the_gate_is_shut(twin: Any) -> None:
+    deliveries, heard = Deliveries(twin), []
     second = Listener(lambda event: heard.append(("second", event.object.id)))
 
     def hear(event: Any) -> None:
         heard.append(("first", event.object.id))
         if event.object.id == 1:
             second.is_open = False
-            tellings.gate.shut()
+            deliveries.gate.shut()
 
-    tellings.tell([Tick(id=n).encode() for n in range(4)], Listener(hear), second)
+    deliveries.deliver([Tick(id=n).encode() for n in range(4)], Listener(hear), second)
     assert heard == [("first", 0), ("second", 0), ("first", 1)]
-    assert tellings.telling.count == 2
+    assert deliveries.delivery.count == 2
 
 
 @TWINS
-def test_who_has_left_before_is_not_told(twin: Any) -> None:
-    tellings = Tellings(twin)
+def test_a_closed_target_is_not_called(twin: Any) -> None:
+    deliveries = Deliveries(twin)
     heard: list[Any] = []
     gone = Listener(heard.append)
     gone.is_open = False
-    tellings.tell([Tick(id=1).encode()], gone)
-    assert (heard, tellings.telling.count) == ([], 1)
+    deliveries.deliver([Tick(id=1).encode()], gone)
+    assert (heard, deliveries.delivery.count) == ([], 1)
 
 
 @TWINS
-def test_bytes_that_are_no_object_show_when_it_is_asked_for(twin: Any) -> None:
-    tellings, faults = Tellings(twin), []
+def test_invalid_bytes_raise_on_access_of_the_object(twin: Any) -> None:
+    deliveries, faults = Deliveries(twin), []
 
     def hear(event: Any) -> None:
         assert event.fault is None
@@ -852,25 +851,25 @@ def test_bytes_that_are_no_object_show_when_it_is_asked_for(twin: Any) -> None:
             _ = event.object
         faults.append(str(event.fault))
 
-    tellings.tell([b"\xa1\x01\x61x", b"\xff"], Listener(hear))
+    deliveries.deliver([b"\xa1\x01\x61x", b"\xff"], Listener(hear))
     assert len(set(faults)) == 2
 
 
 @TWINS
-def test_content_of_a_bare_subject_is_cut_out(twin: Any) -> None:
-    tellings, heard = Tellings(twin), []
-    tellings.shape.is_bytes = True
+def test_bytes_under_a_subject_are_extracted(twin: Any) -> None:
+    deliveries, heard = Deliveries(twin), []
+    deliveries.shape.is_bytes = True
     contents = [b"", b"x", b"x" * 23, b"x" * 24, b"x" * 256]
     payloads = [b"\xa1\x01" + head(0x40, len(data)) + data for data in contents]
     others = [b"\xa0", b"\xa1\x01\x41", b"\xa1\x01\x42x", b"\xa1\x01\x61x", b"\xa1\x01\x5f\xff"]
-    tellings.tell([*payloads, *others], Listener(lambda event: heard.append(event.data)))
+    deliveries.deliver([*payloads, *others], Listener(lambda event: heard.append(event.data)))
     if Path(twin.__file__).suffix == ".py":
-        # It leaves all of them to who knows what the bytes are.
+        # All of them are left to the caller, which knows what the bytes are.
         contents = [b"special " + payload for payload in payloads]
     assert heard == [*contents, *(b"special " + payload for payload in others)]
 
 
-# -- what is published
+# -- publishing
 
 
 class Plan:
@@ -889,7 +888,7 @@ def waiting_of(twin: Any, bytes_max: int = 1000, lock: Any = None) -> Any:
 
 
 @TWINS
-def test_first_that_waits_is_to_be_told(twin: Any) -> None:
+def test_the_writer_is_notified_of_the_first_frame(twin: Any) -> None:
     waiting = waiting_of(twin)
     assert waiting.put_object(Tick(id=1), 2.5) == 1
     assert waiting.put_object(Tick(id=1), 2.5) == 0
@@ -901,13 +900,13 @@ def test_first_that_waits_is_to_be_told(twin: Any) -> None:
 
 
 @TWINS
-def test_whoever_writes_is_told_again_of_each_piece(twin: Any) -> None:
+def test_the_writer_is_notified_again_after_each_piece(twin: Any) -> None:
     waiting = waiting_of(twin, bytes_max=10_000)
     frame = bytes(30)
     assert [waiting.add(frame) for _ in range(20)] == [True] + [False] * 19, "not unless asked to"
     assert waiting.take() == frame * 20
     waiting.is_awaited = False
-    waiting.tell_each(100)
+    waiting.notify_every(100)
     told = [waiting.add(frame) for _ in range(10)]
     assert [index for index, is_told in enumerate(told) if is_told] == [0, 4, 8]
     waiting.take()
@@ -916,7 +915,7 @@ def test_whoever_writes_is_told_again_of_each_piece(twin: Any) -> None:
 
 
 @TWINS
-def test_what_has_no_short_way_is_not_done(twin: Any) -> None:
+def test_the_fast_path_rejects_unusual_input(twin: Any) -> None:
     waiting = waiting_of(twin, bytes_max=40)
     assert waiting.put_object(Tick(id=1), 2.5) == 1
     size = len(waiting.frames)
@@ -934,7 +933,7 @@ def test_what_has_no_short_way_is_not_done(twin: Any) -> None:
 
 
 @TWINS
-def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
+def test_alternating_subjects_have_their_own_headers(twin: Any) -> None:
     waiting = waiting_of(twin)
     waiting.subjects["/b"] = b"S"
     assert waiting.put_bytes(None, b"x", 2.5) == -1
@@ -948,7 +947,7 @@ def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
 
 
 @TWINS
-def test_objects_under_subjects_take_the_template_of_both(twin: Any) -> None:
+def test_objects_under_subjects_use_the_template_of_both(twin: Any) -> None:
     waiting = waiting_of(twin)
     waiting.named[Tick, "/a"] = template_of(twin, Tick)
     assert waiting.put_named(Tick(id=1), "/b", 2.5) == -1
@@ -963,7 +962,7 @@ def test_objects_under_subjects_take_the_template_of_both(twin: Any) -> None:
 
 
 def frames_in(data: bytes) -> list[bytes]:
-    """Frames one behind the other, cut apart."""
+    """The single frames of a buffer."""
     found = []
     while data:
         size = 5 + int.from_bytes(data[1:5], "big")
@@ -973,13 +972,13 @@ def frames_in(data: bytes) -> list[bytes]:
 
 
 @TWINS
-def test_single_frame_is_let_through_however_small_the_bound(twin: Any) -> None:
+def test_a_single_frame_may_exceed_the_bound(twin: Any) -> None:
     waiting = waiting_of(twin, bytes_max=1)
     assert waiting.put_object(Tick(id=1), 2.5) == 1
 
 
 class Lock:
-    """Counts how often it is held."""
+    """Counts how often it was acquired."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -988,11 +987,11 @@ class Lock:
         self.count += 1
 
     def __exit__(self, *_: object) -> None:
-        """It was held."""
+        """Count."""
 
 
 @TWINS
-def test_another_lock_may_take_the_place_of_the_first(twin: Any) -> None:
+def test_the_lock_can_be_replaced(twin: Any) -> None:
     first, second = Lock(), Lock()
     waiting = waiting_of(twin, lock=first)
     waiting.put_object(Tick(id=1), 2.5)
@@ -1002,7 +1001,7 @@ def test_another_lock_may_take_the_place_of_the_first(twin: Any) -> None:
 
 
 @TWINS
-def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
+def test_publishing_uses_the_fast_path_where_possible(twin: Any) -> None:
     lock = Lock()
     log: list[Any] = []
     waiting = twin.WaitingFrames(1000, lock, b"B")
@@ -1042,34 +1041,34 @@ def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
     assert waiting.frames.take() == frames.take()
 
 
-# -- objects that are stored before they are told
+# -- objects that are stored before delivery
 
 
-def stored_tellings(twin: Any, **facts: Any) -> Tellings:
+def stored_tellings(twin: Any, **facts: Any) -> Deliveries:
     header = SimpleNamespace(attributes=int(Tick.descriptor.mask), subject="", sender=8)
     vars(header).update(facts)
-    return Tellings(twin, header=header)
+    return Deliveries(twin, header=header)
 
 
 @TWINS
-def test_objects_are_stored_before_they_are_told(twin: Any) -> None:
-    tellings, told = stored_tellings(twin), []
+def test_objects_are_stored_before_delivery(twin: Any) -> None:
+    deliveries, told = stored_tellings(twin), []
 
     def hear(event: Any) -> None:
-        stored = tellings.objects[key_of(event.object)]
+        stored = deliveries.objects[key_of(event.object)]
         assert stored is event._entry
         told.append((event.operation, event.object.id, event.object.bid, stored.created))
 
     ticks = [Tick(id=n % 2, bid=float(n)) for n in range(4)]
-    tellings.tell([tick.encode() for tick in ticks], Listener(hear))
+    deliveries.deliver([tick.encode() for tick in ticks], Listener(hear))
     assert told == [
         ("create", 0, 0.0, 1.0),
         ("create", 1, 1.0, 2.0),
         ("update", 0, 2.0, 1.0),
         ("update", 1, 3.0, 2.0),
     ]
-    assert tellings.telling.count == 4
-    state = tellings.objects[key_of(ticks[3])]
+    assert deliveries.delivery.count == 4
+    state = deliveries.objects[key_of(ticks[3])]
     assert state.payload == ticks[3].encode()
     assert (state.present, state.subject, state.operation) == (
         int(ticks[3].attributes),
@@ -1081,10 +1080,10 @@ def test_objects_are_stored_before_they_are_told(twin: Any) -> None:
 
 
 @TWINS
-def test_partial_updates_are_merged_and_told_whole(twin: Any) -> None:
+def test_partial_updates_are_merged_before_delivery(twin: Any) -> None:
     attributes = int(Tick(id=1, bid=1.0, venue="x").attributes)
-    tellings, told = stored_tellings(twin, attributes=attributes), []
-    tellings.objects[key_of(Tick(id=1))] = twin.ObjectState(
+    deliveries, told = stored_tellings(twin, attributes=attributes), []
+    deliveries.objects[key_of(Tick(id=1))] = twin.ObjectState(
         *(full(id=1).encode(), int(full(id=1).attributes), "", 0.5, 2, 0.5, 2, "create", 0.5, 1)
     )
 
@@ -1092,49 +1091,49 @@ def test_partial_updates_are_merged_and_told_whole(twin: Any) -> None:
         told.append((event.object, event.update))
 
     update = Tick(id=1, bid=-1.0)
-    tellings.tell([update.encode()], Listener(hear))
+    deliveries.deliver([update.encode()], Listener(hear))
     whole = full(id=1, bid=-1.0)
     whole.clear("venue")
     assert told == [(whole, update)]
-    state = tellings.objects[key_of(update)]
+    state = deliveries.objects[key_of(update)]
     assert (state.payload, state.present) == (whole.encode(), int(whole.attributes))
     assert (state.created, state.created_from, state.operation) == (0.5, 2, "update")
 
 
 @TWINS
 @pytest.mark.parametrize("payload", [b"\xa1\x02\x01", b"\xa1\x01\x18\x01", b"\xff"])
-def test_what_is_not_usual_is_not_stored(twin: Any, payload: bytes) -> None:
-    tellings = stored_tellings(twin)
+def test_unusual_objects_are_not_stored(twin: Any, payload: bytes) -> None:
+    deliveries = stored_tellings(twin)
     told: list[Any] = []
-    call = tellings.tell([payload], Listener(told.append))
+    call = deliveries.deliver([payload], Listener(told.append))
     assert call.owner == "owner"
-    assert (tellings.telling.count, tellings.objects, told) == (0, {}, [])
-    assert not tellings.telling.is_checked
+    assert (deliveries.delivery.count, deliveries.objects, told) == (0, {}, [])
+    assert not deliveries.delivery.is_checked
 
 
 @TWINS
 def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
-    tellings = stored_tellings(twin, subject="/a")
+    deliveries = stored_tellings(twin, subject="/a")
     told: list[Any] = []
     tick = Tick(id=1)
     state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
-    tellings.objects[key_of(tick)] = state
-    assert tellings.tell([tick.encode()], Listener(told.append)).owner == "owner"
-    assert tellings.telling.is_checked
-    assert (tellings.telling.count, told) == (0, [])
-    assert tellings.objects == {key_of(tick): state}
+    deliveries.objects[key_of(tick)] = state
+    assert deliveries.deliver([tick.encode()], Listener(told.append)).owner == "owner"
+    assert deliveries.delivery.is_checked
+    assert (deliveries.delivery.count, told) == (0, [])
+    assert deliveries.objects == {key_of(tick): state}
 
 
 @TWINS
-def test_events_of_stored_objects_that_are_kept_stay_as_they_were(twin: Any) -> None:
-    tellings, kept = stored_tellings(twin), []
+def test_kept_events_of_stored_objects_do_not_change(twin: Any) -> None:
+    deliveries, kept = stored_tellings(twin), []
 
     def keep_some(event: Any) -> None:
         if event.object.id % 2:
             kept.append(event)
 
     ticks = [full(id=n % 4, bid=float(n)) for n in range(12)]
-    tellings.tell([tick.encode() for tick in ticks], Listener(keep_some))
+    deliveries.deliver([tick.encode() for tick in ticks], Listener(keep_some))
     assert [(event.operation, event.object) for event in kept] == [
         ("create" if n < 4 else "update", ticks[n]) for n in range(1, 12, 2)
     ]

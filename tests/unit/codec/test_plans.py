@@ -81,4 +81,4 @@ def test_refusals_name_type_field_and_place(types: TypeSet) -> None:
 def test_values_are_shown_shortly_also_those_that_python_does_not_print() -> None:
     assert plans.shown(5) == "5"
     assert plans.shown("x" * 100) == "'" + "x" * 59
-    assert plans.shown(10**5000) == "a number of too many digits"
+    assert plans.shown(10**5000) == "a number with too many digits"

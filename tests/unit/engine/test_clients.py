@@ -14,9 +14,8 @@ from skerry.engine.admission.admission import (
     ClientLimits,
     PermissionRule,
 )
-from skerry.engine.clients import Client, Later, do_at_once
+from skerry.engine.clients import OWED_COUNT_MAX, Client, Later, do_at_once
 from skerry.engine.dispatch.client_queue import ClientQueue
-from skerry.limits import OWED_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.server import ServerConnection

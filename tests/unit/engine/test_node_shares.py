@@ -18,10 +18,11 @@ from skerry.engine.admission.admission import (
     PermissionRule,
 )
 from skerry.engine.admission.shared_quotas import Resource
+from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.events import ClientDisconnected, ConnectionTurnedAway
-from skerry.limits import CONFLATE_BYTES, GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
+from skerry.limits import GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
 from skerry.protocol.access.client import Rejected
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types

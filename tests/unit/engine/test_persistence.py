@@ -11,6 +11,8 @@ from skerry import cbor
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import (
     CLIENT,
+    JOURNAL_BYTES_MAX,
+    JOURNAL_CHANGE_COUNT_MAX,
     POSITION,
     Journal,
     StoredObject,
@@ -20,7 +22,7 @@ from skerry.engine.persistence import (
     stored_type,
 )
 from skerry.errors import StorageError
-from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX, UPDATE_BYTES_DEFAULT
+from skerry.limits import UPDATE_BYTES_DEFAULT
 
 TYPES = skerry.define_types(
     """

@@ -80,8 +80,8 @@ def test_a_value_of_every_kind(types: TypeSet, name: str, value: Any, text: str)
         ("kinds", 5, "5"),
         ("kinds", [5], "[5]"),
         ("id", b"", "\"b''\""),
-        ("u", 10**5000, "a number of too many digits"),
-        ("i", 10**5000, "a number of too many digits"),
+        ("u", 10**5000, "a number with too many digits"),
+        ("i", 10**5000, "a number with too many digits"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -8,12 +8,15 @@ import logging
 
 import pytest
 
-from skerry.limits import (
+from skerry.observe.logs import (
     LOG_LINES_PER_HOST_MAX,
     LOG_LINES_PER_MESSAGE_MAX,
     LOG_REPEAT_COUNT_MAX,
+    JsonFormatter,
+    RepeatFilter,
+    TextFormatter,
+    written_to,
 )
-from skerry.observe.logs import JsonFormatter, RepeatFilter, TextFormatter, written_to
 
 
 def record(

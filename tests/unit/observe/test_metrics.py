@@ -16,9 +16,14 @@ from skerry.engine.dispatch.ledger import (
     TypeRow,
 )
 from skerry.engine.node import NodeCore
-from skerry.limits import METRIC_TYPE_COUNT_MAX
 from skerry.observe.group_metrics import GROUP_METRICS
-from skerry.observe.metrics import METRICS, NodeCollector, node_registry, written
+from skerry.observe.metrics import (
+    METRIC_TYPE_COUNT_MAX,
+    METRICS,
+    NodeCollector,
+    node_registry,
+    written,
+)
 from skerry.observe.pipeline_metrics import PIPELINE_METRICS
 from skerry.observe.recorder_metrics import RECORDER_METRICS
 

@@ -7,14 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from skerry.errors import LimitExceeded, LocalProtocolError
-from skerry.limits import (
-    PATTERN_COUNT_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    PATTERN_MEMO_COUNT_MAX,
-    SUBJECT_CHAR_COUNT_MAX,
-    SUBJECT_LEVEL_COUNT_MAX,
-)
+from skerry.limits import PATTERN_MEMO_CHAR_COUNT_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.protocol.patterns import (
+    PATTERN_COUNT_MAX,
+    PATTERN_MEMO_COUNT_MAX,
+    SUBJECT_LEVEL_COUNT_MAX,
     PatternTree,
     check_pattern,
     check_subject,

@@ -7,8 +7,14 @@ import pytest
 from skerry import cbor
 from skerry.codec.envelope import CREATE, GAP
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_GAP_COUNT_MAX
-from skerry.recording.gaps import Gap, Missing, gap_of, gap_update, readable_gap
+from skerry.recording.gaps import (
+    RECORDING_GAP_COUNT_MAX,
+    Gap,
+    Missing,
+    gap_of,
+    gap_update,
+    readable_gap,
+)
 from skerry.recording.rows import Rows
 
 

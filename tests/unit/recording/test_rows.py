@@ -8,9 +8,8 @@ import pytest
 
 from skerry.codec.envelope import Update
 from skerry.errors import LimitExceeded
-from skerry.limits import RECORDING_ROWS_BYTES_MAX
 from skerry.recording.format import to_record_batch
-from skerry.recording.rows import ROW_BYTES, Rows
+from skerry.recording.rows import RECORDING_ROWS_BYTES_MAX, ROW_BYTES, Rows
 from skerry.recording.updates import updates_of
 
 UpdateOf = Callable[..., Update]

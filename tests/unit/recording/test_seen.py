@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
-from skerry.limits import RECORDING_SEEN_RANGE_COUNT_MAX
-from skerry.recording.seen import SeenUpdates
+from skerry.recording.seen import RECORDING_SEEN_RANGE_COUNT_MAX, SeenUpdates
 
 UpdateOf = Callable[..., Update]
 

@@ -9,8 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from skerry.errors import ConnectFailed
-from skerry.limits import HTTP_CONNECTION_COUNT_MAX, HTTP_REQUEST_BYTES_MAX
-from skerry.runtime.health import HealthServer, Page
+from skerry.runtime.health import (
+    HTTP_CONNECTION_COUNT_MAX,
+    HTTP_REQUEST_BYTES_MAX,
+    HealthServer,
+    Page,
+)
 
 PATIENCE_S = 10.0
 """Far longer than anything here takes; a test that waits so long has failed."""

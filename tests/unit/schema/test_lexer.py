@@ -6,7 +6,7 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.lexer import Token, decode, scan, unquote
+from skerry.schema.lexer import NUMBER_DIGITS_MAX, Token, decode, scan, unquote
 from skerry.schema.problems import ProblemList
 
 
@@ -85,7 +85,7 @@ def test_what_is_no_token_is_a_problem(text: str, fault: tuple[int, int, str]) -
 
 
 def test_numbers_have_a_bound() -> None:
-    count = limits.NUMBER_DIGITS_MAX
+    count = NUMBER_DIGITS_MAX
     assert faults("9" * count) == []
     assert faults("9" * (count + 1)) == [(1, 1, "a number of 21 digits is too long")]
 

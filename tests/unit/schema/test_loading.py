@@ -7,7 +7,7 @@ import pytest
 from skerry import limits
 from skerry.errors import LimitExceeded, SchemaCheckError, SchemaSyntaxError
 from skerry.schema.check import define
-from skerry.schema.loading import load, resolve
+from skerry.schema.loading import SOURCE_COUNT_MAX, load, resolve
 
 FILES: dict[str, str | bytes] = {
     "fleet/Vessel.dots": "import Kind\nimport Crew\nstruct Vessel { 1: Kind kind; 2: Crew crew; }",
@@ -90,9 +90,9 @@ def test_number_of_files_has_a_bound() -> None:
         return f"import T{number + 1}\nenum T{number} {{ 1: a }}"
 
     def ending_chain(path: str) -> str | None:
-        return chain(path) if path != f"T{limits.SOURCE_COUNT_MAX}.dots" else None
+        return chain(path) if path != f"T{SOURCE_COUNT_MAX}.dots" else None
 
-    assert len(resolve(["T0.dots"], ending_chain).files) == limits.SOURCE_COUNT_MAX
+    assert len(resolve(["T0.dots"], ending_chain).files) == SOURCE_COUNT_MAX
     with pytest.raises(LimitExceeded, match="number of type files is 1001, the limit is 1000"):
         resolve(["T0.dots"], chain)
 

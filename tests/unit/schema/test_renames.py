@@ -6,10 +6,9 @@ import dataclasses
 
 import pytest
 
-from skerry import limits
 from skerry.schema.check import define
 from skerry.schema.model import NamedType
-from skerry.schema.renames import renames
+from skerry.schema.renames import RENAME_WORK_MAX, renames
 
 
 def found(old: str, new: str) -> dict[str, str]:
@@ -86,7 +85,7 @@ def test_looking_for_likeness_ends_when_it_has_become_too_much_work() -> None:
         return [dataclasses.replace(type_, name=f"{prefix}{n}") for n in range(count)]
 
     came = named(new, "B", 200)
-    count = limits.RENAME_WORK_MAX // (200 * (20 + 21))
+    count = RENAME_WORK_MAX // (200 * (20 + 21))
     assert renames([*named(other, "A", count - 1), old], came) == {"Old": "B0"}
     assert renames([*named(other, "A", count), old], came) == {}
     came.append(dataclasses.replace(old, name="Same"))

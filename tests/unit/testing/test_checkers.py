@@ -22,7 +22,7 @@ from skerry.testing import (
     Packet,
     World,
 )
-from skerry.testing.machines.probe import Heard, Probe
+from tests.sim.probe import Heard, Probe
 
 
 def number(_: Node[Any], event: MachineEvent) -> int | None:
@@ -44,7 +44,7 @@ def hear(world: World, *numbers: int) -> None:
 def test_each_once_catches_a_repetition(world: World) -> None:
     world.watch(EachOnce("once", number))
     hear(world, 1, 2, 3)
-    with pytest.raises(SimulationError, match="once: 2 happened again on a"):
+    with pytest.raises(SimulationError, match="once: 2 occurred again on a"):
         hear(world, 2)
 
 
@@ -53,7 +53,7 @@ def test_no_invention_catches_what_nobody_caused(world: World) -> None:
     world.watch(checker)
     checker.announce(1)
     hear(world, 1, 1)
-    with pytest.raises(SimulationError, match="genuine: a tells of 2"):
+    with pytest.raises(SimulationError, match="genuine: a reports 2"):
         hear(world, 2)
 
 

@@ -27,7 +27,7 @@ from skerry.testing import (
     Reordering,
     World,
 )
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 COUNT = 5000
 

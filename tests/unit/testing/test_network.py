@@ -8,7 +8,7 @@ from skerry.errors import SimulationError
 from skerry.limits import DATAGRAM_BYTES_MAX
 from skerry.protocol.machine import Address
 from skerry.testing import MS, Loss, World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 GROUP = Address("239.1.1.1", 4711)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import LocalProtocolError
-from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
 from skerry.protocol.machine import Address
 from skerry.testing import MS, SECOND, World
-from skerry.testing.machines.probe import Heard, Probe
+from skerry.testing.node import SIM_EVENT_KEPT_COUNT_MAX
+from tests.sim.probe import Heard, Probe
 
 
 def test_an_act_gets_the_nodes_own_time_and_its_result_comes_back(world: World) -> None:

@@ -26,7 +26,7 @@ from skerry.testing import (
     StreamLosses,
     World,
 )
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 SERVER = Address("second", 7, is_stream=True)
 

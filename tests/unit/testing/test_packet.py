@@ -6,7 +6,7 @@ from zlib import crc32
 
 from skerry.protocol.machine import Address
 from skerry.testing import MULTICAST, UNICAST, LoseIf, Packet, World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 
 def test_a_packet_tells_where_it_comes_from_and_what_it_is(world: World) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = """
 from skerry.testing import World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 def test_passes(world: World) -> None:
     assert isinstance(world, World)
@@ -84,7 +84,7 @@ def test_a_test_has_the_same_seed_every_time_and_another_than_its_neighbour(
 def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, "test_inside.py::test_passes", "--sim-seed", "-1")
     assert code != 0
-    assert "must not be below 0" in output
+    assert "must be at least 0" in output
 
 
 def test_the_fixture_gives_an_empty_world_named_after_the_test(world: World) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from skerry.errors import ConfigError
 from skerry.testing import World, find_scenario, run_scenario, scenario
-from skerry.testing.machines.probe import Probe
 from skerry.testing.scenarios import SHIPPED, Scenario
+from tests.sim.probe import Probe
 
 OWN = """
 from skerry.testing import World, scenario, SECOND

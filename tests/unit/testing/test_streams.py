@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import SimulationError
-from skerry.limits import SIM_INBOX_COUNT_MAX, SIM_STREAM_BYTES_MAX, SIM_STREAM_COUNT_MAX
+from skerry.limits import SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import (
     MS,
@@ -24,8 +24,15 @@ from skerry.testing import (
     World,
 )
 from skerry.testing.machines.echo import EchoServer
-from skerry.testing.machines.probe import Probe
-from skerry.testing.streams import PIECE_BYTES_MAX, WINDOW_BYTES, StreamEnd, Streams
+from skerry.testing.streams import (
+    PIECE_BYTES_MAX,
+    SIM_STREAM_BYTES_MAX,
+    SIM_STREAM_COUNT_MAX,
+    WINDOW_BYTES,
+    StreamEnd,
+    Streams,
+)
+from tests.sim.probe import Probe
 
 SERVER = Address("second", 7, is_stream=True)
 Pair = tuple[Node[Probe], Node[Probe]]
@@ -205,7 +212,7 @@ def test_a_stream_given_up_before_it_was_open_stays_closed(world: World) -> None
 
 def test_a_second_stream_to_the_same_peer_is_a_bug_of_the_machine(world: World) -> None:
     client, _ = connected(world)
-    with pytest.raises(SimulationError, match="to which it has a stream"):
+    with pytest.raises(SimulationError, match="but has a stream to it"):
         client.do(lambda machine, _: machine.connect(SERVER))
 
 
@@ -382,7 +389,7 @@ def test_a_machine_without_streams_cannot_connect(world: World) -> None:
 
             return [Connect(destination=SERVER)]
 
-    with pytest.raises(SimulationError, match="no StreamMachine"):
+    with pytest.raises(SimulationError, match="not a StreamMachine"):
         world.add("blunt", lambda _: Blunt())
 
 
@@ -443,11 +450,11 @@ def test_only_a_window_of_bytes_is_under_way_to_a_machine_that_does_not_read(
     world.run_for(4 * SECOND)
     assert server.machine.heard == []
     near = client.streams[SERVER]
-    assert near.under_way_bytes == WINDOW_BYTES
+    assert near.in_flight_bytes == WINDOW_BYTES
     assert near.outgoing_bytes == 2 * WINDOW_BYTES
     world.run_for(2 * SECOND)
     assert len(b"".join(server.machine.heard)) == 3 * WINDOW_BYTES
-    assert near.under_way_bytes == 0
+    assert near.in_flight_bytes == 0
 
 
 def test_a_machine_is_told_to_pause_and_to_resume_once_each(world: World) -> None:
@@ -570,7 +577,7 @@ def test_who_ended_a_stream_makes_room_for_what_still_comes(world: World) -> Non
     client.do(lambda machine, _: machine.disconnect(SERVER))
     write(server, peer, bytes(2 * WINDOW_BYTES))
     world.run_for(SECOND)
-    assert end.under_way_bytes == 0
+    assert end.in_flight_bytes == 0
     assert client.machine.heard == []
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from skerry.protocol.machine import MachineEvent
-from skerry.testing.machines.probe import Heard
 from skerry.testing.trace import Trace
 from skerry.tracing import trace_line
+from tests.sim.probe import Heard
 
 
 def test_the_digest_is_the_hash_of_all_lines_however_they_were_rolled() -> None:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from skerry.errors import LimitExceeded, SimulationError
-from skerry.limits import (
+from skerry.limits import SIM_INBOX_COUNT_MAX
+from skerry.protocol.machine import Address
+from skerry.testing import MS, SECOND, Exactly, Invariant, Loss, Node, Repeat, World
+from skerry.testing.world import (
     SIM_EVENT_COUNT_MAX,
-    SIM_INBOX_COUNT_MAX,
     SIM_NODE_COUNT_MAX,
     SIM_SPIN_COUNT_MAX,
     SIM_TIME_NS_MAX,
 )
-from skerry.protocol.machine import Address
-from skerry.testing import MS, SECOND, Exactly, Invariant, Loss, Node, Repeat, World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 
 def wake(node: Node[Any], after_ns: int) -> None:

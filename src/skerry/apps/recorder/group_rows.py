@@ -18,11 +18,14 @@ from skerry.codec.encoder import head
 from skerry.codec.envelope import CREATE, DISTRIBUTOR, REMOVE, UPDATE
 from skerry.codec.pieces import Pieces, canonical_key, split_again
 from skerry.errors import CodecError
-from skerry.limits import RECORDER_WAITING_BYTES_MAX
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
-__all__ = ["DATAGRAM_SPAN", "GroupRows"]
+__all__ = ["DATAGRAM_SPAN", "RECORDER_WAITING_BYTES_MAX", "GroupRows"]
+
+RECORDER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Objects of a group that wait in a recorder for the description of their type, which arrives
+within one configuration interval. Beyond it the oldest are recorded without it."""
 
 DATAGRAM_SPAN: Final = 65536
 """Numbers of one datagram: no datagram has as many updates as bytes."""
@@ -205,7 +208,7 @@ class GroupRows:
         operation: i64 = CREATE
         if known is not None:
             try:
-                split_again(self._pieces, known.plan, payload, 0, True)
+                split_again(self._pieces, known.plan, payload, 0)
                 key = canonical_key(known.plan, self._pieces)
                 fingerprint = known.fingerprint
             except CodecError:

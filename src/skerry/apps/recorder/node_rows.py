@@ -20,11 +20,15 @@ from skerry.codec.subjects import default_subject, text_level
 from skerry.engine.dispatch.client_queue import TIME_S_MAX
 from skerry.errors import CodecError
 from skerry.ids import NODE_CLIENT
-from skerry.limits import RECORDER_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
+from skerry.limits import CACHE_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
-__all__ = ["NO_KEY", "NodeRows", "RecordedType", "sent_ns_of"]
+__all__ = ["NO_KEY", "RECORDER_OBJECT_COUNT_MAX", "NodeRows", "RecordedType", "sent_ns_of"]
+
+RECORDER_OBJECT_COUNT_MAX: Final = CACHE_OBJECT_COUNT_MAX
+"""Objects that a recorder remembers to distinguish a create from an update: as many as the node can
+have. Beyond it an object that is not remembered is recorded as updated."""
 
 NO_KEY: Final = b"\x80"
 """The canonical key of an object of a type without key fields."""
@@ -185,7 +189,7 @@ class NodeRows:
         fingerprint: i64 = known.fingerprint
         if known.has_key:
             try:
-                split_again(self._pieces, known.plan, payload, 0, True)
+                split_again(self._pieces, known.plan, payload, 0)
                 key = canonical_key(known.plan, self._pieces)
             except CodecError:
                 self.unreadable_count += 1

@@ -8,11 +8,15 @@ anew on the next connection.
 
 from __future__ import annotations
 
+from typing import Final
+
 from skerry.client.core.states import Refusal
 from skerry.errors import Disconnected, Refused, SkerryError
-from skerry.limits import REFUSAL_COUNT_MAX
 
-__all__ = ["Flush", "Flushes"]
+__all__ = ["REFUSAL_COUNT_MAX", "Flush", "Flushes"]
+
+REFUSAL_COUNT_MAX: Final = 100
+"""Refusals of the node that a space keeps for the next flush. The first ones show what is wrong."""
 
 
 class Flush:

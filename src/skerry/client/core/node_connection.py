@@ -307,7 +307,7 @@ class NodeConnection(Outbox):
         elif isinstance(item, SecretMissing):
             self._refuse("the node asks for a secret, and none was given")
         elif isinstance(item, ConnectionEnded):
-            connection.stage = ConnectionStage.CLOSED
+            connection.close()
             self._leave(item.text or "the node ended the connection", now_ns)
         else:
             self._broken(item, now_ns)

@@ -16,12 +16,15 @@ from skerry.codec.encoder import head, write_head
 from skerry.codec.hot_loops import Template, WaitingFrames
 from skerry.codec.plans import StructPlan
 from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
-from skerry.limits import FRAME_BYTES_MAX, SEND_SUBJECT_COUNT_MAX
+from skerry.limits import FRAME_BYTES_MAX
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["SendBuffer", "SendPlan", "raw_payload"]
+__all__ = ["SEND_SUBJECT_COUNT_MAX", "SendBuffer", "SendPlan", "raw_payload"]
+
+SEND_SUBJECT_COUNT_MAX: Final = 10_000
+"""Subjects for which a space remembers that bytes may be published under them."""
 
 
 _BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"

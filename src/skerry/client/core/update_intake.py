@@ -291,7 +291,7 @@ class UpdateIntake:
         telling = self._telling
         try:
             while not self._is_stopped:
-                call = telling.tell(
+                call = telling.deliver(
                     cutter.buffer,
                     int(cutter.stop),
                     cutter.frame_bytes_max,

@@ -21,13 +21,13 @@ from skerry.client.distributor.management import Management
 from skerry.client.distributor.plain_outgoing import publish_for_this_build
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
 
 __all__ = [
+    "DISTRIBUTOR_WAITING_COUNT_MAX",
     "AsyncGroupConnection",
     "AsyncPublisher",
     "AsyncSubscriber",
@@ -40,6 +40,10 @@ __all__ = [
     "UpdatesDropped",
     "open",
 ]
+
+DISTRIBUTOR_WAITING_COUNT_MAX: Final = 10_000
+"""Updates that wait for bandwidth where publishing cannot block. Beyond it publishing raises
+WouldBlock."""
 
 _SLEEP_S_MAX: Final = 1.0
 

@@ -7,7 +7,7 @@ from operator import length_hint
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.protocol.distributor.receiving.updates import AlikeUpdates, Packed, Updates
+from skerry.protocol.distributor.receiving.updates import Packed, Updates
 
 __all__ = ["OnUpdate", "Routes", "call_each"]
 
@@ -53,9 +53,6 @@ def call_each(updates: Updates, callback: OnUpdate, routes: Routes, behind: int)
                 _call_single(part, callback, routes.tag, waiting)
             else:
                 _call_packed(part, callback, routes, waiting)
-        elif isinstance(part, AlikeUpdates):
-            waiting -= len(part)
-            _call_alike(part, callback, routes, waiting)
         else:
             updates.left = iter(part)
         updates.place += 1
@@ -75,26 +72,6 @@ def _call_pairs(
     for subject, data in left:
         waiting -= 1
         tags = known.get(subject)
-        if tags is None:
-            tags = routes.find(subject)
-        for tag in tags:
-            callback(subject, data, tag, waiting)
-
-
-def _call_alike(alike: AlikeUpdates, callback: OnUpdate, routes: Routes, behind: int) -> None:
-    subject = alike.subject
-    waiting = len(alike) + behind
-    tags: list[object] | None
-    if routes.is_single:
-        tag = routes.tag
-        for data in alike.left:
-            waiting -= 1
-            callback(subject, data, tag, waiting)
-        return
-    for data in alike.left:
-        waiting -= 1
-        # Looked up for each: the one before may have changed the subscriptions.
-        tags = routes.known.get(subject)
         if tags is None:
             tags = routes.find(subject)
         for tag in tags:

@@ -456,7 +456,7 @@ class GroupDriver(PublishBuffer):
                 if own and data[4:16] == own and data[2] in _DATA:
                     # All datagrams that came at once are of one sender, and of one kind.
                     continue
-                machine.receive_train(data, size, source, now_ns)
+                machine.receive_segments(data, size, source, now_ns)
                 if left_bytes <= 0 or (is_alone and len(data) < _MORE_BYTES):
                     break
         except BlockingIOError:

@@ -13,7 +13,6 @@ from typing import Final
 from skerry.client.distributor.delivery_queue import DeliveryQueue, OnEvent
 from skerry.client.distributor.dispatch import Routes
 from skerry.errors import LocalProtocolError
-from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import GroupConnection as Machine
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
@@ -25,12 +24,20 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.distributor.receiving.deliveries import Parcel
+from skerry.protocol.distributor.receiving.deliveries import DeliveryBatch
 from skerry.protocol.distributor.receiving.updates import Pairs, Updates
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = ["GroupSubscription", "SubscriberRouter", "SubscriberRoutes"]
+__all__ = [
+    "DISTRIBUTOR_ROUTE_COUNT_MAX",
+    "GroupSubscription",
+    "SubscriberRouter",
+    "SubscriberRoutes",
+]
+
+DISTRIBUTOR_ROUTE_COUNT_MAX: Final = 65_536
+"""Subjects for which the subscribers and their tags are cached. Beyond it the cache is cleared."""
 
 _NOTABLE: Final = (
     CommunicationFailed,
@@ -179,8 +186,8 @@ class SubscriberRouter:
     def route(self) -> bool:
         """Put what the machine tells into the outlets. Whether it told the end of all."""
         is_over = False
-        for event in self._machine.take_parcels():
-            if isinstance(event, Parcel):
+        for event in self._machine.take_batches():
+            if isinstance(event, DeliveryBatch):
                 if self._tap is not None:
                     self._tap(event.event())
                 if self._subscribers:

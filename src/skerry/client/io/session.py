@@ -61,7 +61,7 @@ class Session:
         )
         if lock is None:
             # With one, the loop has a thread of its own and does not wait for who publishes.
-            self.core.buffer.waiting.tell_each(_PIECE_BYTES)
+            self.core.buffer.waiting.notify_every(_PIECE_BYTES)
         self.loop = asyncio.get_running_loop()
         self.state_listeners: list[Callable[[StateChanged], object]] = []
         self.refusal_listeners: list[Callable[[Refusal], object]] = []

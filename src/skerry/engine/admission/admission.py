@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from skerry.engine.admission.authentication import Authentication, AuthenticationRule, Policy
 from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.admission.permissions import VERBS, PermissionRule, Permissions, Rights
 from skerry.engine.admission.quotas import ClientLimits, PublishMeter, address_limits, address_meter
 from skerry.engine.admission.shared_quotas import open_part
-from skerry.limits import (
-    AUTHENTICATION_RULE_COUNT_MAX,
-    CLIENT_NAME_CHAR_COUNT_MAX,
-    HOUSEHOLD_COUNT_MAX,
-    PERMISSION_RULE_COUNT_MAX,
-)
+from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX, CLIENT_NAME_CHAR_COUNT_MAX
 
 __all__ = [
+    "DEPARTED_ADDRESS_COUNT_MAX",
     "INSIDE",
+    "PERMISSION_RULE_COUNT_MAX",
     "VERBS",
     "AddressUsage",
     "Admission",
@@ -36,6 +33,12 @@ __all__ = [
     "PublishMeter",
     "Rights",
 ]
+
+DEPARTED_ADDRESS_COUNT_MAX: Final = 1_000
+"""Addresses without clients for which a node remembers how much they published, because a client
+that reconnects must not start with a new quota. More than disconnect within one burst."""
+PERMISSION_RULE_COUNT_MAX: Final = 1000
+"""Rules about what clients may do. Each new client is compared with all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +202,7 @@ class Admission:
             if self.limits.is_address_measured:
                 # Who comes back has not been away: what it published counts for a while.
                 self._deserted[host] = household
-                if len(self._deserted) > HOUSEHOLD_COUNT_MAX:
+                if len(self._deserted) > DEPARTED_ADDRESS_COUNT_MAX:
                     del self._deserted[next(iter(self._deserted))]
 
     def challenge(self, origin: Origin) -> int | None:

@@ -22,18 +22,15 @@ from typing import Final, Literal, TypeAlias, get_args
 from skerry.codec.subjects import text_level
 from skerry.engine.admission.origins import Origin, parse_place
 from skerry.errors import LocalProtocolError
-from skerry.limits import (
-    NAME_BYTES_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    RIGHTS_COUNT_MAX,
-    RIGHTS_MEMO_COUNT_MAX,
-)
+from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 from skerry.protocol.patterns import check_pattern, covers, overlaps
 
 __all__ = [
     "EVERYTHING",
     "NOTHING",
     "OBJECTS",
+    "RIGHTS_COUNT_MAX",
+    "RIGHTS_MEMO_COUNT_MAX",
     "VERBS",
     "PermissionRule",
     "Permissions",
@@ -41,6 +38,12 @@ __all__ = [
     "Verb",
     "group_patterns",
 ]
+
+RIGHTS_COUNT_MAX: Final = 1000
+"""Different sets of rules of clients that are cached and shared. Beyond it they are computed
+again."""
+RIGHTS_MEMO_COUNT_MAX: Final = 16_384
+"""Decisions that one set of rules caches: about four megabytes of subjects."""
 
 Verb: TypeAlias = Literal["publish", "subscribe", "remove", "clear", "administer"]
 

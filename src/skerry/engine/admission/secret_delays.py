@@ -11,18 +11,27 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skerry.engine.admission.origins import Origin
-from skerry.limits import (
-    ATTEMPT_ADDRESS_COUNT_MAX,
-    ATTEMPT_DELAY_S_MAX,
-    ATTEMPT_WAITING_COUNT_MAX,
-)
 from skerry.protocol.access.server import ConnectAsked
 from skerry.protocol.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from skerry.engine.clients import Client
 
-__all__ = ["SecretDelays"]
+__all__ = [
+    "ATTEMPT_ADDRESS_COUNT_MAX",
+    "ATTEMPT_DELAY_S_MAX",
+    "ATTEMPT_WAITING_COUNT_MAX",
+    "SecretDelays",
+]
+
+ATTEMPT_ADDRESS_COUNT_MAX: Final = 10_000
+"""Addresses of clients with wrong secrets that are remembered. Beyond it the oldest is
+forgotten."""
+ATTEMPT_DELAY_S_MAX: Final = 8
+"""The longest delay of the check of a secret after wrong secrets from the same address. It permits
+some ten thousand attempts per day, and a client with the right secret does not time out."""
+ATTEMPT_WAITING_COUNT_MAX: Final = 100
+"""Clients of one address that wait for that check. Others are rejected at once."""
 
 _FIRST_DELAY_NS: Final = 250_000_000
 _DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000

@@ -14,12 +14,23 @@ delays a publisher by that time, once. A publisher that adds little never waits.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from skerry.engine.clients import Client
-from skerry.limits import BACKPRESSURE_BYTES, BACKPRESSURE_PENALTY, BACKPRESSURE_SHARE_BYTES
 from skerry.protocol.machine import Address
 
-__all__ = ["Backpressure"]
+__all__ = ["BACKPRESSURE_BYTES", "BACKPRESSURE_PENALTY", "BACKPRESSURE_SHARE_BYTES", "Backpressure"]
+
+BACKPRESSURE_BYTES: Final = 1024 * 1024
+"""Bytes queued for a client whose transport is full, above which its publishers are not read from:
+enough that a short pause delays no publisher, and far from the bound at which the client is
+disconnected, since all publishers may have another read under way."""
+BACKPRESSURE_SHARE_BYTES: Final = 32 * 1024
+"""Bytes that one publisher may add to them before it has to wait: less than one read of a publisher
+at full speed, and more than a publisher of occasional reports sends in a second."""
+BACKPRESSURE_PENALTY: Final = 10
+"""Publishers do not wait again for a client that did not read until this many times that wait have
+passed. So a client that stops and resumes delays others for at most a tenth of the time."""
 
 
 class _Behind:

@@ -19,10 +19,14 @@ from skerry.engine.delivery.replay_parts import ReplayWalk
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.topics import OngoingRemoval, Topic
-from skerry.limits import REPLAY_SORTED_COUNT_MAX, SWEEP_SLICE_COUNT
+from skerry.limits import REPLAY_SORTED_COUNT_MAX
 from skerry.objects.times import seconds_of_ns
 
-__all__ = ["BulkRemovals"]
+__all__ = ["BULK_REMOVAL_SLICE_COUNT", "BulkRemovals"]
+
+BULK_REMOVAL_SLICE_COUNT: Final = 500
+"""Objects of a cleared type that are removed in one slice, before other clients have their turn:
+some milliseconds."""
 
 _NO_KEY: Final = b""
 """Marks a look at something that is not an object."""
@@ -36,7 +40,7 @@ class BulkRemovals:
     def __init__(self, hub: Dispatcher) -> None:
         self._hub = hub
         self._under_way: dict[str, _TopicSweep] = {}
-        self._looks = SWEEP_SLICE_COUNT
+        self._looks = BULK_REMOVAL_SLICE_COUNT
         """Objects that may still be examined before other clients have their turn."""
 
     def __bool__(self) -> bool:
@@ -44,7 +48,7 @@ class BulkRemovals:
 
     def begin_turn(self) -> None:
         """Start another turn, after other clients had theirs."""
-        self._looks = SWEEP_SLICE_COUNT
+        self._looks = BULK_REMOVAL_SLICE_COUNT
 
     def clear(
         self, topic: Topic, hidden: frozenset[bytes], wall_ns: int, finish: Callable[[], None]

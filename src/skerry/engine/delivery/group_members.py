@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from skerry.codec.pieces import cut, split
 from skerry.engine.clients import Client
@@ -11,11 +12,22 @@ from skerry.engine.delivery.conflation import ConflationSlot
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.topics import Topic, UpdateInTransit, UpdateListener, frame_for
-from skerry.limits import CONFLATE_BYTES
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, copy_header
 
-__all__ = ["Bystander", "Denied", "Listener", "MemberOutput", "Membership", "is_behind"]
+__all__ = [
+    "CONFLATE_BYTES",
+    "Bystander",
+    "Denied",
+    "Listener",
+    "MemberOutput",
+    "Membership",
+    "is_behind",
+]
+
+CONFLATE_BYTES: Final = 64 * 1024
+"""Bytes queued for a client that does not read, above which its conflating subscriptions stop
+queueing updates: about what a network transmits in a moment."""
 
 
 class Membership:

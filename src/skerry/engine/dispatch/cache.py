@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan

@@ -14,11 +14,7 @@ from mypy_extensions import i64
 from skerry.codec.frame import LARGE_FRAME_BYTES
 from skerry.codec.hot_loops import FrameRelay
 from skerry.limits import (
-    BATCH_BYTES,
-    BATCH_COUNT,
     BATCH_COUNT_MIN,
-    BATCH_GAP_NS,
-    BATCH_UNDELAYED_COUNT,
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
@@ -27,7 +23,27 @@ from skerry.limits import (
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["TIME_S_MAX", "ClientQueue", "Tally"]
+__all__ = [
+    "BATCH_BYTES",
+    "BATCH_COUNT",
+    "BATCH_GAP_NS",
+    "BATCH_UNDELAYED_COUNT",
+    "TIME_S_MAX",
+    "ClientQueue",
+    "Tally",
+]
+
+BATCH_BYTES: Final = 32 * 1024
+"""Queued bytes of one client that are sent at once, also while updates are delayed: a write of this
+size costs little for each update."""
+BATCH_COUNT: Final = 32
+"""The same for queued updates."""
+BATCH_GAP_NS: Final = 10_000_000
+"""A stream of updates has ended after such a pause. The next update is sent at once."""
+BATCH_UNDELAYED_COUNT: Final = 60
+"""Writes that are not delayed after a delay in which no other update arrived. The next delay
+follows a prime number of writes later, so that with publishers in turn a different one is first
+each time."""
 
 TIME_S_MAX: Final = 9_000_000_000.0
 """The nanoseconds of times much further from 1970 do not fit into 64 bits."""

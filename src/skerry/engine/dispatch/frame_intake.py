@@ -22,7 +22,7 @@ from skerry.errors import (
     Refused,
     SchemaError,
 )
-from skerry.limits import DELIVERIES_PER_LOOK, LOOKS_PER_MESSAGE
+from skerry.limits import DELIVERIES_PER_LOOK
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
@@ -31,7 +31,10 @@ from skerry.protocol.access.server import ConnectAsked, JoinsFinished
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
-__all__ = ["FrameIntake"]
+__all__ = ["LOOKS_PER_MESSAGE", "FrameIntake"]
+
+LOOKS_PER_MESSAGE: Final = 10
+"""Looks that a message counts for which the node has to decode, such as a join."""
 
 _BYTES_PER_LOOK: Final = 1024
 _TEXT_BYTES_PER_LOOK: Final = 64

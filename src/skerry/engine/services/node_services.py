@@ -23,7 +23,6 @@ from skerry.engine.services.joining import Joining
 from skerry.engine.services.requests import RequestTable
 from skerry.engine.types.node_types import SPECIAL_TYPES, NodeTypes
 from skerry.engine.types.type_descriptions import TypeDescriptions
-from skerry.limits import RUNNING_CHANGE_COUNT_MAX, SERVICE_BYTES_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.schema.model import NamedType
@@ -31,7 +30,15 @@ from skerry.schema.model import NamedType
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
-__all__ = ["NodeServices"]
+__all__ = ["RUNNING_CHANGE_COUNT_MAX", "SERVICE_BYTES_MAX", "NodeServices"]
+
+SERVICE_BYTES_MAX: Final = 512 * 1024
+"""A request of a client to the node, such as a list of types to be described or cleared. It is
+decoded in one step, for which all other clients wait: some tens of milliseconds. A list of all
+types that a node can have is smaller."""
+RUNNING_CHANGE_COUNT_MAX: Final = 1000
+"""Changes of `running` in the DotsClient of one client. Clients without any permission may publish
+it, and each change is sent to all that joined DotsClient."""
 
 _SECRET_BIT: Final = 1 << 4
 """The field of DotsAuthentication that nobody gets to see."""

@@ -18,14 +18,17 @@ from skerry.engine.dispatch.topics import PersistentTypes, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
-from skerry.limits import UNKNOWN_SCAN_COUNT_MAX
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of
 from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
-__all__ = ["CLIENT_TYPES", "SPECIAL_TYPES", "NodeTypes"]
+__all__ = ["CLIENT_TYPES", "SPECIAL_TYPES", "UNKNOWN_SCAN_COUNT_MAX", "NodeTypes"]
+
+UNKNOWN_SCAN_COUNT_MAX: Final = 2_000
+"""Objects with undescribed tags that are examined in one step when a client describes these tags:
+some milliseconds."""
 
 CLIENT_TYPES: Final = frozenset(
     {

@@ -14,13 +14,7 @@ from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.types.definitions import Definition, Definitions
 from skerry.engine.types.node_types import NodeTypes
-from skerry.limits import (
-    DEFINITION_USER_COUNT_MAX,
-    DESCRIBE_LOOK_COUNT,
-    REPLAY_SLICE_BYTES,
-    TYPE_COUNT_MAX,
-    UNUSABLE_TYPE_BYTES_MAX,
-)
+from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
@@ -33,7 +27,18 @@ from skerry.schema.writer import write_type
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
-__all__ = ["DefinitionList", "TypeDescriptions"]
+__all__ = [
+    "DEFINITION_USER_COUNT_MAX",
+    "UNUSABLE_TYPE_BYTES_MAX",
+    "DefinitionList",
+    "TypeDescriptions",
+]
+
+DEFINITION_USER_COUNT_MAX: Final = 100
+"""Clients that are named as users of a definition. The others are counted."""
+UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
+"""Descriptions of types that a client may not use are kept up to this size, since these types may
+be parts of others. The descriptions of all types of a large program are smaller."""
 
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""

@@ -1,4 +1,4 @@
-"""A client's end of a connection: introduces itself, says what it wants early, and listens."""
+"""The client's end of a connection: the handshake, early joins, and received objects."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skerry.protocol.access.connection import (
     AccessConnection,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
 )
+from skerry.protocol.access.handshake import CLIENT_HANDSHAKE, HandshakeEvent, HandshakeState
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.secrets import digest
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 EXTENSION_SUBJECTS: Final = 1
-"""We understand subjects and the types that begin with Skerry."""
+"""The client understands subjects and the types whose names begin with Skerry."""
 EXTENSION_ORIGIN: Final = 2
-"""We want to know where each update entered the system, and as the how manieth."""
+"""The client wants the node and the position at which each update entered the system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The node accepted the client. With early subscribe: join now, then call `finish_joins`."""
+    """The node accepted the client. With preload: join now, then call `finish_joins`."""
 
     client_id: int
     has_preload: bool
@@ -47,20 +47,20 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """All that was joined early has arrived."""
+    """All cached objects of the early joins were received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """The node rejects the client."""
+    """The node rejected the client."""
 
     reason: str = ""
-    """Which bound of the node is reached; empty when another attempt would not change anything."""
+    """The limit of the node that is reached; empty if a retry would be rejected as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretMissing:
-    """The node wants a proof, and we have no secret to give one."""
+    """The node requires authentication, and the client has no secret."""
 
 
 ClientInput: TypeAlias = (
@@ -74,13 +74,14 @@ ClientInput: TypeAlias = (
 )
 _NO_ROOM: Final = "it has no room for another connection now; its log has the limit"
 _LAST: Final = (ConnectionEnded, ConnectionBroken, Rejected, SecretMissing)
-"""Nothing follows these."""
+"""Input after these is discarded."""
 
 
 class ClientConnection(AccessConnection):
-    """One node, as its client sees it. `cnonce` is to be new for each connection.
+    """The connection of a client to its node. Each connection needs a new `cnonce`.
 
-    `extensions` is a mask of what we understand beyond DOTS; it is said to nodes that do, too.
+    `extensions` is a mask of the additions to DOTS that the client understands. It is sent only to
+    nodes that support additions.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class ClientConnection(AccessConnection):
         wants_preload: bool = True,
         extensions: int = 0,
     ) -> None:
-        super().__init__(wire)
+        super().__init__(wire, transitions=CLIENT_HANDSHAKE)
         if isinstance(wire, JsonWire):
             wire.definition = self._written
         self.name = name
@@ -102,22 +103,23 @@ class ClientConnection(AccessConnection):
         self.has_filters = False
         """Whether the node evaluates conditions for its subscribers."""
         self.extensions = 0
-        """What beyond DOTS both of us understand; known once the node introduced itself."""
+        """The additions that both ends understand; known after the hello of the node."""
         self._offered_extensions = extensions
         self._cnonce = cnonce
         self._secret = secret
         self._wants_preload = wants_preload
 
     def _written(self, name: str) -> NamedType | None:
-        """The definition by which a node of ours writes objects: ours if it was sent, else its own.
+        """Return the definition by which the node writes objects of a type; None if unknown.
 
-        None where that is not known.
+        A node with our additions writes by the definition of the client if it was sent one, else by
+        its own.
         """
         return self._sent.get(name) or (self._received.get(name) if self.renews else None)
 
     def receive(self, data: bytes, now_s: float) -> list[ClientInput]:
-        """What the bytes mean, in order. Nothing follows one that ends the connection."""
-        if self._is_over or self.stage is ConnectionStage.CLOSED:
+        """Return the inputs in the bytes, in order. Input after the end is discarded."""
+        if self.is_over:
             return []
         inputs: list[ClientInput] = []
         arrived, fault = self._feed(data)
@@ -129,28 +131,29 @@ class ClientConnection(AccessConnection):
             if isinstance(item, _LAST):
                 return inputs
         if fault is not None:
-            self._is_over = True
+            self._has_input_ended = True
             inputs.append(fault)
         return inputs
 
     def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
-        """The half of `receive` that cuts: what is whole now, and the fault behind it, if any.
+        """Return the transmissions that are complete now, and the fault after them, if any.
 
-        For who deals with objects faster than one by one; `understand` is the other half.
+        This is the first half of `receive`, for callers that process objects in batches;
+        `understand` is the second.
         """
-        if self._is_over or self.stage is ConnectionStage.CLOSED:
+        if self.is_over:
             return [], None
         return self._feed(data)
 
     def understand(self, header: Header, payload: bytes, now_s: float) -> ClientInput | None:
-        """What one transmission means; None for one that was dealt with here."""
+        """Return the input in one transmission; None if the connection has processed it."""
         item = self._understand(header, payload, now_s)
         if isinstance(item, _LAST):
-            self._is_over = True
+            self._has_input_ended = True
         return item
 
     def finish_joins(self, now_s: float) -> None:
-        """Everything that is wanted early was joined."""
+        """End the early joins; the node answers when their cached objects are sent."""
         self.send_message(internal_class("DotsMsgConnect")(preloadClientFinished=True), now_s)
 
     def join(
@@ -162,10 +165,10 @@ class ClientConnection(AccessConnection):
         filter_: Struct | None = None,
         is_conflated: bool = False,
     ) -> None:
-        """Ask for the objects of a type or of a subject pattern, those there and those to come.
+        """Join the group of a type or of a subject pattern, to receive its objects.
 
-        With a filter only for those that it selects, under a number of our choice. Conflated: when
-        we do not keep up, the node may leave out states of an object that were overtaken.
+        A filter selects some of them; the caller chooses `subscription_id` for it. With
+        `is_conflated` the node may skip outdated states of an object while the client is slow.
         """
         message = _member(group, "join")
         if subscription_id is not None:
@@ -176,7 +179,7 @@ class ClientConnection(AccessConnection):
         self.send_message(message, now_s)
 
     def leave(self, group: str, now_s: float, *, subscription_id: int | None = None) -> None:
-        """Ask for no more of them."""
+        """Leave a group, or end one filtered subscription to it."""
         message = _member(group, "leave")
         if subscription_id is not None:
             message.subscriptionId = subscription_id
@@ -190,13 +193,17 @@ class ClientConnection(AccessConnection):
             return ConnectionEnded(code=message.errorCode or 0, text=message.errorText or "")
         if header.type_name == "DotsMsgHello":
             return self._introduce(message, now_s)
-        if header.type_name == "DotsMsgConnectResponse" and self.server_name:
+        if (
+            header.type_name == "DotsMsgConnectResponse"
+            and self._state is not HandshakeState.AWAITING_HELLO
+        ):
             return self._answered(message)
         return ConnectionBroken(message=header.type_name, detail="not expected now")
 
     def _introduce(self, hello: Any, now_s: float) -> ClientInput | None:
-        if self.stage is not ConnectionStage.CONNECTING or self.server_name:
+        if self._state is not HandshakeState.AWAITING_HELLO:
             return ConnectionBroken(message="DotsMsgHello", detail="it came twice")
+        self._change(HandshakeEvent.HELLO)
         self.server_name = hello.serverName or "<unnamed>"
         connect = internal_class("DotsMsgConnect")(
             clientName=self.name, preloadCache=self._wants_preload
@@ -221,20 +228,21 @@ class ClientConnection(AccessConnection):
         return None
 
     def _answered(self, response: Any) -> ClientInput:
-        if self.stage is ConnectionStage.CONNECTING and response.accepted is False:
-            self.stage = ConnectionStage.CLOSED
+        is_awaited = self._state is HandshakeState.AWAITING_RESPONSE
+        if is_awaited and response.accepted is False:
+            self._change(HandshakeEvent.REJECTED)
             # A node that had no room before the handshake gives no reason, and the client id 0.
             is_no_room = response.clientId == 0
             return Rejected(reason=response.reason or (_NO_ROOM if is_no_room else ""))
-        if self.stage is ConnectionStage.CONNECTING and response.clientId is not None:
+        if is_awaited and response.clientId is not None:
             self.client_id = response.clientId
             has_preload = bool(response.preload)
-            self.stage = (
-                ConnectionStage.EARLY_SUBSCRIBE if has_preload else ConnectionStage.CONNECTED
+            self._change(
+                HandshakeEvent.ACCEPTED_WITH_PRELOAD if has_preload else HandshakeEvent.ACCEPTED
             )
             return Accepted(client_id=self.client_id, has_preload=has_preload)
-        if self.stage is ConnectionStage.EARLY_SUBSCRIBE and response.preloadFinished:
-            self.stage = ConnectionStage.CONNECTED
+        if self._state is HandshakeState.EARLY_SUBSCRIBE and response.preloadFinished:
+            self._change(HandshakeEvent.PRELOAD_FINISHED)
             return Connected()
         return ConnectionBroken(message="DotsMsgConnectResponse", detail="not expected now")
 

@@ -1,23 +1,30 @@
-"""What both ends of a connection have alike: framing, descriptions before objects, the end.
+"""The part of a connection that a client and a node share: framing, type descriptions, the end.
 
 Each end remembers which types were described on the connection, by either side. Before the first
-object of a type that was not, its description is sent, and before that the descriptions of all
-types that it uses. Internal types are never described: both sides know them.
+object of a type that was not, it sends the description of the type, and before that the
+descriptions of all types that it uses. Internal types are never described: both sides know them.
 
-A type may change while programs run. Between programs that know our additions a further definition
-of a type is described as well. A plain DOTS program keeps the first one that it sent or received.
+A type may change while programs run. A further definition of a type is described as well if the
+peer knows our additions. A foreign peer keeps the first definition that it sent or received.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from skerry.errors import DecodeError
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
+from skerry.protocol.access.handshake import (
+    CLIENT_HANDSHAKE,
+    STAGES,
+    ConnectionStage,
+    HandshakeEvent,
+    HandshakeState,
+    HandshakeTable,
+)
 from skerry.protocol.access.header import ABSENT, NEVER, Header
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import OldWire, Wire
@@ -37,14 +44,9 @@ __all__ = [
     "header_fault",
 ]
 
-
-class ConnectionStage(enum.Enum):
-    """How far a connection has come; the numbers are the tags of DotsConnectionState."""
-
-    CONNECTING = 1
-    EARLY_SUBSCRIBE = 2
-    CONNECTED = 3
-    CLOSED = 5
+# Constants, because compiled code finds them faster than the members of an enum.
+_CONNECTING: Final = ConnectionStage.CONNECTING
+_CLOSED: Final = ConnectionStage.CLOSED
 
 
 class ReceivedFrame:
@@ -59,7 +61,7 @@ class ReceivedFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionEnded:
-    """The peer ends the connection: orderly when the code is 0."""
+    """The peer ends the connection, in an orderly way if the code is 0."""
 
     code: int
     text: str
@@ -67,49 +69,60 @@ class ConnectionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionBroken:
-    """The peer broke the protocol; nothing more of it is looked at."""
+    """The peer broke the protocol; the rest of its input is discarded."""
 
     message: str
     detail: str
 
 
 class AccessConnection:
-    """One end of a connection. What it wants to send waits in `outgoing`."""
+    """One end of a connection. Frames to be sent are queued in `outgoing`."""
 
-    def __init__(self, wire: Wire, outgoing: Outgoing | None = None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        outgoing: Outgoing | None = None,
+        *,
+        transitions: HandshakeTable = CLIENT_HANDSHAKE,
+    ) -> None:
         self.wire = wire
         self.outgoing = Outgoing() if outgoing is None else outgoing
-        self.stage = ConnectionStage.CONNECTING
         self.renews = False
-        """Whether the peer takes a further description of a type that was described before."""
+        """Whether the peer accepts a further description of a type that was described before."""
+        self._transitions = transitions
+        self._state: HandshakeState = transitions.start
+        # Each frame is checked against the stage, so it is stored with the state.
+        self.stage: ConnectionStage = STAGES[self._state]
+        """The stage of the handshake; changed by the methods of this class only."""
         self._sent: dict[str, NamedType] = {}
         self._received: dict[str, NamedType] = {}
         """Types that were described on the connection, as they were described last."""
         self._is_old = isinstance(wire, OldWire)
-        self._is_over = False
-        """Whether the peer said or did what ends the connection; the rest of it is not read."""
+        self._has_input_ended = False
+        """Whether the peer ended the connection or broke the protocol. This is independent of the
+        handshake: messages received before a fault are still processed."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more of the peer is looked at."""
-        return self._is_over or self.stage is ConnectionStage.CLOSED
+        """Whether further input of the peer is discarded."""
+        return self._has_input_ended or self.stage is _CLOSED
 
     @property
     def out_bytes(self) -> int:
-        """Bytes that wait to be taken."""
+        """The size of the queued output."""
         return self.outgoing.size
 
     def take_output(self) -> bytes:
-        """The bytes for the stream since the last call."""
+        """Return the bytes for the stream since the last call."""
         return self.outgoing.take()
 
     def send(self, header: Header, payload: bytes, type_: NamedType, now_s: float) -> None:
-        """Send an encoded object of a type, which is described first if need be."""
+        """Send an encoded object, after the description of its type if the peer needs it."""
         self.describe(type_, now_s)
         self._frame(header, payload, now_s)
 
     def send_message(self, obj: Struct, now_s: float) -> None:
-        """Send a message of our own, an object of an internal type."""
+        """Send an object of an internal type."""
         header = Header(obj.descriptor.name)
         header.sent_time = now_s
         header.attributes = int(obj.attributes)
@@ -130,7 +143,7 @@ class AccessConnection:
             self._frame(header, obj.encode(), now_s)
 
     def is_described(self, type_: NamedType) -> bool:
-        """Whether the peer needs no description before an object of the type."""
+        """Return whether the peer needs no description before an object of the type."""
         name = type_.name
         sent = self._sent.get(name)
         if sent is type_:
@@ -141,7 +154,7 @@ class AccessConnection:
         return sent is not None or received is not None or name in internal_types()
 
     def note_received(self, type_: NamedType) -> None:
-        """The peer described a type."""
+        """Record that the peer described a type."""
         self._received[type_.name] = type_
 
     @property
@@ -150,19 +163,28 @@ class AccessConnection:
         return self._received
 
     def definition(self, name: str) -> NamedType | None:
-        """The definition by which the peer reads objects of a type, if it is known."""
+        """Return the definition by which the peer reads objects of a type; None if unknown."""
         received = self._received.get(name)
-        # A plain DOTS program keeps the first definition that it received.
+        # A foreign peer keeps the first definition that it received.
         return self._sent.get(name) if received is None and not self.renews else received
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
-        """Close the connection; a peer that is connected receives the reason first."""
+        """Close the connection; a connected peer is sent the reason first."""
         if self.stage is ConnectionStage.CONNECTED:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text
             self.send_message(error, now_s)
-        self.stage = ConnectionStage.CLOSED
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection without sending a reason."""
+        self._change(HandshakeEvent.CLOSED)
+
+    def _change(self, event: HandshakeEvent) -> None:
+        """Enter the next state of the handshake."""
+        self._state = self._transitions.next_state(self._state, event)
+        self.stage = STAGES[self._state]
 
     def _frame(self, header: Header, payload: bytes, now_s: float) -> None:
         if self._is_old:
@@ -172,7 +194,10 @@ class AccessConnection:
         self.outgoing.add(data)
 
     def _old_frame(self, header: Header, payload: bytes, now_s: float) -> bytes:
-        """With what old programs look for; the header stays as it is, others may get it too."""
+        """Return a frame with the fields that old programs require.
+
+        The header is unchanged afterwards, because it may be sent on other connections too.
+        """
         sent_time, sender = header.sent_time, header.sender
         try:
             if sent_time == NEVER:
@@ -184,23 +209,23 @@ class AccessConnection:
             header.sent_time, header.sender = sent_time, sender
 
     def _feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
-        """What is whole now; and what is wrong with the bytes behind it, if anything is."""
+        """Return the transmissions that are complete now, and the fault after them, if any."""
         arrived: list[tuple[Header, bytes]] = []
         try:
             arrived = self.wire.feed(data)
-            # A fault behind whole transmissions is told when asked again.
+            # A fault after complete transmissions is raised by the next call.
             self.wire.feed(b"")
         except DecodeError as error:
             return arrived, broken_by(error)
         return arrived, None
 
     def _opened(self, header: Header, payload: bytes) -> ReceivedFrame | ConnectionBroken | Struct:
-        """What a transmission is: an object, a fault, or a message of the handshake."""
+        """Classify a transmission: an object, a fault, or a decoded message of the handshake."""
         fault = header_fault(header)
         if fault is not None:
             return ConnectionBroken(message=header.type_name or "header", detail=fault)
         if header.type_name not in HANDSHAKE:
-            if self.stage is ConnectionStage.CONNECTING:
+            if self.stage is _CONNECTING:
                 return ConnectionBroken(
                     message=header.type_name, detail="an object before the handshake"
                 )
@@ -212,25 +237,25 @@ class AccessConnection:
 
 
 HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse", "DotsMsgError"})
-"""Messages that make and end a connection; each is right at one time only."""
+"""Messages that open and end a connection; each is permitted in some states only."""
 
 ALIVE_MARK = "skerry-alive"
-"""In an echo that only asks for a sign of life: our node does not wait for its storage with it."""
+"""Marks an echo that only checks whether the node is alive; it does not wait for the storage."""
 
 
 def broken_by(error: DecodeError) -> ConnectionBroken:
-    """That bytes are no object of their type, without naming it twice."""
+    """Return the fault for bytes that do not decode, without naming the type twice."""
     what, _, detail = str(error).partition(": ")
     return ConnectionBroken(message=what, detail=detail)
 
 
 def decode_message(header: Header, payload: bytes) -> Any:
-    """The message of an internal type; DecodeError when it is none."""
+    """Decode an object of an internal type; DecodeError if that is not possible."""
     return internal_class(header.type_name).decode(payload)
 
 
 def header_fault(header: Header) -> str | None:
-    """What every header must have and this one has not."""
+    """Return which required field a header lacks; None if it has all of them."""
     if not header.type_name:
         return "a header without typeName"
     if header.attributes == ABSENT:

@@ -1,7 +1,7 @@
-"""The header before every object, read and written without making an object of it.
+"""The header of every transmission, decoded and encoded without a DotsHeader object.
 
-It is parsed for each object that passes a node or reaches a client, so it has code of its own. The
-bytes are those of the type DotsHeader; a test compares the two.
+It is decoded for each object that a node or a client receives, so it has special code. The bytes
+are those of the type DotsHeader; a test compares the two.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = [
 ]
 
 ABSENT: Final = -1
-"""Stands for a number that the header does not have; none of them is negative."""
+"""The value of numbers that the header does not have; valid ones are not negative."""
 
 NEVER: Final = -1e300
-"""Stands for a time that the header does not have."""
+"""The value of times that the header does not have."""
 
 TYPE_NAME: Final = 1
 SENT_TIME: Final = 2
@@ -74,18 +74,18 @@ _NAMES: Final = {
     POSITION: "position",
     NODE: "node",
 }
-# Only to name type and field when the bytes are wrong.
+# Only for the names of type and field in errors.
 _PLAN: Final = StructPlan("DotsHeader", object, [], None)
 _FIELDS: Final = {
     tag: FieldPlan(tag, name, name, False, ValuePlan(0, name)) for tag, name in _NAMES.items()
 }
 _TIME: Final = ValuePlan(TIMEPOINT, "timepoint")
 _KNOWN: Final = sum(1 << tag for tag in _NAMES)
-"""Mask of the tags a header has."""
+"""Mask of the known tags."""
 
 
 class Header:
-    """What a transmission says besides its object."""
+    """The header of a transmission."""
 
     def __init__(self, type_name: str) -> None:
         self.type_name: str = type_name
@@ -101,11 +101,11 @@ class Header:
         self.sequence: i64 = ABSENT
         self.position: i64 = ABSENT
         self.node: i64 = 0
-        """Signed, and 0 is no node."""
+        """Signed; 0 if absent."""
 
 
 def copy_header(known: Header) -> Header:
-    """Another one that says the same."""
+    """Return a copy of a header."""
     header = Header(known.type_name)
     header.sent_time = known.sent_time
     header.server_sent_time = known.server_sent_time
@@ -123,7 +123,7 @@ def copy_header(known: Header) -> Header:
 
 
 def read_header(data: bytes, start: int) -> tuple[Header, int]:
-    """The header that begins at `start`, and where its object begins."""
+    """Decode the header at `start`; return it with the offset of its object."""
     header = Header("")
     end: i64 = len(data)
     count, pos = read_count(_PLAN, None, data, start, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
@@ -197,7 +197,7 @@ def _read_number(header: Header, tag: i64, data: bytes, pos: i64, end: i64) -> i
 
 
 def write_header(header: Header) -> bytes:
-    """The header's bytes, in the order of the type."""
+    """Encode the header, with its fields in the order of the type."""
     writer = BytesWriter()
     write_head(writer, 0xA0, _count(header))
     name = header.type_name.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Frames that wait to go out on one connection, in order."""
+"""The queue of frames to be sent on one connection."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ __all__ = ["Outgoing"]
 
 
 class Outgoing:
-    """What one end of a connection has to say, until it is taken."""
+    """The frames of one end of a connection until they are taken."""
 
     def __init__(self) -> None:
         self._first: bytes = b""
-        """Frames that came together when none waited. They are kept as they are: what goes to many
-        is the same bytes for all of them."""
+        """Frames that were added together to an empty queue. They are not copied, because many
+        connections share the same bytes."""
         self.frames: Frames = Frames()
-        """All frames that wait behind those, one after the other."""
+        """All later frames, concatenated."""
         self.frame_count: i64 = 0
 
     @property
     def size(self) -> int:
-        """Bytes of all that waits."""
+        """Bytes of all queued frames."""
         return len(self._first) + len(self.frames)
 
     def add(self, frame: bytes) -> None:
-        """One more frame."""
+        """Add a frame."""
         self.frames.add(frame)
         self.frame_count += 1
 
     def add_run(self, frames: bytes, count: int) -> None:
-        """Some more frames, one after the other."""
+        """Add concatenated frames."""
         self.frame_count += count
         if self._first or len(self.frames):
             self.frames.add(frames)
@@ -39,7 +39,7 @@ class Outgoing:
             self._first = frames
 
     def take(self) -> bytes:
-        """All of them, as bytes for the stream."""
+        """Remove all frames and return their bytes."""
         data = self._first
         if len(self.frames):
             rest: bytes = self.frames.take()

@@ -1,6 +1,6 @@
-"""The node's end of a connection: greets, lets a client in or not, and keeps the order of things.
+"""The node's end of a connection: the handshake, and the order of messages in it.
 
-What a client publishes or asks for comes out as arrivals, and the node decides about it.
+The connection returns what a client publishes or requests as inputs; the node decides about them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from skerry.protocol.access.connection import (
     AccessConnection,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
     broken_by,
+)
+from skerry.protocol.access.handshake import (
+    SERVER_HANDSHAKE,
+    ConnectionStage,
+    HandshakeEvent,
+    HandshakeState,
 )
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json.reading import JsonReading
@@ -34,18 +39,18 @@ class ConnectAsked:
     name: str
     wants_preload: bool
     response: str
-    """To the challenge; empty when it gave none."""
+    """The response to the challenge; empty if the client sent none."""
     cnonce: str
     extensions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinsFinished:
-    """The client joined all it wants to have before it starts; answer with `finish_preload`."""
+    """The client has finished its early joins; answer with `finish_preload`."""
 
 
 _NO_CLIENT: Final = 0
-"""The client id of a connection that never became a client's."""
+"""The client id of a connection without a client."""
 
 ServerInput: TypeAlias = (
     ReceivedFrame | ConnectAsked | JoinsFinished | ConnectionEnded | ConnectionBroken
@@ -53,16 +58,15 @@ ServerInput: TypeAlias = (
 
 
 class ServerConnection(AccessConnection):
-    """One client, as its node sees it."""
+    """The connection of a node to one client."""
 
     def __init__(self, wire: Wire, *, client_id: int, outgoing: Outgoing | None = None) -> None:
-        super().__init__(wire, outgoing)
+        super().__init__(wire, outgoing, transitions=SERVER_HANDSHAKE)
         if isinstance(wire, JsonWire):
-            # Names of fields are those of the client's own definition.
+            # JSON uses the field names of the client's own definition.
             wire.definition = self.definition
         self.client_id = client_id
         self.name = "<not_set>"
-        self._has_joined = False
 
     def greet(
         self,
@@ -72,9 +76,9 @@ class ServerConnection(AccessConnection):
         challenge: int | None = None,
         extensions: bool = False,
     ) -> None:
-        """The first words on a connection; with a challenge, the client has to prove itself.
+        """Send the hello. With a challenge, the client has to authenticate itself.
 
-        With `extensions` the client hears that it may use the additions to the protocol.
+        `extensions` announces that the client may use the additions to the protocol.
         """
         hello = internal_class("DotsMsgHello")(serverName=server_name, authChallenge=challenge or 0)
         if challenge is not None:
@@ -86,27 +90,27 @@ class ServerConnection(AccessConnection):
         self.send_message(hello, now_s)
 
     def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
-        """What is whole now; and what is wrong with the bytes behind it, if anything is.
+        """Return the transmissions that are complete now, and the fault after them, if any.
 
-        Of version 2 there is a shorter way, by the cutter of the wire.
+        The node reads frames of version 2 faster, with the cutter of the wire.
         """
         arrived, fault = self._feed(data)
         if fault is not None:
-            self._is_over = True
+            self._has_input_ended = True
         return arrived, fault
 
     def reading(self, data: bytes) -> JsonReading | None:
-        """How to read a large JSON message in steps; None for what `feed` takes."""
+        """Return a reader of a large JSON message in steps; None if `feed` reads the message."""
         wire = self.wire
         return wire.reading(data) if isinstance(wire, JsonWire) else None
 
     def broke(self, error: DecodeError) -> ConnectionBroken:
-        """Report a fault in a message that was read in steps; no more input is read."""
-        self._is_over = True
+        """Return the fault of a message that was read in steps; further input is discarded."""
+        self._has_input_ended = True
         return broken_by(error)
 
     def understand(self, header: Header, payload: bytes) -> ServerInput:
-        """What a transmission means at this point of the talk."""
+        """Return the input in one transmission, in this state of the handshake."""
         message: Any = self._opened(header, payload)
         if isinstance(message, (ReceivedFrame, ConnectionBroken)):
             return message
@@ -115,34 +119,27 @@ class ServerConnection(AccessConnection):
         if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.CONNECTING:
             return self._introduction(message)
         if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.EARLY_SUBSCRIBE:
-            if message.preloadClientFinished is not True:
-                return ConnectionBroken(
-                    message="DotsMsgConnect", detail="expected preloadClientFinished"
-                )
-            if self._has_joined:
-                return ConnectionBroken(message="DotsMsgConnect", detail="it came twice")
-            self._has_joined = True
-            return JoinsFinished()
+            return self._joins_finished(message)
         return ConnectionBroken(
             message=header.type_name, detail=f"not expected while {self._situation()}"
         )
 
     def accept(self, asked: ConnectAsked, now_s: float, *, has_additions: bool = False) -> None:
-        """Accept the client; `has_additions`: it knows our additions and may use them."""
+        """Accept the client; with `has_additions` it knows our additions and may use them."""
         self.name = asked.name
         self.renews = has_additions
         if isinstance(self.wire, JsonWire):
             self.wire.has_additions = has_additions
         self._answer(asked, now_s, is_accepted=True)
-        self.stage = (
-            ConnectionStage.EARLY_SUBSCRIBE if asked.wants_preload else ConnectionStage.CONNECTED
+        self._change(
+            HandshakeEvent.ACCEPTED_WITH_PRELOAD if asked.wants_preload else HandshakeEvent.ACCEPTED
         )
 
     def reject(self, asked: ConnectAsked, now_s: float) -> None:
-        """Tell the client that it may not come in; the stream is to be closed then."""
+        """Reject the client; the caller then closes the stream."""
         self.name = asked.name
         self._answer(asked, now_s, is_accepted=False)
-        self.stage = ConnectionStage.CLOSED
+        self._change(HandshakeEvent.REJECTED)
 
     def turn_away(self, now_s: float, *, reason: str = "") -> None:
         """Reject a client for which there is no room now.
@@ -158,12 +155,17 @@ class ServerConnection(AccessConnection):
             reason=reason or None,
         )
         self.send_message(response, now_s)
-        self.stage = ConnectionStage.CLOSED
+        self._change(HandshakeEvent.REJECTED)
 
     def finish_preload(self, now_s: float) -> None:
-        """All that the client joined early is on its way; from now on it is connected."""
+        """Tell the client that the cached objects of its early joins were sent: it is connected."""
+        if self._state is HandshakeState.PRELOADING:
+            self.set_connected()
         self.send_message(internal_class("DotsMsgConnectResponse")(preloadFinished=True), now_s)
-        self.stage = ConnectionStage.CONNECTED
+
+    def set_connected(self) -> None:
+        """Enter the connected state before `finish_preload` tells the client."""
+        self._change(HandshakeEvent.PRELOAD_FINISHED)
 
     def _answer(self, asked: ConnectAsked, now_s: float, *, is_accepted: bool) -> None:
         response = internal_class("DotsMsgConnectResponse")(
@@ -185,6 +187,16 @@ class ServerConnection(AccessConnection):
             cnonce=getattr(message, "cnonce", None) or "",
             extensions=getattr(message, "extensions", None) or 0,
         )
+
+    def _joins_finished(self, message: object) -> ServerInput:
+        if getattr(message, "preloadClientFinished", None) is not True:
+            return ConnectionBroken(
+                message="DotsMsgConnect", detail="expected preloadClientFinished"
+            )
+        if self._state is HandshakeState.PRELOADING:
+            return ConnectionBroken(message="DotsMsgConnect", detail="it came twice")
+        self._change(HandshakeEvent.JOINS_FINISHED)
+        return JoinsFinished()
 
     def _situation(self) -> str:
         return self.stage.name.lower().replace("_", " ")

@@ -1,4 +1,4 @@
-"""The two framings of the DOTS protocol: bytes of a stream to headers and objects, and back."""
+"""The two framings of the DOTS protocol, between bytes of a stream and headers with objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["OldWire", "Wire", "frame_of"]
 
 _SYSTEM_SPACE = b"\x01\x63SYS"
 _SYSTEM_TYPES = frozenset(internal_types()) - {"DotsClient", "DotsDescriptorRequest"}
-"""Internal types, but for two that old programs do not expect in the name space of the system."""
+"""Internal types, except for two that old programs do not expect in the system space."""
 
 _PLAN = StructPlan("DotsTransportHeader", object, [], None)
 _HEADER = FieldPlan(3, "dotsHeader", "dotsHeader", False, ValuePlan(0, "DotsHeader"))
@@ -35,9 +35,9 @@ _SIZE = FieldPlan(4, "payloadSize", "payloadSize", False, ValuePlan(0, "uint32")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wire:
-    """Version 2, and what every framing can do.
+    """Version 2, and the interface of every framing.
 
-    Transmissions before a fault are given first; the next call, also one without bytes, raises it.
+    Transmissions before a fault are returned first; the next call, even without bytes, raises it.
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
@@ -45,11 +45,11 @@ class Wire:
         self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
         """Cuts the stream of versions 1 and 2 into frames without decoding them."""
         self.unsendable: str = ""
-        """Why something could not be sent, if the connection has to end for that."""
+        """Why an object could not be sent, if the connection has to be closed for that."""
         self._fault: DecodeError | None = None
 
     def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
-        """Take bytes from the stream; give the transmissions that are whole now."""
+        """Process bytes of the stream; return the transmissions that are complete now."""
         if self._fault is not None:
             raise self._fault
         arrived: list[tuple[Header, bytes]] = []
@@ -62,21 +62,21 @@ class Wire:
         return arrived
 
     def frame(self, header: Header, payload: bytes) -> bytes:
-        """A transmission as bytes of the stream."""
+        """Return a transmission as bytes of the stream."""
         return frame_of(header, payload)
 
     def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
-        """Change the frame limit; larger frames are skipped and listed, or are a fault."""
+        """Change the frame limit. Larger frames are skipped and listed, or are a fault."""
         self.cutter.limit_frames(frame_bytes_max)
         self.cutter.skips_large = skips_large
 
     @property
     def held_bytes(self) -> int:
-        """The memory of the buffer of a frame that is not whole yet; 0 if there is none."""
+        """The size of the buffer of an incomplete frame; 0 if there is none."""
         return self.cutter.held_bytes
 
     def take_skipped(self) -> list[tuple[str, int]]:
-        """Frames that were skipped since the last call: name of the type, if known, and size."""
+        """Return the frames skipped since the last call: the type name, if known, and the size."""
         cutter = self.cutter
         if not cutter.skipped:
             return []
@@ -107,24 +107,24 @@ class Wire:
 
 
 def frame_of(header: Header, payload: bytes) -> bytes:
-    """A transmission of version 2."""
+    """Return a transmission in the framing of version 2."""
     if len(payload) >= LARGE_FRAME_BYTES:
         return large_frame(write_header(header), payload)
     return frame(write_header(header) + payload)
 
 
 def _read_large(buffer: bytes, start: int, stop: int) -> tuple[Header, bytes]:
-    """Header and object of a large frame, of which only the object is copied."""
+    """Return header and object of a large frame; only the object is copied."""
     try:
         header, size = read_header(buffer[start : start + FRAME_HEADER_BYTES_MAX], 0)
     except DecodeError:
-        # Its header may be larger than any that is usual.
+        # The header may be unusually large.
         header, size = read_header(buffer[start:stop], 0)
     return header, buffer[start + size : stop]
 
 
 class OldWire(Wire):
-    """Version 1: a header around the header, with the size of the object in it."""
+    """Version 1: an outer header, which contains the header and the size of the object."""
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         super().__init__(frame_bytes_max)
@@ -133,7 +133,7 @@ class OldWire(Wire):
         self.cutter = self._old_cutter
 
     def frame(self, header: Header, payload: bytes) -> bytes:
-        """A transmission as bytes of the stream, with what old programs look for filled in."""
+        """Return a transmission as bytes of the stream, with the fields old programs require."""
         name = header.type_name.encode("utf-8", "surrogateescape")
         in_system_space = header.type_name in _SYSTEM_TYPES
         writer = BytesWriter()
@@ -171,7 +171,7 @@ def _payload_size(outer: bytes) -> int:
 
 
 def _survey(outer: bytes) -> tuple[int, int]:
-    """Where the header proper begins, and the size of the object; the rest is not used."""
+    """Return the offset of the inner header, and the size of the object."""
     end: i64 = len(outer)
     start: i64 = -1
     size: i64 = -1
@@ -187,7 +187,7 @@ def _survey(outer: bytes) -> tuple[int, int]:
             if size >= 0:
                 refuse_bytes(_PLAN, _SIZE, "tag 4 comes twice", pos)
             size, _ = read_argument(_PLAN, _SIZE, outer, pos, end, 0x00)
-            # A size of 64 bits would come out negative, and lead the cutter backwards.
+            # A size of 64 bits would be read as negative, and lead the cutter backwards.
             if size < 0 or size > 0xFFFFFFFF:
                 refuse_bytes(_PLAN, _SIZE, "a number that is too large", pos)
         pos = skip(_PLAN, outer, pos, end)

@@ -1,1 +1,17 @@
-"""One-to-many delivery by IP multicast: the machines of the distributor, without sockets."""
+"""Multicast from one sender to many receivers, with repair of losses, as machines without sockets.
+
+config          the parameters of a connection
+events          the events and the counters of a connection
+connection      the machine that a runtime drives
+control_intake  processing of received control messages
+own_identity    the identity of the connection, and conflicts with other senders
+identity        how sender identities are made
+messages        the messages as values
+wire            encoding of messages in two dialects
+segments        large updates in pieces
+subjects        the subscriptions of a connection
+overview        the message for monitoring programs
+sending/        the sending half
+receiving/      the receiving half
+sealing/        encryption and authentication of datagrams
+"""

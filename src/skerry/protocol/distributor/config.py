@@ -1,4 +1,4 @@
-"""Every parameter of a distributor's connection, with its default and what it means."""
+"""The parameters of a connection to a group, with their defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 BANDWIDTH_MBIT_MIN: Final = 0.25
-"""A limit below this is taken as this: less would not carry one full datagram an interval."""
+"""A lower limit is raised to this one: less would not carry one full datagram an interval."""
 
 SEGMENT_BYTES_USUAL: Final = 7800
 """The default size of data datagrams. A datagram of 8192 bytes takes twice the receive buffer."""
@@ -35,84 +35,83 @@ _CONTROL_BYTES_MIN: Final = 256
 
 
 class Dialect(enum.Enum):
-    """Whose bytes are spoken in a group."""
+    """The wire format of a group."""
 
     JAVA = "java"
     PYCAST = "pycast"
 
 
 class LossPolicy(enum.Enum):
-    """What becomes of a stream when a part of it cannot be had any more."""
+    """What happens to a stream when a part of it is lost."""
 
     SKIP = "skip"
-    """An event names the lost range, and delivery goes on after it."""
+    """An event names the lost range, and delivery continues after it."""
     STOP = "stop"
-    """An event names the lost range, and nothing more is delivered of that sender unless the
-    missing part comes after all."""
+    """An event names the lost range, and delivery from that sender stops until the missing part is
+    received after all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributorConfig:
-    """How a connection behaves. Times in the unit their names end in."""
+    """The configuration of a connection. The names of times end with their unit."""
 
     # -- the socket
     interface: str = ""
-    """Name or address of the network interface; empty for the one the system chooses."""
+    """Name or address of the network interface; if empty, the system chooses one."""
     ttl: int = 1
-    """How many routers a datagram may pass, itself included: 1 stays on the local network."""
+    """Multicast TTL; 1 keeps datagrams on the local network."""
     loopback: bool = True
-    """Whether programs on this computer, and this one itself, hear what is sent."""
+    """Whether programs on this computer, including this one, receive what is sent."""
     socket_buffer_bytes: int = 128_000
-    """Size that is asked of the system for the receive and the send buffer."""
+    """Size of the receive and of the send buffer that is requested from the system."""
     read_thread_count: int = 1
     """Threads that read from the socket."""
 
-    # -- who this is
+    # -- the identity
     application: str = "skerry"
-    """Name of the program, told to all others."""
+    """Name of the program, sent with announcements and requests."""
     host: str = "localhost"
-    """Name of this computer, told with requests."""
+    """Name of this computer, sent with requests."""
     sender_id: int = 0
-    """Number that is unique on this computer; 0 to find one."""
+    """Number that is unique on this computer; 0 chooses a free one."""
     sender_id_first: int = 61_234
-    """Where the search for a free number begins."""
+    """The first number that is tried in the search for a free one."""
 
-    # -- who is heard
+    # -- the seal
     key_file: str = ""
-    """File with the keys of the group. With one, all that is sent is encrypted, and nothing is
-    heard but what is sealed with a key of it; empty for a group anybody can read and write."""
+    """File with the keys of the group. With it, all datagrams are encrypted, and datagrams that are
+    not sealed with one of its keys are dropped. Empty for an open group."""
     freshness_s: int = 300
-    """How far from now the time of a sealed datagram may be; 0 for any, where clocks are apart."""
+    """How far the time of a sealed datagram may be from now; 0 accepts any, for wrong clocks."""
 
     # -- bytes
     dialect: Dialect = Dialect.JAVA
-    """Whose bytes are spoken."""
     segment_bytes: int = 0
     """Size of the largest data datagram, at most the smallest segment size of any Java program in
     the group (theirs is 8192 by default). 0 chooses: 7800, or less where that fits the MTU, and
-    8192 once a Java program was heard in the group."""
+    8192 once a Java program is detected in the group."""
     control_bytes: int = 512
     """Size of the largest control message."""
     update_bytes_max: int = UPDATE_BYTES_DEFAULT
-    """Size of the largest update, sent or received, in however many pieces."""
+    """Size of the largest update that is sent or received, in any number of pieces."""
     unicode_subjects: bool = False
-    """Publish subjects beyond ASCII too. A Java program would read others."""
+    """Allow subjects that are not ASCII, which a Java program would misread."""
     java_matching: bool = False
     """Let `/a/...` select `/a` as well, as the Java program does."""
     is_gateway: bool = False
-    """Mark all that is sent as brought here by a gateway, which no gateway takes elsewhere."""
+    """Mark all data as relayed by a gateway, so that other gateways do not forward it."""
 
-    # -- signs of life
+    # -- announcements
     heartbeat_interval_ms: int = 3000
     heartbeat_lost_count_max: int = 10
-    """A sender that was silent for one interval more than this is taken as gone."""
+    """A sender is removed after this many intervals without data or heartbeat, and one more."""
     tail_heartbeat_ms: int = 100
-    """After data, a heartbeat goes out when no more came for so long, then after twice as long, and
-    so on up to the interval: who lost the last datagram learns of it early. 0 for none, as in the
-    Java program."""
+    """The time after the last data until a heartbeat is sent. It doubles for each further one, up
+    to the interval, so that receivers detect early that the last datagram was lost. 0 for none, as
+    in the Java program."""
     configuration_interval_ms: int = 3000
     configuration_lost_count_max: int = 3
-    """The same for its announcements."""
+    """The same for the announcements of a sender."""
 
     # -- flow
     holdback_delay_ms: int = 0
@@ -120,54 +119,54 @@ class DistributorConfig:
     holdback_threshold_per_s: int = 200
     """Updates wait only while more than this many are published a second."""
     bandwidth_mbit_max: float = 0.0
-    """Data sent a second, in Mbit; 0 for no limit, and no other value counts as less than 0.25."""
+    """Limit of data sent a second, in Mbit; 0 for none. The lowest limit is 0.25."""
     bandwidth_kbit_max: int = 0
-    """The same in Kbit, for those who count in it; only one of the two may be set."""
+    """The same in Kbit; only one of the two may be set."""
     flow_interval_ms: int = 250
-    """The rate of updates and the bandwidth are counted over this time."""
+    """The rate of updates and the bandwidth are measured over this time."""
 
     # -- repair
     request_delay_ms_max: int = 20
-    """A lost datagram is asked for after a random time up to this, unless another receiver was
-    quicker."""
+    """A lost datagram is requested after a random time up to this, unless another receiver has
+    requested it before."""
     request_timeout_ms: int = 800
-    """An answer that has not come by then is asked for again."""
+    """A request that is not answered in this time is repeated."""
     request_retry_count_max: int = 10
-    """How often it is asked for again; then it is lost."""
+    """How often a request is repeated before the datagram is given up."""
     loss_policy: LossPolicy = LossPolicy.SKIP
     waiting_bytes_max: int = 64 * 1024 * 1024
-    """Datagrams that wait for an earlier one of their sender. Past it the earlier one is lost."""
+    """Bytes of datagrams that wait for a missing one. Beyond this the missing one is given up."""
     server_holdback_ms: int = 20
-    """Requests are collected for so long before they are answered."""
+    """How long requests are collected before they are answered."""
     cache_bytes_max: int = 10_000_000
-    """Sent datagrams that are kept to be sent again."""
+    """Bytes of sent datagrams that are kept for retransmission."""
     cache_age_s: int = 60
-    """How long they are kept; 0 for as long as there is room."""
+    """How long sent datagrams are kept; 0 for as long as there is room."""
     cache_clean_interval_ms: int = 2000
-    """How often it is looked for those that are too old."""
+    """How often datagrams that are too old are removed."""
 
-    # -- those who ask too much
+    # -- the monitor of requests
     nagging_window_ms: int = 4000
-    """A window without a request ends a run of them; 0 switches the monitor off."""
+    """A window without a request ends a run of requests; 0 switches the monitor off."""
     nagging_check_ms: int = 60_000
-    """A run of this length is judged."""
+    """The length after which a run of requests is judged."""
     nagging_request_count_max: int = 200
-    """A run with this many requests is too much. The connection then asks and delivers no more;
-    0 makes every run too much."""
+    """The number of requests in a run after which the connection stops requesting and delivering;
+    0 stops it after any run."""
 
     # -- the application
     delivery_queue_count_max: int = 100_000
-    """Updates that wait for the application to take them."""
+    """Updates that may wait for the application."""
     statistics_interval_ms: int = 0
     """How often counters are logged; 0 for never."""
     statistics_file: str = ""
-    """Where to; empty for the log."""
+    """The file that counters are written to; empty for the log."""
 
     # -- tests of applications
     fake_send_loss_permille: int = 0
-    """So many of a thousand updates' datagrams are not sent. They can be asked for."""
+    """How many of a thousand data datagrams are not sent. Receivers can request them."""
     fake_receive_loss_permille: int = 0
-    """So many of a thousand datagrams with updates are taken as not received."""
+    """How many of a thousand received data datagrams are dropped."""
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
@@ -177,16 +176,17 @@ class DistributorConfig:
             if not low <= value <= high:
                 raise _refusal(name, f"{value} is not between {low} and {high}")
         if self.bandwidth_mbit_max and self.bandwidth_kbit_max:
-            raise _refusal("bandwidth_kbit_max", "the bandwidth has a limit in Mbit already")
+            raise _refusal("bandwidth_kbit_max", "bandwidth_mbit_max is set as well")
         # A name has to fit its control message together with the fields around it.
         for name in ("application", "host"):
             size = len(getattr(self, name).encode())
-            if size > self.control_bytes // 4:
-                raise _refusal(name, f"{size} bytes are more than {self.control_bytes // 4}")
+            limit = self.control_bytes // 4
+            if size > limit:
+                raise _refusal(name, f"{size} bytes; the limit is {limit} (control_bytes / 4)")
 
     @property
     def bandwidth_bit_max(self) -> int:
-        """Bits a second that may be sent; 0 for any number."""
+        """Bits a second that may be sent; 0 for no limit."""
         mbit = self.bandwidth_mbit_max or self.bandwidth_kbit_max / 1000
         return int(max(mbit, BANDWIDTH_MBIT_MIN) * 1_000_000) if mbit else 0
 

@@ -1,4 +1,4 @@
-"""What a connection tells the application, besides its counters."""
+"""The events and the counters of a connection."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ __all__ = [
 
 
 class LossReason(enum.Enum):
-    """Why a part of a stream cannot be had any more."""
+    """Why a part of a stream is lost."""
 
     RETRIES = "retries"
-    """It was asked for as often as is allowed, and did not come."""
+    """It was requested as often as is allowed, and not received."""
     NAK = "nak"
-    """Its sender does not have it any more."""
+    """The sender no longer has it."""
     OVERFLOW = "overflow"
-    """Too much of what follows it was waiting."""
+    """Too many of the datagrams after it were waiting."""
     JUMP = "jump"
-    """It is more than can be asked for."""
+    """The range is larger than can be requested."""
     REMOVED = "removed"
-    """Its sender is gone."""
+    """The sender was removed."""
     MALFORMED = "malformed"
-    """It came, and its bytes are not what they should be."""
+    """It was received, but is malformed."""
 
 
 class RemovalReason(enum.Enum):
-    """Why a sender is not counted any more."""
+    """Why a sender was removed."""
 
     SILENT = "silent"
-    """Neither data nor a heartbeat for too long."""
+    """Neither data nor a heartbeat was received for too long."""
     UNANNOUNCED = "unannounced"
-    """No announcement for too long."""
+    """No announcement was received for too long."""
     GOODBYE = "goodbye"
-    """It said so."""
+    """The sender said goodbye."""
 
 
 class Direction(enum.Enum):
-    """Which way a failure was about."""
+    """The direction in which the socket failed."""
 
     SEND = "send"
     RECEIVE = "receive"
@@ -67,15 +67,15 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderInfo:
-    """A sender in the group, as far as it is known."""
+    """A sender of the group, as far as it is known."""
 
     address: str
     sender_id: int
     start: int
-    """64 bits of milliseconds once it has announced itself; what its header has until then."""
+    """64 bits of milliseconds after its announcement; the 32 bits of its header before."""
     application_id: int
     application: str = ""
-    """Empty until it has announced itself."""
+    """Empty before its announcement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,29 +84,29 @@ class Delivered(MachineEvent):
 
     sender: SenderInfo
     batch: Updates
-    """Subject and data of each. They belong to whoever took the event."""
+    """Subject and data of each. The receiver of the event owns them."""
     is_relayed: bool = False
-    """A gateway brought them here, so no gateway may take them elsewhere."""
+    """A gateway relayed them to this group, so other gateways must not forward them."""
     numbers: list[tuple[int, int]] | None = None
-    """For who asked for numbers: from which update on each datagram goes, and its number."""
+    """The index of the first update of each datagram, and its number; None if not requested."""
 
     @property
     def updates(self) -> list[tuple[str, bytes]]:
-        """The same as a list, which is not to be changed."""
+        """The updates as a list, which must not be changed."""
         return self.batch.pairs()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatesLost(MachineEvent):
-    """Datagrams of a sender that never will be delivered: between the updates before and after."""
+    """Datagrams of a sender are lost; the event is in order with the updates before and after."""
 
     sender: SenderInfo
     first_seq: int
     stop_seq: int
-    """The number after the last one lost; both wrap after 32 bits."""
+    """The number after the last one that is lost; both wrap after 32 bits."""
     reason: LossReason
     is_stopped: bool = False
-    """Nothing more of this sender is delivered, as the policy wants it."""
+    """Delivery from this sender stops, by the loss policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class SenderFound(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderRemoved(MachineEvent):
-    """A sender that had announced itself is gone."""
+    """A sender that had announced itself was removed."""
 
     group: str
     port: int
@@ -143,7 +143,7 @@ class SenderRemoved(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendersRefused(MachineEvent):
-    """There are more senders than a connection listens to; told once until one leaves."""
+    """The limit of senders is reached; reported once until a sender is removed."""
 
     group: str
     port: int
@@ -157,14 +157,14 @@ class TooLargeForJava(MachineEvent):
 
     subject: str
     size: int
-    """Bytes of its data."""
+    """Bytes of the data of the update."""
     limit: int
     """The largest size that fits, under this subject and with this segment size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityTaken(MachineEvent):
-    """Java programs cannot tell this other sender from us: open the connection anew."""
+    """Java programs cannot distinguish another sender from this one: open the connection again."""
 
     group: str
     port: int
@@ -173,7 +173,7 @@ class IdentityTaken(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherDialect(MachineEvent):
-    """A sender of the group speaks the other dialect and is not listened to; told once."""
+    """A sender of the group uses the other dialect and is ignored; reported once."""
 
     group: str
     port: int
@@ -182,7 +182,7 @@ class OtherDialect(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nagging(MachineEvent):
-    """So much was asked for, for so long, that the connection asks and delivers no more."""
+    """Requests exceeded the limit for too long: the connection stops requesting and delivering."""
 
     group: str
     port: int
@@ -192,7 +192,7 @@ class Nagging(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommunicationFailed(MachineEvent):
-    """The socket refused; what was to be sent is kept and can be asked for."""
+    """The socket failed; datagrams that were not sent are kept and can be requested."""
 
     group: str
     port: int
@@ -215,7 +215,7 @@ class DistributorStatistics(Statistics):
     sent_update_count: int
     sent_datagram_count: int
     sent_byte_count: int
-    """Data only: neither control messages nor what was sent again."""
+    """Data only, without control messages and retransmissions."""
     resent_datagram_count: int
     resent_byte_count: int
     control_sent_count: int
@@ -225,24 +225,24 @@ class DistributorStatistics(Statistics):
     delivered_update_count: int
     requests_sent_count: int
     requests_received_count: int
-    """For data of ours."""
+    """Requests for data of this connection."""
     requests_seen_count: int
-    """For data of others."""
+    """Requests for data of other senders."""
     naks_sent_count: int
     naks_received_count: int
     lost_datagram_count: int
     faults: Mapping[str, int]
-    """Datagrams, or updates, that were of no use, by reason."""
+    """Datagrams, or updates, that were dropped, by reason."""
     sender_count: int
     publisher_count: int
     subscription_count: int
     missing_count: int
-    """Datagrams that are being asked for."""
+    """Datagrams that are being requested."""
     waiting_count: int
-    """Datagrams that wait for one of those."""
+    """Datagrams that wait for a missing one."""
     waiting_bytes: int
     cache_count: int
     cache_bytes: int
     last_seq: int
-    """The number of the datagram sent last; 0 before any."""
+    """The number of the last datagram sent; 0 before the first."""
     is_nagging: bool

@@ -1,7 +1,7 @@
 """Sender identities, each unique within a group.
 
-The Java program tells senders apart by a sum of 32 bits alone, that of sender id and start time.
-It would mix up two senders with equal sums, so a sender announces a start time up to four seconds
+The Java program distinguishes senders only by a sum of 32 bits, that of sender id and start time.
+It would confuse two senders with equal sums, so a sender announces a start time up to four seconds
 early, at random, and draws again while the sum is in use in the group.
 
 The application id is free to choose. Ours carries a mark, which distinguishes programs of this
@@ -40,7 +40,7 @@ _DRAW_COUNT_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderIdentity:
-    """What a sender's datagrams say about it."""
+    """The identity of a sender in its datagrams."""
 
     address: bytes
     """4 bytes."""
@@ -49,7 +49,7 @@ class SenderIdentity:
     application_id: int
 
     def start(self, dialect: Dialect) -> int:
-        """The start as it stands in headers: 32 bits."""
+        """Return the start as in headers: 32 bits."""
         start = self.start_ms if dialect is Dialect.JAVA else self.start_ms // 1000
         return start & _U32
 
@@ -63,7 +63,7 @@ def draw_identity(
     rng: Random,
     taken_sums: Container[int] = (),
 ) -> SenderIdentity:
-    """An identity for a sender that starts now; `taken_sums` are those heard in the group."""
+    """Return an identity for a sender that starts now; `taken_sums` are in use in the group."""
     assert len(address) == 4
     start_ms = draw_start_ms(sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums)
     return SenderIdentity(
@@ -77,7 +77,7 @@ def draw_identity(
 def draw_start_ms(
     *, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
 ) -> int:
-    """A start time close to now, whose sum with the sender id no other sender has."""
+    """Return a start time close to now whose sum with the sender id is not taken."""
     start_ms = wall_ms
     for _ in range(_DRAW_COUNT_MAX):
         start_ms = max(0, wall_ms - rng.getrandbits(_LEAD_BITS))
@@ -87,22 +87,22 @@ def draw_start_ms(
 
 
 def mark_application(address: bytes, process_id: int) -> int:
-    """The application id of a process: as in the Java program, and marked as one of ours."""
+    """Return the application id of a process, as in the Java program but with our mark."""
     low = int.from_bytes(address[2:], "big") ^ _MARK
     return (low << 16) + (process_id & 0xFFFF)
 
 
 def is_marked(address: bytes, application_id: int) -> bool:
-    """Whether an application id is one of this project's."""
+    """Return whether an application id has the mark of this project."""
     return application_id >> 16 == int.from_bytes(address[2:], "big") ^ _MARK
 
 
 def java_sum(sender_id: int, start: int) -> int:
-    """By what the Java program tells senders apart."""
+    """Return the sum by which the Java program distinguishes senders."""
     return (sender_id + start) & _U32
 
 
 def address_bytes(host: str) -> bytes:
-    """The 4 bytes that stand for an address: itself, or the beginning of a hash of a longer one."""
+    """Return 4 bytes for an address: IPv4 itself, or the beginning of a hash of IPv6."""
     packed = ip_address(host.partition("%")[0]).packed
     return packed if len(packed) == 4 else sha256(packed).digest()[:4]

@@ -1,13 +1,15 @@
-"""The messages of the distributor as values. `wire` turns them into bytes and back."""
+"""The messages of the distributor as values; `wire` encodes and decodes them."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Final
 
+from skerry.tracing import DropReason
+
 __all__ = [
     "CONFIGURATION",
+    "DATAGRAM_DROPS",
     "END",
     "GOODBYE",
     "HEADER_BYTES",
@@ -24,7 +26,6 @@ __all__ = [
     "UPDATE_HEADER_BYTES",
     "WHOLE",
     "Configuration",
-    "DatagramFault",
     "DatagramHeader",
     "HeartbeatMessage",
     "Message",
@@ -37,71 +38,57 @@ __all__ = [
 
 UPDATE: Final = 1
 RETRANSMISSION: Final = 2
-"""An update that was sent before: the same bytes with another kind."""
+"""An update that was sent before: the same bytes except for the kind."""
 HEARTBEAT: Final = 3
 CONFIGURATION: Final = 4
 REQUEST: Final = 5
 NAK: Final = 6
 GOODBYE: Final = 7
-"""Our own addition, with the body of a heartbeat; others ignore kinds they do not know."""
+"""An addition of this project, with the body of a heartbeat; other programs ignore it."""
 POSITION_REQUEST: Final = 8
 POSITION: Final = 9
-"""Also our own additions: by these a receiver finds out where in a stream it joined."""
+"""Further additions: with these a receiver determines where in a stream it joined."""
 
 START: Final = 1
 MORE: Final = 2
 END: Final = 4
 WHOLE: Final = START | END
-"""The flags of a datagram that is not a piece of something larger."""
+"""The flags of a datagram that is not a piece of a large update."""
 RELAYED: Final = 8
-"""Set on all that a gateway brings here from elsewhere."""
+"""Set on all data that a gateway relays from another group."""
 
 HEADER_BYTES: Final = 20
 UPDATE_HEADER_BYTES: Final = 28
-"""With sequence number and count of updates."""
+"""The size of a header with sequence number and count of updates."""
 
 
-class DatagramFault(enum.Enum):
-    """What is wrong with a datagram, or why it is of no use; each is counted."""
-
-    SHORT = "short"
-    """It has no whole header."""
-    VERSION = "version"
-    """Its major version is another one."""
-    KIND = "kind"
-    """Nobody knows this kind of message."""
-    BODY = "body"
-    """The fields of a control message do not fit its length."""
-    UPDATES = "updates"
-    """The updates in it do not end where the datagram does."""
-    PIECES = "pieces"
-    """The pieces of a large update do not make up what the first one says."""
-    SUBJECT = "subject"
-    """An update has a subject that none can have."""
-    DUPLICATE = "duplicate"
-    """It was here before."""
-    JUMP = "jump"
-    """Its number is too far ahead to be believed at once."""
-    OVERFLOW = "overflow"
-    """Its sender's stream is stopped, and as much is waiting as may."""
-    SENDERS = "senders"
-    """It is from one sender more than there is room for."""
-    DIALECT = "dialect"
-    """Its sender speaks the other dialect."""
-    SEAL = "seal"
-    """It is not sealed with the key of the group."""
-    FAKE = "fake"
-    """It was dropped on purpose, to try out an application."""
+DATAGRAM_DROPS: Final = (
+    DropReason.SHORT,
+    DropReason.VERSION,
+    DropReason.KIND,
+    DropReason.BODY,
+    DropReason.UPDATES,
+    DropReason.PIECES,
+    DropReason.SUBJECT,
+    DropReason.DUPLICATE,
+    DropReason.JUMP,
+    DropReason.OVERFLOW,
+    DropReason.SENDERS,
+    DropReason.DIALECT,
+    DropReason.SEAL,
+    DropReason.FAKE,
+)
+"""The reasons for which a datagram, or an update in it, is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatagramHeader:
-    """The beginning of every datagram."""
+    """The header of every datagram."""
 
     kind: int
     flags: int = WHOLE
     address: bytes
-    """The sender's IPv4 address, or what stands for a longer one: 4 bytes."""
+    """The IPv4 address of the sender, or 4 bytes that represent an IPv6 address."""
     sender_id: int
     start: int
     """When the sender started, in 32 bits: low bits of milliseconds, or seconds in pycast."""
@@ -110,7 +97,7 @@ class DatagramHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMessage:
-    """A data datagram: updates, or a piece of one."""
+    """A data datagram: updates, or a piece of a large one."""
 
     header: DatagramHeader
     seq: int
@@ -120,20 +107,20 @@ class UpdateMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatMessage:
-    """The sender is there, and this is what it sent last. A goodbye has the same fields."""
+    """A heartbeat, which names the last number that was sent. A goodbye has the same fields."""
 
     header: DatagramHeader
     group: bytes
     port: int
     sender_id: int
     start_ms: int | None
-    """None in the shorter form, which old Java programs and pycast have."""
+    """None in the shorter form of old Java programs and of pycast."""
     last_seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A sender introduces itself."""
+    """The announcement of a sender."""
 
     header: DatagramHeader
     group: bytes
@@ -149,7 +136,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest:
-    """A receiver asks a sender for datagrams, first and last included."""
+    """A request of a receiver for datagrams, first and last included."""
 
     header: DatagramHeader
     address: bytes
@@ -163,7 +150,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nak:
-    """A sender does not have these any more."""
+    """The answer of a sender that it no longer has these datagrams."""
 
     header: DatagramHeader
     group: bytes
@@ -174,7 +161,7 @@ class Nak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionRequest:
-    """A receiver asks a sender which datagrams were published shortly before another one."""
+    """A request of a receiver: which datagrams were published shortly before another one?"""
 
     header: DatagramHeader
     target_id: int

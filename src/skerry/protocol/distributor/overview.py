@@ -1,6 +1,6 @@
-"""The overview that each distributor multicasts for those who watch over them.
+"""The overview that each distributor multicasts for monitoring programs.
 
-It goes to a group of its own as a bare message: a number that tells its kind, then the fields.
+It is sent to its own group, as a number for the kind of message followed by the fields.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from skerry.protocol.distributor.wire import JAVA_WIRE, Reader
 __all__ = ["NAME_BYTES_MAX", "OVERVIEW", "OVERVIEW_BYTES_MAX", "Overview", "shortened"]
 
 OVERVIEW: Final = 0x10001
-"""The number of this message."""
+"""The number of this kind of message."""
 OVERVIEW_BYTES_MAX: Final = 512
-"""More is not read by the Java program."""
+"""The Java program reads at most this much."""
 
 NAME_BYTES_MAX: Final = 180
-"""With two names of this length, and an address of whatever kind, the rest still fits."""
+"""With two names of this length and any address, the other fields still fit."""
 
 _COUNTS: Final = struct.Struct(">7i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """One program with its distributor, at a glance."""
+    """The state of one program and its distributor."""
 
     application: str | None
     distributor_id: int
@@ -36,7 +36,7 @@ class Overview:
     address: str | None
     host: str | None
     tcp_port: int
-    """Where more can be asked for."""
+    """The port of the management interface."""
     publisher_count: int
     subscriber_count: int
     connection_count: int
@@ -45,7 +45,7 @@ class Overview:
     subscription_count: int
 
     def encode(self) -> bytes:
-        """The datagram."""
+        """Return the datagram."""
         text = JAVA_WIRE.text
         return b"".join(
             (
@@ -69,10 +69,10 @@ class Overview:
 
     @staticmethod
     def decode(data: bytes) -> Overview:
-        """The overview in a datagram; DecodeError if there is none."""
+        """Decode a datagram; DecodeError if it is not an overview."""
         reader = Reader(data, 0)
         if reader.number(4) != OVERVIEW:
-            raise DecodeError(type_name="overview", detail="it is another message", offset=0)
+            raise DecodeError(type_name="overview", detail="another kind of message", offset=0)
         application = reader.text()
         distributor_id = int.from_bytes(reader.take(8), "big", signed=True)
         start_time, address, host = reader.text(), reader.text(), reader.text()
@@ -95,5 +95,5 @@ class Overview:
 
 
 def shortened(name: str) -> str:
-    """As much of a name as an overview has room for."""
+    """Return as much of a name as fits into an overview."""
     return name.encode()[:NAME_BYTES_MAX].decode(errors="ignore")

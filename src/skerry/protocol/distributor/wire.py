@@ -1,8 +1,9 @@
-"""Messages as bytes, in the dialect of the Java program and in that of pycast.
+"""Encoding of messages, in the dialect of the Java program and in that of pycast.
 
-All numbers are big-endian. The two dialects have the same messages with other widths: pycast turns
-addresses round, gives texts a length of two bytes instead of four, and counts the start of a sender
-in seconds. Nothing is read before its length was looked at: who shares a group can send anything.
+All numbers are big-endian. The two dialects have the same messages with other widths: pycast
+reverses the bytes of addresses, gives texts a length of two bytes instead of four, and counts the
+start of a sender in seconds. Every length is checked before it is used, because anyone can send to
+a group.
 """
 
 from __future__ import annotations
@@ -57,18 +58,18 @@ _POSITION: Final = struct.Struct(">IQIQ")
 
 
 class DatagramWire:
-    """How one dialect writes and reads messages."""
+    """Encodes and decodes messages in one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._is_java = dialect is Dialect.JAVA
         self.text_length_bytes: int = 4 if self._is_java else 2
-        """Width of the length of a text; that of data is 4 in both."""
+        """Bytes of the length of a text; the length of data has 4 in both dialects."""
 
-    # -- writing
+    # -- encoding
 
     def header(self, header: DatagramHeader) -> bytes:
-        """The first 20 bytes of a datagram."""
+        """Return the first 20 bytes of a datagram."""
         return _HEADER.pack(
             _VERSION,
             header.kind,
@@ -80,7 +81,7 @@ class DatagramWire:
         )
 
     def encode(self, message: Message) -> bytes:
-        """The whole datagram."""
+        """Return the whole datagram."""
         head = self.header(message.header)
         if isinstance(message, UpdateMessage):
             return head + _PAIR.pack(message.seq & _U32, message.count) + message.body
@@ -103,27 +104,27 @@ class DatagramWire:
         return head + place + len(message.seqs).to_bytes(4, "big") + numbers
 
     def address(self, address: bytes) -> bytes:
-        """An address as it is written, or as it is meant when it was read."""
+        """Convert an address to the byte order of the dialect, or back."""
         return address if self._is_java else address[::-1]
 
     def text(self, text: str | None) -> bytes:
-        """A text with its length, or the single byte that stands for none."""
+        """Return a text with its length, or the single byte for None."""
         if text is None:
             return b"\x00"
         data = text.encode()
         return b"\x01" + len(data).to_bytes(self.text_length_bytes, "big") + data
 
     def subject_head(self, subject: bytes) -> bytes:
-        """What stands in front of an update's data, up to the length of the data."""
+        """Return what precedes the length of the data in an update."""
         length = len(subject).to_bytes(self.text_length_bytes, "big")
         return b"\x01" + length + subject + b"\x01"
 
-    # -- reading
+    # -- decoding
 
     def decode_header(self, data: bytes) -> DatagramHeader:
-        """The header, whatever follows it. DecodeError when it is not whole."""
+        """Decode the header, whatever follows it. DecodeError if it is incomplete."""
         if len(data) < HEADER_BYTES:
-            raise DecodeError(type_name="datagram", detail=f"{len(data)} bytes are no header")
+            raise DecodeError(type_name="datagram", detail=f"{len(data)} bytes have no header")
         _, kind, flags, address, sender_id, start, application_id = _HEADER.unpack_from(data)
         return DatagramHeader(
             kind=kind,
@@ -135,10 +136,10 @@ class DatagramWire:
         )
 
     def decode(self, data: bytes) -> Message:
-        """The message in a datagram. DecodeError when there is none, or more than one."""
+        """Decode a datagram. DecodeError if it is not exactly one message."""
         header = self.decode_header(data)
         if data[0] != MAJOR_VERSION:
-            raise DecodeError(type_name="datagram", detail=f"version {data[0]} is another one")
+            raise DecodeError(type_name="datagram", detail=f"version {data[0]} is not supported")
         kind = header.kind
         if kind in (UPDATE, RETRANSMISSION):
             return self._read_update(header, data)
@@ -168,7 +169,7 @@ class DatagramWire:
                 elapsed_us=reader.number(8),
             )
         else:
-            raise DecodeError(type_name="datagram", detail=f"there is no message {kind}")
+            raise DecodeError(type_name="datagram", detail=f"kind {kind} is unknown")
         reader.finish()
         return message
 
@@ -205,7 +206,7 @@ class DatagramWire:
 
     def _read_update(self, header: DatagramHeader, data: bytes) -> UpdateMessage:
         if len(data) < UPDATE_HEADER_BYTES:
-            raise DecodeError(type_name="update", detail="it ends before its count")
+            raise DecodeError(type_name="update", detail="the bytes end before the count")
         seq, count = _PAIR.unpack_from(data, HEADER_BYTES)
         return UpdateMessage(header=header, seq=seq, count=count, body=data[UPDATE_HEADER_BYTES:])
 
@@ -215,7 +216,7 @@ class DatagramWire:
             group=self.address(reader.take(4)),
             port=reader.number(4),
             sender_id=reader.number(4),
-            # Older programs leave the start out, and only the length tells.
+            # Older programs omit the start, which only shows in the length.
             start_ms=reader.number(8) if reader.left() > 4 else None,
             last_seq=reader.number(4),
         )
@@ -265,7 +266,7 @@ class DatagramWire:
 
 
 class Reader:
-    """Takes one field after another out of a message; DecodeError where it ends too early."""
+    """Reads a message field by field; DecodeError if the message is too short."""
 
     def __init__(self, data: bytes, pos: int, text_length_bytes: int = 4) -> None:
         self._data = data
@@ -273,11 +274,11 @@ class Reader:
         self._text_length_bytes = text_length_bytes
 
     def left(self) -> int:
-        """How many bytes were not taken yet."""
+        """Return the number of bytes that were not read."""
         return len(self._data) - self._pos
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         if size > self.left():
             detail = f"{size} bytes are announced and {self.left()} are left"
             raise DecodeError(type_name="message", detail=detail, offset=self._pos)
@@ -285,24 +286,24 @@ class Reader:
         return self._data[self._pos - size : self._pos]
 
     def number(self, size: int) -> int:
-        """The next number, without a sign."""
+        """Return the next number, which is unsigned."""
         return int.from_bytes(self.take(size), "big")
 
     def text(self) -> str | None:
-        """The next text; None where none is present."""
+        """Return the next text; None if it is absent."""
         if not self.number(1):
             return None
         return text_of(self.take(self.number(self._text_length_bytes)))
 
     def finish(self) -> None:
-        """There must be nothing left."""
+        """Check that the whole message was read."""
         if self.left():
             detail = f"{self.left()} bytes are left over"
             raise DecodeError(type_name="message", detail=detail, offset=self._pos)
 
 
 def text_of(data: bytes) -> str:
-    """Text as it was meant: in UTF-8, or else with one byte a letter, as older Java programs do."""
+    """Decode a text: UTF-8, or else Latin-1, which older Java programs send."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -314,5 +315,5 @@ PYCAST_WIRE: Final = DatagramWire(Dialect.PYCAST)
 
 
 def wire_of(dialect: Dialect) -> DatagramWire:
-    """The wire of a dialect."""
+    """Return the wire of a dialect."""
     return JAVA_WIRE if dialect is Dialect.JAVA else PYCAST_WIRE

@@ -9,11 +9,10 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Final, Literal
 
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
-from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
 from skerry.recording.json_rows import plain_row
 from skerry.recording.json_schema import json_schema
 from skerry.recording.updates import is_description
@@ -23,7 +22,16 @@ from skerry.runtime.recordings.updates import Progress, read_united_types, read_
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["ChannelsBy", "export_json_lines", "export_mcap", "json_lines"]
+__all__ = [
+    "RECORDING_CHANNEL_COUNT_MAX",
+    "ChannelsBy",
+    "export_json_lines",
+    "export_mcap",
+    "json_lines",
+]
+
+RECORDING_CHANNEL_COUNT_MAX: Final = 65_535
+"""Channels of one MCAP file, which numbers them with 16 bits."""
 
 ChannelsBy = Literal["type", "subject"]
 

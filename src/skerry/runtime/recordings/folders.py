@@ -27,7 +27,6 @@ from time import sleep
 from typing import Any, Final
 
 from skerry.errors import LimitExceeded, RecordingError
-from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.recording.format import FORMAT_VERSION
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.remote_paths import RemotePath, told
@@ -37,6 +36,7 @@ __all__ = [
     "IDENTITY_NAME",
     "OPEN_SUFFIX",
     "PRIVATE_FILE",
+    "RECORDING_RESERVE_BYTES",
     "SEALED_SUFFIX",
     "RecordingIdentity",
     "create_identity",
@@ -58,6 +58,10 @@ __all__ = [
     "sync_folder",
     "writer_lock",
 ]
+
+RECORDING_RESERVE_BYTES: Final = 64 * 1024
+"""Disk space that a recorder reserves, and frees when it ends: enough for gap rows, the end of a
+segment and most manifest lines, so that a recording that ends on a full disk has its gap row."""
 
 IDENTITY_NAME: Final = "recording.json"
 PRIVATE_FILE: Final = 0o600

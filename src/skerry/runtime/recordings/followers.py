@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_FOLLOWER_COUNT_MAX
 from skerry.runtime.clock import wall_ns
 
 __all__ = [
     "FOLLOWED_NS",
     "FOLLOWERS_NAME",
+    "RECORDING_FOLLOWER_COUNT_MAX",
     "forget_follower",
     "forget_gone",
     "is_followed",
     "touch_follower",
 ]
+
+RECORDING_FOLLOWER_COUNT_MAX: Final = 1000
+"""Files that are examined to find the followers. Each was written by a follower once."""
 
 FOLLOWERS_NAME: Final = "followers"
 

@@ -8,20 +8,23 @@ may have one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.codec.envelope import GAP, SNAPSHOT, Update
-from skerry.limits import RECORDING_FILLED_COUNT_MAX
 from skerry.recording.gaps import readable_gap
 from skerry.recording.index import RecordedBatch
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
 
-__all__ = ["Range", "filled_gaps", "range_of"]
+__all__ = ["RECORDING_FILLED_COUNT_MAX", "Range", "filled_gaps", "range_of"]
+
+RECORDING_FILLED_COUNT_MAX: Final = 100_000_000
+"""Updates of one gap that are looked up in another recording, with a byte of memory for each. A
+longer gap is not one that another recorder could fill."""
 
 Range: TypeAlias = tuple[int, int, int]
 """A node, the first position that is missing there, and the first that is not any more."""

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_from_plain
 
-__all__ = ["Forgotten", "Lines", "Repair", "line_of"]
+__all__ = ["RECORDING_LINE_BYTES_MAX", "Forgotten", "Lines", "Repair", "line_of"]
+
+RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""One line of a manifest: more than the index of the largest number of batches takes."""
 
 _HEAD_BYTES: Final = 256
 """Enough to tell the first lines of two files apart: one that tells what is forgotten begins with

@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 
-__all__ = ["drop_segments", "due_segments", "remove_dropped"]
+__all__ = ["RECORDING_DROPPED_KEPT", "drop_segments", "due_segments", "remove_dropped"]
+
+RECORDING_DROPPED_KEPT: Final = 1000
+"""Dropped segments, and repairs, that a shortened manifest still lists. It is shortened at twice as
+many. A follower that fell behind learns from them what is missing: half an hour of segments that
+are sealed every two seconds."""
 
 log = logging.getLogger(__name__)
 

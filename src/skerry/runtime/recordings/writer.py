@@ -12,7 +12,7 @@ import pyarrow as pa
 from skerry.closing import Closing
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
+from skerry.limits import RECORDING_BATCH_BYTES, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
 from skerry.recording.gaps import Gap, Missing, gap_update
 from skerry.recording.index import SegmentContent, batch_of_rows
@@ -40,7 +40,11 @@ from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 
-__all__ = ["RecordingWriter"]
+__all__ = ["RECORDING_BATCH_COUNT_MAX", "RecordingWriter"]
+
+RECORDING_BATCH_COUNT_MAX: Final = 16_384
+"""Batches of one segment, which are listed in one line of the manifest. Beyond it the segment is
+sealed, however small it is."""
 
 _SECOND_NS: Final = 1_000_000_000
 _UNWRITTEN: Final = "the recorder could not write them"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
-from skerry.limits import STREAM_CHUNK_BYTES_MAX, TURN_NS_MAX, TURN_PIECE_BYTES
+from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ReadSlices"]
+__all__ = ["TURN_NS_MAX", "TURN_PIECE_BYTES", "ReadSlices"]
+
+TURN_NS_MAX: Final = 2_000_000
+"""Time spent on the input of one WebSocket before other clients have their turn. Text costs fifty
+times what binary frames do, so the number of bytes is not a measure of it."""
+TURN_PIECE_BYTES: Final = 2048
+"""Bytes after which the clock is read: some ten messages, or a millisecond of tiny frames."""
 
 
 class ReadSlices:

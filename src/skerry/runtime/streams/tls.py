@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from skerry.engine.admission.pending_connections import PendingConnections
 from skerry.errors import ConfigError
-from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+from skerry.limits import TLS_HANDSHAKE_COUNT_MAX
 from skerry.runtime.secret_files import warn_of_readers
 
 __all__ = [
     "HANDSHAKE_S_MAX",
+    "TLS_HANDSHAKE_PER_HOST_COUNT_MAX",
     "TlsFiles",
     "TlsHandshakes",
     "client_context",
@@ -25,6 +26,10 @@ __all__ = [
     "load_certificates",
     "server_context",
 ]
+
+TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 1024
+"""Of these, connections from one address, so that one computer cannot use all of them. Its clients
+connect at the same time when a node restarts."""
 
 HANDSHAKE_S_MAX: Final = 10.0
 """How long a client may take to agree on keys. A slow link needs one second."""

@@ -20,13 +20,7 @@ from websockets.protocol import State
 
 from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.pending_connections import PendingConnections
-from skerry.limits import (
-    FRAME_BYTES_MAX,
-    SMALL_FRAME_BYTES_MAX,
-    WEBSOCKET_HEAD_BYTES_MAX,
-    WEBSOCKET_WAITING_COUNT_MAX,
-    WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
-)
+from skerry.limits import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, WEBSOCKET_WAITING_COUNT_MAX
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
@@ -42,7 +36,20 @@ from skerry.runtime.streams.websocket_base import (
 )
 from skerry.schema.model import NamedType
 
-__all__ = ["ClientStreams", "WebSocketConfig", "WebSocketEntrance"]
+__all__ = [
+    "WEBSOCKET_HEAD_BYTES_MAX",
+    "WEBSOCKET_WAITING_PER_HOST_COUNT_MAX",
+    "ClientStreams",
+    "WebSocketConfig",
+    "WebSocketEntrance",
+]
+
+WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
+"""Request of a client for a WebSocket, which is buffered until it is complete. Cookies are the
+largest part of it, and browsers stop at some kilobytes."""
+WEBSOCKET_WAITING_PER_HOST_COUNT_MAX: Final = 1024
+"""Of these, connections from one address, so that one computer cannot use all of them. Its clients
+connect at the same time when a node restarts, a thousand of them in one turn of the loop."""
 
 _WRITE_BUFFER_HIGH: Final = 256 * 1024
 _WRITE_BUFFER_LOW: Final = 64 * 1024

@@ -1,13 +1,12 @@
-"""Scenarios of the distributor: publishers and subscribers of one group under all faults.
+"""The scenario of the distributor: publishers and subscribers of one group under all faults.
 
-As with the small machines, the factories are arguments, so that a test can put a broken one in.
+The function that makes a connection is an argument, so that a test can pass a broken one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -15,36 +14,31 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import draw_identity
 from skerry.protocol.machine import Address
-from skerry.testing.faults import Duplication, LoseIf, Loss, Reordering
+from skerry.testing.faults import Duplication, Loss, Reordering
 from skerry.testing.machines.distributor_checkers import (
-    AllAccounted,
     AllDelivered,
-    FewAnswers,
     NothingGivenUp,
     StreamsInOrder,
     mark,
 )
 from skerry.testing.node import Node, Setting
 from skerry.testing.node_faults import ClockDrift, Partitions, Pauses, Restarts
-from skerry.testing.packet import Packet
 from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
 
 __all__ = [
     "GROUP",
+    "GroupPublishing",
+    "GroupRoles",
     "MakeConnection",
     "distributor",
-    "distributor_short_lives",
-    "distributor_storm",
     "make_connection",
+    "new_connection",
     "play_distributor",
-    "play_short_lives",
-    "play_storm",
 ]
 
 GROUP: Final = Address("239.192.7.1", 4711)
-_STORM_LOST_COUNT: Final = 100
 _CONFIG: Final = DistributorConfig(
     segment_bytes=256,
     heartbeat_interval_ms=300,
@@ -58,23 +52,20 @@ _CONFIG: Final = DistributorConfig(
 _POOR: Final = replace(
     _CONFIG, cache_bytes_max=2000, request_retry_count_max=2, waiting_bytes_max=2000
 )
-"""With a cache and a patience that are not enough, so that updates are lost for good."""
+"""Too small a cache and too few retries, so that some updates are lost for good."""
 
 MakeConnection = Callable[[Setting, DistributorConfig], GroupConnection]
 """Makes the machine under test."""
 
 
 def make_connection(setting: Setting, config: DistributorConfig) -> GroupConnection:
-    """A sound one, with an identity that is new in each life."""
-    # Some begin just before their numbers wrap.
-    return _make(setting, config, setting.rng.choice([1, 1, 2**32 - 5, 2**31 - 5]))
+    """A correct connection, with a new identity in each life."""
+    # Some connections start just before their sequence numbers wrap.
+    return new_connection(setting, config, setting.rng.choice([1, 1, 2**32 - 5, 2**31 - 5]))
 
 
-def _make_from_one(setting: Setting, config: DistributorConfig) -> GroupConnection:
-    return _make(setting, config, 1)
-
-
-def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> GroupConnection:
+def new_connection(setting: Setting, config: DistributorConfig, first_seq: int) -> GroupConnection:
+    """A connection with a random identity, whose first datagram has the number `first_seq`."""
     rng = setting.rng
     identity = draw_identity(
         address=b"\x0a\x00" + rng.randbytes(2),
@@ -96,7 +87,9 @@ def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> GroupC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Roles:
+class GroupRoles:
+    """Factories of the members of a group."""
+
     make: MakeConnection
     config: DistributorConfig
 
@@ -116,25 +109,25 @@ class _Roles:
         return connection
 
 
-class _Publishing:
-    """What publishers do: number their updates, and publish one, or some, or a large one."""
+class GroupPublishing:
+    """The workload: publishers number their updates and publish one, several, or a large one."""
 
     def __init__(
         self,
         nodes: list[Node[GroupConnection]],
         delivered: AllDelivered,
         *,
-        goodbye_rate: float = 0.0,
+        close_rate: float = 0.0,
     ) -> None:
         self._nodes = nodes
         self._delivered = delivered
-        self._goodbye_rate = goodbye_rate
+        self._close_rate = close_rate
         self._numbers: dict[tuple[str, int], int] = {}
         self._closed: set[tuple[str, int]] = set()
 
     def act(self, _world: World, rng: Random) -> None:
         node = rng.choice(self._nodes)
-        if node.is_running and not self._is_away(node, rng):
+        if node.is_running and not self._is_closed(node, rng):
             kind = rng.random()
             sizes = [rng.randrange(60)]
             if kind < 0.1:
@@ -144,20 +137,20 @@ class _Publishing:
             self._publish(node, sizes)
 
     def last_act(self) -> None:
-        """One update of each, after all faults."""
+        """Publish one update of each publisher. Called after all faults have ended."""
         for node in self._nodes:
             if (node.name, node.life) in self._closed:
                 node.do(lambda machine, now_ns: machine.open_publisher(now_ns))
             self._publish(node, [1])
 
-    def _is_away(self, node: Node[GroupConnection], rng: Random) -> bool:
-        """Now and then a publisher says goodbye, and is back a little later."""
+    def _is_closed(self, node: Node[GroupConnection], rng: Random) -> bool:
+        """Whether the publisher is closed. Closes an open one, or opens a closed one, at random."""
         life = (node.name, node.life)
         if life in self._closed:
             if rng.random() < 0.2:
                 self._closed.remove(life)
                 node.do(lambda machine, now_ns: machine.open_publisher(now_ns))
-        elif rng.random() < self._goodbye_rate:
+        elif rng.random() < self._close_rate:
             self._closed.add(life)
             node.do(lambda machine, now_ns: machine.close_publisher(now_ns))
         return life in self._closed
@@ -170,8 +163,8 @@ class _Publishing:
             for index, size in enumerate(sizes)
         ]
         self._numbers[life] = number + len(updates)
-        taken = node.do(lambda machine, now_ns: machine.publish_many(updates, 0, now_ns))
-        assert taken == len(updates)
+        accepted = node.do(lambda machine, now_ns: machine.publish_many(updates, 0, now_ns))
+        assert accepted == len(updates)
         self._delivered.published(node, number + len(updates) - 1)
 
 
@@ -182,13 +175,13 @@ def play_distributor(
     make: MakeConnection = make_connection,
     calm_ns: int = 60 * SECOND,
 ) -> None:
-    """Up to five publishers and twenty subscribers, `node_count` together at the most, under all
-    faults; some of them with a cache and a patience that are not enough."""
+    """Run up to five publishers and twenty subscribers, at most `node_count` together, under all
+    faults. In some worlds the cache is too small and retries are too few."""
     rng = world.random("roles")
     is_poor = rng.random() < 0.3
-    roles = _Roles(make=make, config=_POOR if is_poor else _CONFIG)
+    roles = GroupRoles(make=make, config=_POOR if is_poor else _CONFIG)
     publisher_count = min(rng.randrange(1, 6), node_count - 1)
-    # Crowds are rarer than small groups, and cost more.
+    # Large groups take longer to simulate, so they are rare.
     subscriber_count = min(1 + int(20 * rng.random() ** 4), node_count - publisher_count)
     publishers = [
         world.add(f"pub-{n}", rng.choice([roles.publisher, roles.both]), groups=[GROUP])
@@ -201,7 +194,7 @@ def play_distributor(
         world.watch(checker)
     if not is_poor:
         world.watch(NothingGivenUp())
-    publishing = _Publishing(publishers, delivered, goodbye_rate=0.01)
+    publishing = GroupPublishing(publishers, delivered, close_rate=0.01)
     world.drive(Repeat(publishing.act, gap_ns_min=MS, gap_ns_max=40 * MS))
     world.inject(Loss(rng.uniform(0.0, 0.3)))
     world.inject(Duplication(rng.uniform(0.0, 0.2)))
@@ -216,88 +209,9 @@ def play_distributor(
     world.run(faults_ns=1, calm_ns=calm_ns)
 
 
-def play_storm(world: World, node_count: int, *, make: MakeConnection = make_connection) -> None:
-    """All receivers lose the same hundred datagrams; hardly more than one asks for each."""
-    config = DistributorConfig()
-    roles = _Roles(make=make, config=config)
-    publisher = world.add("pub-0", roles.publisher, groups=[GROUP])
-    for n in range(node_count - 1):
-        world.add(f"sub-{n}", roles.subscriber, groups=[GROUP])
-    delivered, answers = AllDelivered(), FewAnswers(publisher.name)
-    for checker in (StreamsInOrder(), NothingGivenUp(), delivered, answers):
-        world.watch(checker)
-    rng = world.random("storm")
-    count = 3 * _STORM_LOST_COUNT
-    # All in a row, as from a full buffer, or here and there, as from bad luck.
-    first = rng.randrange(2, count - _STORM_LOST_COUNT)
-    row = range(first, first + _STORM_LOST_COUNT)
-    lost = set(rng.choice([row, rng.sample(range(2, count), _STORM_LOST_COUNT)]))
-    begin = publisher.machine.statistics().last_seq
-    world.inject(LoseIf(partial(_is_lost, lost, begin)))
-    publishing = _Publishing([publisher], delivered)
-    world.drive(Repeat(publishing.act, gap_ns_min=MS, count=count))
-    world.run_for(SECOND)
-    world.calm()
-    publishing.last_act()
-    world.run(faults_ns=1, calm_ns=10 * SECOND)
-    if answers.asked_count > 3 * _STORM_LOST_COUNT or answers.answer_count > 2 * _STORM_LOST_COUNT:
-        raise world.failure(
-            "storm", f"{answers.asked_count} asked for, {answers.answer_count} sent again"
-        )
-
-
-def play_short_lives(
-    world: World, node_count: int, *, make: MakeConnection = _make_from_one, loss: float = 0.3
-) -> None:
-    """Publishers that start, publish a little and end, in a group that loses much: each update is
-    delivered, or told as lost. One subscriber is there before all of them, and one joins late."""
-    roles = _Roles(make=make, config=DistributorConfig())
-    accounted = AllAccounted()
-    world.watch(StreamsInOrder())
-    world.watch(accounted)
-    world.inject(Loss(loss))
-    rng = world.random("lives")
-    early = world.add("sub-early", roles.subscriber, groups=[GROUP])
-    publisher_count = node_count - 2
-    for n in range(publisher_count):
-        world.run_for(rng.randrange(MS, 300 * MS))
-        if n == publisher_count // 2:
-            world.add("sub-late", roles.subscriber, groups=[GROUP])
-        node = world.add(f"pub-{n}", roles.publisher, groups=[GROUP])
-        count = rng.choice([1, 1, 5, 30])
-        updates = [(f"/{node.name}/{index}", mark(index, 1)) for index in range(count)]
-        node.do(partial(_publish_all, updates))
-        accounted.published(node, count)
-        node.do(lambda machine, now_ns: machine.close(now_ns))
-    world.run_for(60 * SECOND)
-    missing = accounted.missing(early)
-    if missing:
-        raise world.failure("short lives", f"missing in silence: {missing}")
-
-
-def _publish_all(updates: list[tuple[str, bytes]], machine: GroupConnection, now_ns: int) -> None:
-    for subject, data in updates:
-        machine.publish(subject, data, now_ns)
-
-
-def _is_lost(lost: set[int], begin: int, packet: Packet) -> bool:
-    data = packet.data
-    return data[2] == 1 and (int.from_bytes(data[20:24], "big") - begin) & 0xFFFFFFFF in lost
-
-
 distributor = scenario(
-    "publishers and subscribers of a multicast group lose nothing unnoticed",
+    "subscribers of a multicast group receive every update or learn of its loss",
     node_count=25,
     node_count_min=2,
     node_count_max=25,
 )(play_distributor)
-distributor_storm = scenario(
-    "all receivers of a group lose the same datagrams, and few ask for them",
-    node_count=51,
-    node_count_min=2,
-)(play_storm)
-distributor_short_lives = scenario(
-    "publishers that come and go in a group that loses much leave nothing missing in silence",
-    node_count=22,
-    node_count_min=3,
-)(play_short_lives)

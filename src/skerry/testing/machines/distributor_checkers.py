@@ -1,8 +1,8 @@
-"""What must hold for a distributor, whatever the network does.
+"""Checkers of the distributor.
 
-Publishers number their updates, and the number stands in the data. What a datagram carries is seen
-on the wire, so that a loss which a receiver tells by numbers of datagrams can be held against the
-updates that are missing.
+Publishers number their updates and put the number into the data. A receiver reports a loss by the
+sequence numbers of datagrams. The checkers decode the datagrams on the wire to know which updates
+each of them held, and compare the reported losses with the updates that are missing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
 from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.distributor.messages import (
-    REQUEST,
     RETRANSMISSION,
     START,
     UPDATE,
     WHOLE,
-    RepairRequest,
 )
 from skerry.protocol.distributor.receiving.unpacking import unpack
 from skerry.protocol.distributor.segments import first_piece
@@ -32,23 +30,24 @@ from skerry.testing.packet import Packet
 from skerry.testing.world import World
 
 __all__ = [
-    "AllAccounted",
     "AllDelivered",
-    "FewAnswers",
     "NothingGivenUp",
+    "Stream",
     "StreamsInOrder",
     "mark",
     "marked",
+    "stream_of",
+    "stream_of_identity",
 ]
 
-_Stream = tuple[str, int, int]
-"""A sender in one life: address, sender id and the low bits of its start."""
+Stream = tuple[str, int, int]
+"""One life of a sender: its address, its sender id and the low 32 bits of its start time."""
 
 _U32: Final = 0xFFFFFFFF
 
 
 def mark(number: int, size: int) -> bytes:
-    """Data of `size` bytes, or a few more, by which an update is known."""
+    """Data of at least `size` bytes that begins with the number of the update."""
     return f"{number}:".encode().ljust(size, b".")
 
 
@@ -58,13 +57,13 @@ def marked(data: bytes) -> int:
 
 
 class StreamsInOrder(Checker):
-    """Updates of each sender come in order and once, and none is left out that is not told lost."""
+    """The updates of each sender are delivered once and in order; gaps are reported as lost."""
 
     def __init__(self) -> None:
-        self._carriers: dict[_Stream, dict[int, set[int]]] = defaultdict(dict)
-        """Numbers of the datagrams that carried an update, by its number."""
-        self._next: dict[tuple[str, int, _Stream], int] = {}
-        self._lost: dict[tuple[str, int, _Stream], list[tuple[int, int]]] = defaultdict(list)
+        self._datagrams: dict[Stream, dict[int, set[int]]] = defaultdict(dict)
+        """Sequence numbers of the datagrams that held an update, by the number of the update."""
+        self._next: dict[tuple[str, int, Stream], int] = {}
+        self._lost: dict[tuple[str, int, Stream], list[tuple[int, int]]] = defaultdict(list)
         self._subjects = Subjects()
         self._subjects.add("/...", None)
 
@@ -77,45 +76,47 @@ class StreamsInOrder(Checker):
                 updates: list[tuple[str, bytes]] = []
                 assert unpack(data, 4, self._subjects.memo, self._subjects, updates)
                 for _, content in updates:
-                    self._carriers[stream][marked(content)] = {seq}
+                    self._datagrams[stream][marked(content)] = {seq}
             elif data[3] & START:
                 _, total, content = first_piece(data, text_length_bytes=4)
-                self._carriers[stream][marked(content)] = _pieces(seq, total, len(data), content)
+                self._datagrams[stream][marked(content)] = _segment_seqs(
+                    seq, total, len(data), content
+                )
         return None
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost):
-            key = (node.name, node.life, _stream(event.sender))
+            key = (node.name, node.life, stream_of(event.sender))
             self._lost[key].append((event.first_seq, event.stop_seq))
         if isinstance(event, Delivered):
-            key = (node.name, node.life, _stream(event.sender))
+            key = (node.name, node.life, stream_of(event.sender))
             for _, content in event.updates:
                 fault = self._check(key, marked(content))
                 if fault is not None:
                     return fault
         return None
 
-    def _check(self, key: tuple[str, int, _Stream], number: int) -> str | None:
+    def _check(self, key: tuple[str, int, Stream], number: int) -> str | None:
         expected = self._next.get(key, number)
         self._next[key] = number + 1
         if number < expected:
-            return f"{key[0]} got number {number} of {key[2]} again or too late"
+            return f"{key[0]} received number {number} of {key[2]} twice or too late"
         for missing in range(expected, number):
-            carriers = self._carriers[key[2]].get(missing)
-            if carriers is None or not self._is_told(key, carriers):
-                return f"{key[0]} did not get number {missing} of {key[2]}, and was not told"
+            seqs = self._datagrams[key[2]].get(missing)
+            if seqs is None or not self._is_reported(key, seqs):
+                return f"{key[0]} misses number {missing} of {key[2]} without a report"
         return None
 
-    def _is_told(self, key: tuple[str, int, _Stream], carriers: set[int]) -> bool:
+    def _is_reported(self, key: tuple[str, int, Stream], seqs: set[int]) -> bool:
         return any(
             (seq - first) & _U32 < (stop - first) & _U32
             for first, stop in self._lost[key]
-            for seq in carriers
+            for seq in seqs
         )
 
 
 class NothingGivenUp(Checker):
-    """With a cache that is large enough and patience, only a sender that was gone loses updates."""
+    """With a sufficient cache and enough retries, only updates of removed senders are lost."""
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost) and event.reason is not LossReason.REMOVED:
@@ -123,50 +124,20 @@ class NothingGivenUp(Checker):
         return None
 
 
-class AllAccounted(Checker):
-    """Counts the updates of each publisher at a receiver, and whether a loss was reported."""
-
-    def __init__(self) -> None:
-        self._published: dict[_Stream, tuple[str, int]] = {}
-        self._delivered: dict[tuple[str, _Stream], int] = defaultdict(int)
-        self._told: set[tuple[str, _Stream]] = set()
-        self.lost_count = 0
-
-    def published(self, node: Node[GroupConnection], count: int) -> None:
-        """A publisher has ended after so many updates."""
-        self._published[_identity_stream(node.machine.identity)] = node.name, count
-
-    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if isinstance(event, Delivered):
-            self._delivered[node.name, _stream(event.sender)] += len(event.updates)
-        if isinstance(event, UpdatesLost):
-            self._told.add((node.name, _stream(event.sender)))
-            self.lost_count += 1
-        return None
-
-    def missing(self, node: Node[Any]) -> list[str]:
-        """Publishers of which this receiver misses updates without a report."""
-        return [
-            name
-            for stream, (name, count) in self._published.items()
-            if self._delivered[node.name, stream] < count and (node.name, stream) not in self._told
-        ]
-
-
 class AllDelivered(Checker):
-    """In the end each receiver has the last update of each publisher, and waits for nothing."""
+    """Liveness: each receiver has received the last update of each publisher."""
 
     def __init__(self) -> None:
-        self._published: dict[str, tuple[_Stream, int]] = {}
-        self._delivered: dict[tuple[str, int, _Stream], int] = {}
+        self._published: dict[str, tuple[Stream, int]] = {}
+        self._delivered: dict[tuple[str, int, Stream], int] = {}
 
     def published(self, node: Node[GroupConnection], number: int) -> None:
-        """The last update of this publisher by now."""
-        self._published[node.name] = (_identity_stream(node.machine.identity), number)
+        """Record the number of the last update of a publisher."""
+        self._published[node.name] = (stream_of_identity(node.machine.identity), number)
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
-            key = (node.name, node.life, _stream(event.sender))
+            key = (node.name, node.life, stream_of(event.sender))
             self._delivered[key] = marked(event.updates[-1][1])
         return None
 
@@ -177,46 +148,26 @@ class AllDelivered(Checker):
             for name, (stream, number) in self._published.items():
                 last = self._delivered.get((node.name, node.life, stream))
                 if last != number:
-                    return f"{node.name} has number {last} of {name}, which is at {number}"
+                    return f"{node.name} has number {last} of {name}, whose last number is {number}"
         return None
 
 
-class FewAnswers(Checker):
-    """Counts what is asked for and sent again, as one node hears it."""
-
-    def __init__(self, node_name: str) -> None:
-        self._node_name = node_name
-        self.asked_count = 0
-        """Datagrams asked for, each as often as it was."""
-        self.answer_count = 0
-
-    def arrived(self, packet: Packet) -> str | None:
-        if packet.destination.name == self._node_name:
-            if packet.data[2] == REQUEST:
-                request = JAVA_WIRE.decode(packet.data)
-                assert isinstance(request, RepairRequest)
-                self.asked_count += request.last_seq - request.first_seq + 1
-            elif packet.data[2] == RETRANSMISSION:
-                self.answer_count += 1
-        return None
-
-
-def _stream(sender: SenderInfo) -> _Stream:
+def stream_of(sender: SenderInfo) -> Stream:
     return sender.address, sender.sender_id, sender.start & _U32
 
 
-def _wire_stream(data: bytes) -> _Stream:
+def _wire_stream(data: bytes) -> Stream:
     header = JAVA_WIRE.decode_header(data)
     return ".".join(map(str, header.address)), header.sender_id, header.start
 
 
-def _pieces(seq: int, total: int, datagram_bytes: int, content: bytes) -> set[int]:
-    """The numbers of all pieces of a large update, by its first one, which is a full datagram."""
+def _segment_seqs(seq: int, total: int, datagram_bytes: int, content: bytes) -> set[int]:
+    """Sequence numbers of all segments of a large update whose first segment is `seq`."""
     room = datagram_bytes - 28
     count = 1 + -(-(total - len(content)) // room)
     return {(seq + index) & _U32 for index in range(count)}
 
 
-def _identity_stream(identity: SenderIdentity) -> _Stream:
+def stream_of_identity(identity: SenderIdentity) -> Stream:
     address = ".".join(map(str, identity.address))
     return address, identity.sender_id, identity.start_ms & _U32

@@ -12,8 +12,8 @@ from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.machines.request_history import Asked, Tasks
-from skerry.testing.machines.request_host import Accepted, Over, Taken
-from skerry.testing.machines.request_program import Ended, RequestProgram, Served
+from skerry.testing.machines.request_host import Over, Taken, UpdateAccepted
+from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed
 from skerry.testing.machines.request_state import State, contradictions, look
 from skerry.testing.node import Node
 from skerry.testing.world import MS, World
@@ -110,13 +110,13 @@ class CarriedOutOnce(Checker):
         self._not_given: set[int] = set()
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if isinstance(event, Served):
+        if isinstance(event, RequestServed):
             return self._carried_out(node, event)
         if isinstance(event, (Ended, Over)):
             return self._ended(event)
         return None
 
-    def _carried_out(self, node: Node[Any], event: Served) -> str | None:
+    def _carried_out(self, node: Node[Any], event: RequestServed) -> str | None:
         number = event.number
         asked = self._tasks.asked.get(number)
         if asked is None or (asked.type_name, asked.handler) != (event.type_name, event.handler):
@@ -151,7 +151,7 @@ class AskedInOrder(Checker):
         self._last: dict[tuple[object, ...], int] = {}
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if not isinstance(event, Served):
+        if not isinstance(event, RequestServed):
             return None
         asker = self._tasks.asked[event.number].asker
         at = (node.name, node.life, asker, event.asker, event.type_name, event.handler)
@@ -236,7 +236,7 @@ class OwnedIsOwn(Checker):
         if isinstance(event, ClientRefused):
             is_own = event.detail.endswith(f" owned by client {event.client_id}")
             return f"{node.name} refused its owner {event.detail}" if is_own else None
-        if not isinstance(event, Accepted) or event.sender == NODE_CLIENT:
+        if not isinstance(event, UpdateAccepted) or event.sender == NODE_CLIENT:
             return None
         of_type = f"/{event.type_name}"
         owner = self._holders.holder(node, "objects", f"{of_type}/{event.id}")

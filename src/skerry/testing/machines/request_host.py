@@ -22,7 +22,15 @@ from skerry.testing.machines.program import NODE
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
 
-__all__ = ["OWNED_TYPES", "REQUEST_LIMITS", "WITNESS", "Accepted", "Over", "RequestHost", "Taken"]
+__all__ = [
+    "OWNED_TYPES",
+    "REQUEST_LIMITS",
+    "WITNESS",
+    "Over",
+    "RequestHost",
+    "Taken",
+    "UpdateAccepted",
+]
 
 REQUEST_LIMITS: Final = ClientLimits(
     claim_count_max=6, request_count_max=25, waiting_bytes_max=8_000
@@ -43,7 +51,7 @@ class Taken(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted(MachineEvent):
+class UpdateAccepted(MachineEvent):
     """The node took an update of an object."""
 
     type_name: str
@@ -122,5 +130,5 @@ class RequestHost(NodeHost):
             told = Over(number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0)
         else:
             sender = int(event.header.sender)
-            told = Accepted(type_name=event.type_name, id=obj.id, sender=sender)
+            told = UpdateAccepted(type_name=event.type_name, id=obj.id, sender=sender)
         self._witnessed.append(told)

@@ -19,7 +19,7 @@ from skerry.testing.machines.program import Program
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
 
-__all__ = ["Ended", "RequestProgram", "Served", "Stands"]
+__all__ = ["Ended", "RequestProgram", "RequestServed", "Stands"]
 
 _OUTCOMES: Final = {
     "Disconnected": "lost",
@@ -47,7 +47,7 @@ class Ended(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served(MachineEvent):
+class RequestServed(MachineEvent):
     """This program was given a request, and carries it out."""
 
     number: int
@@ -194,7 +194,9 @@ class RequestProgram(Program):
         task: Any = TASKS[call.type_name].decode(call.payload)
         number: int = task.number
         self._events.append(
-            Served(number=number, asker=call.client, type_name=call.type_name, handler=call.handler)
+            RequestServed(
+                number=number, asker=call.client, type_name=call.type_name, handler=call.handler
+            )
         )
         if task.manner == "fail":
             self.space.fail(call, "as it was asked to", self._now_ns)

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, GroupRows
+from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, RECORDER_WAITING_BYTES_MAX, GroupRows
 from skerry.apps.recorder.recorded_types import RecordedTypes
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.codec.envelope import CREATE, DISTRIBUTOR, REMOVE, UPDATE
-from skerry.limits import RECORDER_WAITING_BYTES_MAX
 from skerry.objects.base import codec_of, key_of
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.recorder.node_rows import NodeRows, RecordedType
+from skerry.apps.recorder.node_rows import RECORDER_OBJECT_COUNT_MAX, NodeRows, RecordedType
 from skerry.apps.recorder.recorded_types import RecordedTypes
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.codec.envelope import ACCESS, CREATE, INTERNAL, REMOVE, SNAPSHOT, UPDATE
 from skerry.codec.frame import FrameCutter
-from skerry.limits import RECORDER_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
+from skerry.limits import RECORDER_SUBJECT_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.client.core.flushes import Flushes
+from skerry.client.core.flushes import REFUSAL_COUNT_MAX, Flushes
 from skerry.client.core.states import Refusal
 from skerry.errors import Disconnected, Refused
-from skerry.limits import REFUSAL_COUNT_MAX
 
 
 def test_answered_flush_is_done() -> None:

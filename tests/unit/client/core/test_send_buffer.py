@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from skerry.client.core.send_buffer import SendBuffer, SendPlan, raw_payload
+from skerry.client.core.send_buffer import SEND_SUBJECT_COUNT_MAX, SendBuffer, SendPlan, raw_payload
 from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
-from skerry.limits import (
-    FRAME_BYTES_MAX,
-    PAYLOAD_BYTES_MAX,
-    SEND_BYTES_MAX,
-    SEND_SUBJECT_COUNT_MAX,
-)
+from skerry.limits import FRAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from skerry.client.distributor import aio, sync
+from skerry.client.distributor.aio import DISTRIBUTOR_WAITING_COUNT_MAX
 from skerry.errors import ConfigError, LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
 
 QUICK: dict[str, Any] = {
     "interface": "127.0.0.1", "ttl": 0, "request_timeout_ms": 20, "socket_buffer_bytes": 2_000_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skerry.client.distributor.dispatch import Routes, call_each
-from skerry.protocol.distributor.receiving.updates import AlikeUpdates, Packed, Updates
+from skerry.protocol.distributor.receiving.updates import Packed, Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
 UPDATES = [("/a", b"1"), ("/b", b"2"), ("/a", b"3")]
@@ -108,54 +108,3 @@ def test_whoever_catches_may_go_on_within_a_datagram(is_single: bool) -> None:
         assert len(updates) == left
     call_each(updates, callback, routes, 0)
     assert called == [(b"1", 2), *([(b"2", 1)] if is_single else []), (b"3", 0)]
-
-
-def alike() -> Updates:
-    """Three updates of one subject, and one of another."""
-    updates = Updates()
-    updates.pack(AlikeUpdates("/a", (b"1", b"2", b"3")))
-    updates.extend([("/b", b"4")])
-    return updates
-
-
-@pytest.mark.parametrize("is_single", [True, False])
-def test_updates_of_one_subject_are_told_alike(is_single: bool) -> None:
-    told: list[list[tuple[object, ...]]] = []
-    for updates in (Updates(alike().pairs()), alike()):
-        routes, called = Known(), list[tuple[object, ...]]()
-        routes.is_single, routes.tag = is_single, "x"
-        call_each(updates, lambda *given, called=called: called.append(given), routes, 7)
-        told.append(called)
-        assert not len(updates)
-    assert told[0] == told[1]
-    assert told[0][0][-1] == 10
-
-
-@pytest.mark.parametrize("is_single", [True, False])
-def test_whoever_catches_may_go_on_within_updates_of_one_subject(is_single: bool) -> None:
-    routes, updates = Known(), alike()
-    routes.is_single = is_single
-    called: list[tuple[bytes, int]] = []
-
-    def callback(_subject: str, data: bytes, _tag: object, waiting: int) -> None:
-        called.append((data, waiting))
-        if data < b"3":
-            raise ValueError(data)
-
-    for left in (3, 2):
-        with pytest.raises(ValueError, match="b'"):
-            call_each(updates, callback, routes, 0)
-        assert len(updates) == left
-    call_each(updates, callback, routes, 0)
-    assert list(dict.fromkeys(called))[:3] == [(b"1", 3), (b"2", 2), (b"3", 1)]
-    assert len(updates) == 0
-
-
-@pytest.mark.parametrize("is_single", [True, False])
-def test_a_subject_that_all_of_a_datagram_have_is_told_with_each(is_single: bool) -> None:
-    updates, routes, called = Updates(), Known(), list[tuple[object, ...]]()
-    routes.is_single = is_single
-    body = 3 * (JAVA_WIRE.subject_head(b"/a") + b"\0\0\0\1x")
-    updates.pack(Packed(body, 0, 4, ["/a"], 3))
-    call_each(updates, lambda *given: called.append(given), routes, 0)
-    assert [given[:2] for given in called] == (3 if is_single else 6) * [("/a", b"x")]

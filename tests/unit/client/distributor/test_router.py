@@ -8,9 +8,13 @@ from random import Random
 import pytest
 
 from skerry.client.distributor.delivery_queue import DeliveryQueue
-from skerry.client.distributor.router import GroupSubscription, SubscriberRouter, SubscriberRoutes
+from skerry.client.distributor.router import (
+    DISTRIBUTOR_ROUTE_COUNT_MAX,
+    GroupSubscription,
+    SubscriberRouter,
+    SubscriberRoutes,
+)
 from skerry.errors import LocalProtocolError
-from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import GroupConnection as Machine
 from skerry.protocol.distributor.events import Delivered, Direction, SenderFound
 from skerry.protocol.distributor.identity import SenderIdentity

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from skerry.engine.admission.admission import (
+    DEPARTED_ADDRESS_COUNT_MAX,
     INSIDE,
+    PERMISSION_RULE_COUNT_MAX,
     Admission,
     AdmissionConfig,
     AuthenticationRule,
@@ -15,12 +17,7 @@ from skerry.engine.admission.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.limits import (
-    AUTHENTICATION_RULE_COUNT_MAX,
-    CLIENT_NAME_CHAR_COUNT_MAX,
-    HOUSEHOLD_COUNT_MAX,
-    PERMISSION_RULE_COUNT_MAX,
-)
+from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX, CLIENT_NAME_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.secrets import digest
 
@@ -88,7 +85,7 @@ def test_clients_of_one_address_share_a_meter_also_with_those_who_left() -> None
 
 def test_so_many_addresses_that_left_are_remembered_and_no_more() -> None:
     door = admission(bytes_per_s_per_address_max=10)
-    for number in range(HOUSEHOLD_COUNT_MAX + 1):
+    for number in range(DEPARTED_ADDRESS_COUNT_MAX + 1):
         origin = Origin(kind="tcp", host=f"10.0.{number // 256}.{number % 256}")
         door.arriving(origin)
         assert door.meter(origin).spend(1, 1000, 0) is None

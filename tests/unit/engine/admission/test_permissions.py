@@ -10,6 +10,8 @@ from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.admission.permissions import (
     EVERYTHING,
     NOTHING,
+    RIGHTS_COUNT_MAX,
+    RIGHTS_MEMO_COUNT_MAX,
     VERBS,
     PermissionRule,
     Permissions,
@@ -17,12 +19,7 @@ from skerry.engine.admission.permissions import (
     group_patterns,
 )
 from skerry.errors import LocalProtocolError
-from skerry.limits import (
-    NAME_BYTES_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    RIGHTS_COUNT_MAX,
-    RIGHTS_MEMO_COUNT_MAX,
-)
+from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 
 LOOPBACK = Origin(kind="tcp", host="127.0.0.1")
 LAN = Origin(kind="tcp", host="10.1.2.3")

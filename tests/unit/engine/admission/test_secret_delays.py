@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skerry.engine.admission.admission import Admission, AdmissionConfig, AuthenticationRule, Origin
-from skerry.engine.admission.secret_delays import SecretDelays
-from skerry.engine.events import ClientDisconnected
-from skerry.limits import (
+from skerry.engine.admission.secret_delays import (
     ATTEMPT_ADDRESS_COUNT_MAX,
     ATTEMPT_DELAY_S_MAX,
     ATTEMPT_WAITING_COUNT_MAX,
+    SecretDelays,
 )
+from skerry.engine.events import ClientDisconnected
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour

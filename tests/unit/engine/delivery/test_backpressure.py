@@ -9,7 +9,11 @@ import pytest
 
 import skerry
 from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits, Origin
-from skerry.limits import BACKPRESSURE_BYTES, BACKPRESSURE_PENALTY, BACKPRESSURE_SHARE_BYTES
+from skerry.engine.delivery.backpressure import (
+    BACKPRESSURE_BYTES,
+    BACKPRESSURE_PENALTY,
+    BACKPRESSURE_SHARE_BYTES,
+)
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour

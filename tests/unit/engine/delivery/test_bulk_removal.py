@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
+from skerry.engine.delivery.bulk_removal import BULK_REMOVAL_SLICE_COUNT
 from skerry.engine.persistence import Journal
-from skerry.limits import SWEEP_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.machine import CloseReason
 
@@ -24,7 +24,7 @@ TYPES = skerry.define_types(
     """
 )
 Boat, Guard = TYPES.Boat, TYPES.Guard
-COUNT = 2 * SWEEP_SLICE_COUNT + 10
+COUNT = 2 * BULK_REMOVAL_SLICE_COUNT + 10
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def test_a_large_type_is_cleared_slice_by_slice(harbour: Harbour, maker: Guest) 
     clear(maker, "Boat")
     # To list and to sort the keys counts as some of the removals.
     left = len(harbour.cached(Boat))
-    assert COUNT - SWEEP_SLICE_COUNT <= left < COUNT
+    assert COUNT - BULK_REMOVAL_SLICE_COUNT <= left < COUNT
     assert harbour.node.deadline_ns() == harbour.now_ns
     harbour.node.advance(harbour.now_ns)
-    assert len(harbour.cached(Boat)) == left - SWEEP_SLICE_COUNT
+    assert len(harbour.cached(Boat)) == left - BULK_REMOVAL_SLICE_COUNT
     harbour.pump()
     assert harbour.cached(Boat) == []
 
@@ -115,7 +115,7 @@ def test_what_a_client_leaves_behind_goes_slice_by_slice(harbour: Harbour) -> No
     reader.join("Guard")
     harbour.node.stream_closed(guard.address, CloseReason.LOST, 0)
     guard.is_mute = True
-    assert len(harbour.cached(Guard)) == COUNT - SWEEP_SLICE_COUNT
+    assert len(harbour.cached(Guard)) == COUNT - BULK_REMOVAL_SLICE_COUNT
     harbour.pump()
     assert harbour.cached(Guard) == []
     assert reader.sees(Guard) == {}
@@ -123,7 +123,7 @@ def test_what_a_client_leaves_behind_goes_slice_by_slice(harbour: Harbour) -> No
 
 def test_clients_that_leave_together_share_one_slice(harbour: Harbour) -> None:
     guards = [harbour.guest(f"guard-{number}") for number in range(4)]
-    each = SWEEP_SLICE_COUNT
+    each = BULK_REMOVAL_SLICE_COUNT
     for number, guard in enumerate(guards):
         guard.publish(*(Guard(id=number * each + i) for i in range(each)))
     for guard in guards:
@@ -160,7 +160,7 @@ def test_a_clear_of_many_types_removes_one_slice_at_a_time(harbour: Harbour, mak
     clear(maker, "Boat", "Guard")
     while total:
         left = len(harbour.cached(Boat)) + len(harbour.cached(Guard))
-        assert total - left <= SWEEP_SLICE_COUNT
+        assert total - left <= BULK_REMOVAL_SLICE_COUNT
         total = left
         harbour.node.advance(harbour.now_ns)
 

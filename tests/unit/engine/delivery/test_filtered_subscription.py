@@ -10,7 +10,8 @@ import pytest
 
 import skerry
 from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
-from skerry.limits import CONFLATE_BYTES, SELECT_SLICE_COUNT
+from skerry.engine.delivery.group_members import CONFLATE_BYTES
+from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.where.filters import make_filter
 

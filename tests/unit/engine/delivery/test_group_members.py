@@ -10,7 +10,7 @@ import pytest
 
 import skerry
 from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
-from skerry.limits import CONFLATE_BYTES
+from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire
 

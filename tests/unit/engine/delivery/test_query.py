@@ -10,8 +10,9 @@ import pytest
 import skerry
 from skerry.engine.delivery.query import ALL_FIELDS, Query, compile_filter
 from skerry.errors import FilterError
-from skerry.limits import FILTER_LIST_COUNT_MAX, FILTER_NODE_COUNT_MAX
+from skerry.limits import FILTER_LIST_COUNT_MAX
 from skerry.objects.internal import internal_class
+from skerry.protocol.access.where.filter_tree import FILTER_NODE_COUNT_MAX
 from skerry.protocol.access.where.filters import make_filter
 
 types = skerry.define_types(

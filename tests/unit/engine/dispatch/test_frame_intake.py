@@ -12,10 +12,10 @@ import pytest
 import skerry
 from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits
 from skerry.engine.dispatch.cache import Cache
+from skerry.engine.dispatch.frame_intake import LOOKS_PER_MESSAGE
 from skerry.limits import (
     DELIVERIES_PER_LOOK,
     FRESH_LOOK_COUNT,
-    LOOKS_PER_MESSAGE,
     ROUND_LOOK_COUNT,
     SELECT_SLICE_COUNT,
 )

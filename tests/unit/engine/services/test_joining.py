@@ -19,9 +19,10 @@ from skerry.engine.admission.admission import (
     PermissionRule,
 )
 from skerry.engine.dispatch.cache import Entry
-from skerry.limits import FILTER_NODE_COUNT_MAX, SELECT_SLICE_COUNT
+from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.base import key_of
 from skerry.objects.internal import internal_class
+from skerry.protocol.access.where.filter_tree import FILTER_NODE_COUNT_MAX
 from skerry.protocol.patterns import covers
 
 if TYPE_CHECKING:

@@ -16,13 +16,9 @@ from skerry.engine.admission.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.limits import (
-    DEFINITION_USER_COUNT_MAX,
-    DESCRIBE_LOOK_COUNT,
-    SELECT_SLICE_COUNT,
-    SERVICE_BYTES_MAX,
-    UNUSABLE_TYPE_BYTES_MAX,
-)
+from skerry.engine.services.node_services import SERVICE_BYTES_MAX
+from skerry.engine.types.type_descriptions import DEFINITION_USER_COUNT_MAX, UNUSABLE_TYPE_BYTES_MAX
+from skerry.limits import DESCRIBE_LOOK_COUNT, SELECT_SLICE_COUNT
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.observe.events import note_events

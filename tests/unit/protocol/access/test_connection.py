@@ -192,15 +192,28 @@ def test_a_header_can_be_sent_on_many_connections(framing: str) -> None:
 # -- the end
 
 
+def server_in(stage: ConnectionStage, wire: Wire) -> ServerConnection:
+    """A connection in this stage, without output."""
+    server = ServerConnection(wire, client_id=7)
+    preload = stage is ConnectionStage.EARLY_SUBSCRIBE
+    if stage is ConnectionStage.CLOSED:
+        server.close()
+    elif stage is not ConnectionStage.CONNECTING:
+        asked = ConnectAsked(name="c", wants_preload=preload, response="", cnonce="", extensions=0)
+        server.accept(asked, NOW_S)
+    server.take_output()
+    assert server.stage is stage
+    return server
+
+
 @pytest.mark.parametrize(
     "stage", [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CLOSED]
 )
 @pytest.mark.parametrize("wire", [Wire, lambda: JsonWire(internal_types())])
-def test_the_end_is_not_explained_to_who_is_not_connected(
+def test_a_peer_that_is_not_connected_is_not_sent_the_reason_of_the_end(
     stage: ConnectionStage, wire: Callable[[], Wire]
 ) -> None:
-    connection = AccessConnection(wire())
-    connection.stage = stage
+    connection = server_in(stage, wire())
     connection.end(NOW_S, code=1, text="why")
     assert connection.take_output() == b""
     assert connection.stage is ConnectionStage.CLOSED
@@ -222,9 +235,8 @@ def test_a_fault_names_what_is_broken_once() -> None:
 
 
 @pytest.mark.parametrize(("code", "text"), [(0, None), (1, "why")])
-def test_the_end_is_explained_once_to_who_is_connected(code: int, text: str | None) -> None:
-    connection = AccessConnection(Wire())
-    connection.stage = ConnectionStage.CONNECTED
+def test_a_connected_peer_is_sent_the_reason_of_the_end_once(code: int, text: str | None) -> None:
+    connection = server_in(ConnectionStage.CONNECTED, Wire())
     connection.end(NOW_S, code=code, text=text or "")
     connection.end(NOW_S, code=5, text="again")
     ((header, payload),) = sent(connection)
@@ -286,7 +298,7 @@ class Pair:
         elif isinstance(item, JoinsFinished):
             self.server.finish_preload(NOW_S)
         elif isinstance(item, ConnectionEnded):
-            self.server.stage = ConnectionStage.CLOSED
+            self.server.close()
 
     def use(self, item: object) -> None:
         if isinstance(item, Accepted):
@@ -352,8 +364,9 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
 
 
 def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
-    connection = ClientConnection(Wire(), name="c", cnonce="n")
-    connection.stage = ConnectionStage.CONNECTED
+    pair = Pair("v2", wants_preload=False, challenge=None)
+    pair.settle()
+    connection = pair.client
     whole = AccessConnection(Wire())
     publish(whole, internal_types()["DotsClient"])
     data = whole.take_output() + b"\x00"

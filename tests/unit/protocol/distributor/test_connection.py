@@ -36,7 +36,6 @@ from skerry.protocol.distributor.messages import (
     RETRANSMISSION,
     UPDATE,
     Configuration,
-    DatagramFault,
     DatagramHeader,
     HeartbeatMessage,
     RepairRequest,
@@ -578,7 +577,7 @@ def test_the_other_dialect_is_told_once_and_never_taken_for_data(
     assert event.address == "10.0.0.2"
     assert bus.updates(subscriber) == []
     assert bus.events_of(subscriber, SenderFound) == []
-    assert subscriber.statistics().faults[DatagramFault.DIALECT.value] > 5
+    assert subscriber.statistics().faults[DropReason.DIALECT.value] > 5
 
 
 # -- those who ask too much
@@ -620,7 +619,7 @@ def test_one_per_thousand_of_a_thousand_is_taken_as_not_received(bus: Any) -> No
     bus.publish(publisher, *["/a"] * 200)
     bus.run_ms(20_000)
     assert len(bus.updates(subscriber)) == 200
-    faked = subscriber.statistics().faults[DatagramFault.FAKE.value]
+    faked = subscriber.statistics().faults[DropReason.FAKE.value]
     assert 100 < faked < 400
 
 
@@ -657,29 +656,29 @@ def valid(kind: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", DatagramFault.SHORT),
-        (valid(HEARTBEAT)[:19], DatagramFault.SHORT),
-        (valid(UPDATE)[:20], DatagramFault.SHORT),
-        (valid(UPDATE)[:27], DatagramFault.SHORT),
-        (b"\x02" + valid(UPDATE)[1:], DatagramFault.VERSION),
-        (b"\x00" + valid(HEARTBEAT)[1:], DatagramFault.VERSION),
-        (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], DatagramFault.KIND),
-        (valid(HEARTBEAT)[:2] + b"\x0a" + valid(HEARTBEAT)[3:], DatagramFault.KIND),
-        (valid(HEARTBEAT)[:43], DatagramFault.BODY),
-        (valid(HEARTBEAT) + b"\0", DatagramFault.BODY),
-        (valid(GOODBYE)[:30], DatagramFault.BODY),
-        (valid(CONFIGURATION)[:-1], DatagramFault.BODY),
-        (valid(REQUEST)[:-1], DatagramFault.BODY),
-        (valid(REQUEST) + b"\0", DatagramFault.BODY),
-        (valid(NAK)[:-1], DatagramFault.BODY),
-        (valid(NAK)[:32] + b"\x7f\xff\xff\xff" + valid(NAK)[36:], DatagramFault.BODY),
-        (valid(UPDATE)[:-1], DatagramFault.UPDATES),
-        (valid(UPDATE) + b"\0", DatagramFault.UPDATES),
-        (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], DatagramFault.UPDATES),
+        (b"", DropReason.SHORT),
+        (valid(HEARTBEAT)[:19], DropReason.SHORT),
+        (valid(UPDATE)[:20], DropReason.SHORT),
+        (valid(UPDATE)[:27], DropReason.SHORT),
+        (b"\x02" + valid(UPDATE)[1:], DropReason.VERSION),
+        (b"\x00" + valid(HEARTBEAT)[1:], DropReason.VERSION),
+        (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], DropReason.KIND),
+        (valid(HEARTBEAT)[:2] + b"\x0a" + valid(HEARTBEAT)[3:], DropReason.KIND),
+        (valid(HEARTBEAT)[:43], DropReason.BODY),
+        (valid(HEARTBEAT) + b"\0", DropReason.BODY),
+        (valid(GOODBYE)[:30], DropReason.BODY),
+        (valid(CONFIGURATION)[:-1], DropReason.BODY),
+        (valid(REQUEST)[:-1], DropReason.BODY),
+        (valid(REQUEST) + b"\0", DropReason.BODY),
+        (valid(NAK)[:-1], DropReason.BODY),
+        (valid(NAK)[:32] + b"\x7f\xff\xff\xff" + valid(NAK)[36:], DropReason.BODY),
+        (valid(UPDATE)[:-1], DropReason.UPDATES),
+        (valid(UPDATE) + b"\0", DropReason.UPDATES),
+        (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], DropReason.UPDATES),
     ],
 )
 def test_malformed_datagrams_are_counted_by_reason_and_harm_nobody(
-    bus: Any, data: bytes, fault: DatagramFault
+    bus: Any, data: bytes, fault: DropReason
 ) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
@@ -696,7 +695,7 @@ def test_good_datagrams_of_every_kind_are_not_counted_as_faults(bus: Any) -> Non
     for kind in (CONFIGURATION, HEARTBEAT, UPDATE, RETRANSMISSION, REQUEST, NAK, GOODBYE):
         subscriber.receive(valid(kind), GROUP, bus.now_ns)
     faults = {name: count for name, count in subscriber.statistics().faults.items() if count}
-    assert faults == {DatagramFault.DUPLICATE.value: 1}
+    assert faults == {DropReason.DUPLICATE.value: 1}
 
 
 def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: Any) -> None:
@@ -705,7 +704,7 @@ def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: 
     subscriber.receive(data, GROUP, bus.now_ns)
     bus.settle()
     assert bus.updates(subscriber) == []
-    assert subscriber.statistics().faults[DatagramFault.SUBJECT.value] == 1
+    assert subscriber.statistics().faults[DropReason.SUBJECT.value] == 1
 
 
 class Listener:
@@ -837,8 +836,8 @@ def test_a_train_gives_what_its_datagrams_give_one_by_one(bus: Any) -> None:
     datagrams.append(datagrams[0][:-3])
     for datagram in [*datagrams, b""]:
         single.receive(datagram, GROUP, bus.now_ns)
-    train.receive_train(b"".join(datagrams), len(datagrams[0]), GROUP, bus.now_ns)
-    train.receive_train(b"", 0, GROUP, bus.now_ns)
+    train.receive_segments(b"".join(datagrams), len(datagrams[0]), GROUP, bus.now_ns)
+    train.receive_segments(b"", 0, GROUP, bus.now_ns)
     bus.settle()
     assert bus.subjects(train) == ["/a/1", "/a/1", "/a/1", "/a/2"]
     assert bus.events[train] == bus.events[single]

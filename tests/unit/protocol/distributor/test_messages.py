@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.distributor import messages
-from skerry.protocol.distributor.messages import DatagramFault, DatagramHeader, UpdateMessage
+from skerry.protocol.distributor.messages import DatagramHeader, UpdateMessage
 
 
 def test_kinds_and_flags_have_their_numbers() -> None:
@@ -26,5 +26,20 @@ def test_messages_are_values() -> None:
     assert header.flags == messages.WHOLE
 
 
-def test_every_fault_has_a_name_of_its_own() -> None:
-    assert len({fault.value for fault in DatagramFault}) == len(DatagramFault)
+def test_datagrams_have_the_reasons_that_metrics_name() -> None:
+    assert [reason.value for reason in messages.DATAGRAM_DROPS] == [
+        "short",
+        "version",
+        "kind",
+        "body",
+        "updates",
+        "pieces",
+        "subject",
+        "duplicate",
+        "jump",
+        "overflow",
+        "senders",
+        "dialect",
+        "seal",
+        "fake",
+    ]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, DISTRIBUTOR_POSITION_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import (
     LossReason,
@@ -32,6 +32,7 @@ from skerry.protocol.distributor.messages import (
     RETRANSMISSION,
     UPDATE,
 )
+from skerry.protocol.distributor.sending.flow import DISTRIBUTOR_POSITION_COUNT_MAX
 
 from .conftest import MS, Bus
 
@@ -198,7 +199,7 @@ def test_a_sender_whose_stream_was_forgotten_is_not_taken_for_a_new_one(bus: Any
     data = bus.sent_of(UPDATE)[0]
     for number in range(2001):
         stranger = data[:8] + number.to_bytes(4, "big") + data[12:]
-        subscriber.receive(stranger, subscriber._source, bus.now_ns)
+        subscriber.receive(stranger, subscriber._group, bus.now_ns)
     bus.events[subscriber].clear()
     bus.run_ms(120_000)
     publisher.open_publisher(bus.now_ns)
@@ -336,7 +337,7 @@ def test_a_stream_that_is_too_long_to_be_requested_is_reported(bus: Any) -> None
         publisher.publish("/a", b"", bus.now_ns)
     publisher.take_transmits()
     bus.members.append(subscriber)
-    subscriber._roster.remotes.clear()
+    subscriber._senders.remotes.clear()
     bus.publish(publisher, "/last")
     bus.run_ms(2000)
     first, *_ = bus.events_of(subscriber, UpdatesLost)
@@ -366,7 +367,7 @@ def test_forged_senders_cause_few_position_requests(bus: Any) -> None:
     data[20:24] = (7).to_bytes(4, "big")
     for number in range(900):
         data[8:12] = number.to_bytes(4, "big")
-        subscriber.receive(bytes(data), subscriber._source, bus.now_ns)
+        subscriber.receive(bytes(data), subscriber._group, bus.now_ns)
     bus.run_ms(199)
     assert len(bus.sent_of(POSITION_REQUEST)) <= DISTRIBUTOR_POSITION_COUNT_MAX
     bus.run_ms(2000)
@@ -383,7 +384,7 @@ def test_with_many_senders_due_at_different_times_looks_are_few(bus: Any) -> Non
     for number in range(2000):
         if number < 900:
             data[8:12] = number.to_bytes(4, "big")
-            subscriber.receive(bytes(data), subscriber._source, bus.now_ns)
+            subscriber.receive(bytes(data), subscriber._group, bus.now_ns)
         bus.now_ns += MS // 2
         due_ns = subscriber.deadline_ns()
         if due_ns is not None and due_ns <= bus.now_ns:
@@ -402,7 +403,7 @@ def test_a_flood_of_position_requests_causes_few_answers(bus: Any) -> None:
     (request,) = bus.sent_of(POSITION_REQUEST)
     bus.sent.clear()
     for _ in range(1000):
-        publisher.receive(request, subscriber._source, bus.now_ns)
+        publisher.receive(request, subscriber._group, bus.now_ns)
     bus.settle()
     assert len(bus.sent_of(POSITION)) < DISTRIBUTOR_POSITION_COUNT_MAX
 
@@ -469,7 +470,7 @@ def test_a_sender_of_which_only_the_announcement_arrived_is_reported(bus: Any) -
 
 def test_a_connection_that_does_not_hear_itself_asks_itself_for_nothing(bus: Any) -> None:
     connection = bus.join()
-    connection._hears_own = False
+    connection._control._hears_own = False
     connection.subscribe("/...", None, bus.now_ns)
     connection.open_publisher(bus.now_ns)
     other = bus.subscriber()

@@ -16,12 +16,16 @@ from mcap.writer import Writer
 
 from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
-from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
 from skerry.runtime.recordings import exports
-from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
+from skerry.runtime.recordings.exports import (
+    RECORDING_CHANNEL_COUNT_MAX,
+    export_json_lines,
+    export_mcap,
+    json_lines,
+)
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint

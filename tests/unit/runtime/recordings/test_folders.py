@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.runtime.recordings.folders import (
     IDENTITY_NAME,
+    RECORDING_RESERVE_BYTES,
     create_identity,
     find_recordings,
     hold_reserve,

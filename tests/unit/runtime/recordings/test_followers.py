@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_FOLLOWER_COUNT_MAX
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.followers import (
     FOLLOWED_NS,
     FOLLOWERS_NAME,
+    RECORDING_FOLLOWER_COUNT_MAX,
     forget_follower,
     forget_gone,
     is_followed,

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from skerry.codec.envelope import SNAPSHOT, Update
-from skerry.limits import RECORDING_FILLED_COUNT_MAX
 from skerry.recording.gaps import Gap, gap_update
-from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
+from skerry.runtime.recordings.gap_filling import RECORDING_FILLED_COUNT_MAX, filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
 
 Recorded = Callable[..., Recording]

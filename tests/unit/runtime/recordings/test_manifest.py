@@ -17,10 +17,10 @@ from typing import IO
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_BATCH_COUNT_MAX, RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import RecordedBatch, Segment
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
-from skerry.runtime.recordings.manifest_lines import Lines
+from skerry.runtime.recordings.manifest_lines import RECORDING_LINE_BYTES_MAX, Lines
+from skerry.runtime.recordings.writer import RECORDING_BATCH_COUNT_MAX
 
 
 def make_segment(number: int, *, batch_count: int = 2) -> Segment:

@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from skerry.codec.envelope import Update
-from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
 from skerry.runtime.recordings import retention
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.retention import drop_segments, due_segments, remove_dropped
+from skerry.runtime.recordings.retention import (
+    RECORDING_DROPPED_KEPT,
+    drop_segments,
+    due_segments,
+    remove_dropped,
+)
 
 Recorded = Callable[..., Recording]
 SECOND_NS = 1_000_000_000

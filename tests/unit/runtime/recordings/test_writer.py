@@ -17,7 +17,7 @@ import pytest
 
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
+from skerry.limits import RECORDING_BATCH_BYTES, TYPE_COUNT_MAX
 from skerry.objects.typeset import TypeSet, define_types
 from skerry.recording.gaps import Gap, gap_of
 from skerry.recording.rows import Rows
@@ -31,7 +31,7 @@ from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.runtime.recordings.verify import verify_recording
-from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.runtime.recordings.writer import RECORDING_BATCH_COUNT_MAX, RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 
 UpdateOf = Callable[..., Update]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from skerry.limits import STREAM_CHUNK_BYTES_MAX, TURN_NS_MAX, TURN_PIECE_BYTES
-from skerry.runtime.streams.read_slices import ReadSlices
+from skerry.limits import STREAM_CHUNK_BYTES_MAX
+from skerry.runtime.streams.read_slices import TURN_NS_MAX, TURN_PIECE_BYTES, ReadSlices
 
 
 class Work:

@@ -15,10 +15,11 @@ import pytest
 import trustme
 
 from skerry.errors import ConfigError
-from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+from skerry.limits import TLS_HANDSHAKE_COUNT_MAX
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import tls
 from skerry.runtime.streams.tls import (
+    TLS_HANDSHAKE_PER_HOST_COUNT_MAX,
     TlsFiles,
     TlsHandshakes,
     client_context,

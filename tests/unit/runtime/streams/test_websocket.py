@@ -21,17 +21,18 @@ import skerry
 from skerry.engine.admission.admission import AdmissionConfig, ClientLimits
 from skerry.engine.admission.origins import Origin
 from skerry.engine.node import NodeCore
-from skerry.limits import (
-    STREAM_CHUNK_BYTES_MAX,
-    WEBSOCKET_HEAD_BYTES_MAX,
-    WEBSOCKET_WAITING_COUNT_MAX,
-    WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
-)
+from skerry.limits import STREAM_CHUNK_BYTES_MAX, WEBSOCKET_WAITING_COUNT_MAX
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.streams.websocket import WebSocketConfig, WebSocketEntrance, _Door
+from skerry.runtime.streams.websocket import (
+    WEBSOCKET_HEAD_BYTES_MAX,
+    WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
+    WebSocketConfig,
+    WebSocketEntrance,
+    _Door,
+)
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import open_websocket
 

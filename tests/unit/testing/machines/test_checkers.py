@@ -25,7 +25,7 @@ from skerry.testing.machines.heartbeat import (
     Restored,
     Suspected,
 )
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 GROUP = Address("239.1.1.1", 1)
 

@@ -1,4 +1,4 @@
-"""The scenarios of the distributor: they hold, and they are as hard as they claim to be."""
+"""The scenario of the distributor holds, and its faults occur."""
 
 from __future__ import annotations
 
@@ -10,25 +10,11 @@ from skerry.testing import run_scenario
 from skerry.testing.machines import distributor
 
 SCENARIO = f"{distributor.__name__}:distributor"
-STORM = f"{distributor.__name__}:distributor_storm"
-SHORT_LIVES = f"{distributor.__name__}:distributor_short_lives"
 
 
 @pytest.mark.parametrize("node_count", [2, 4])
 def test_the_scenario_holds_with_few_nodes(node_count: int) -> None:
     outcome = run_scenario(SCENARIO, 1, node_count=node_count)
-    assert outcome.error is None
-    assert outcome.fault_count > 20
-
-
-def test_the_storm_is_one_and_few_receivers_weather_it() -> None:
-    outcome = run_scenario(STORM, 1, node_count=4)
-    assert outcome.error is None
-    assert outcome.fault_count == 300
-
-
-def test_short_lives_lose_much_and_nothing_in_silence() -> None:
-    outcome = run_scenario(SHORT_LIVES, 1, node_count=6)
     assert outcome.error is None
     assert outcome.fault_count > 20
 

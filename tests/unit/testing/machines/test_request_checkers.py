@@ -25,8 +25,8 @@ from skerry.testing.machines.request_checkers import (
     partners,
 )
 from skerry.testing.machines.request_history import TASKS, Asked, Tasks
-from skerry.testing.machines.request_host import Accepted, Over, RequestHost, Taken
-from skerry.testing.machines.request_program import Ended, RequestProgram, Served
+from skerry.testing.machines.request_host import Over, RequestHost, Taken, UpdateAccepted
+from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed
 
 Pair = tuple[Node[RequestProgram], ...]
 
@@ -46,8 +46,10 @@ def asked(tasks: Tasks, world: World, **facts: Any) -> int:
     return number
 
 
-def served(number: int, asker: int = 5, **facts: Any) -> Served:
-    return Served(number=number, asker=asker, **{"type_name": "Task", "handler": "port", **facts})
+def served(number: int, asker: int = 5, **facts: Any) -> RequestServed:
+    return RequestServed(
+        number=number, asker=asker, **{"type_name": "Task", "handler": "port", **facts}
+    )
 
 
 def answered(number: int, **facts: Any) -> Ended:
@@ -252,7 +254,7 @@ def test_an_update_of_somebody_elses_object_is_found(
     checker = OwnedIsOwn()
 
     def takes(sender: int, key: str = "b1") -> str | None:
-        return checker.observed(host, Accepted(type_name=PLAIN, id=key, sender=sender))
+        return checker.observed(host, UpdateAccepted(type_name=PLAIN, id=key, sender=sender))
 
     def held(subject: str, client: int) -> None:
         taken = Taken(kind="objects", subject=subject, client=client)

@@ -11,10 +11,10 @@ from skerry.testing.machines.request_host import (
     OWNED_TYPES,
     REQUEST_LIMITS,
     WITNESS,
-    Accepted,
     Over,
     RequestHost,
     Taken,
+    UpdateAccepted,
 )
 from skerry.testing.machines.request_program import RequestProgram
 
@@ -27,7 +27,7 @@ def publish(program: Node[RequestProgram], name: str, key: str) -> None:
 
 
 def witnessed(host: Node[RequestHost]) -> list[Any]:
-    return [event for event in host.events if isinstance(event, (Accepted, Over, Taken))]
+    return [event for event in host.events if isinstance(event, (UpdateAccepted, Over, Taken))]
 
 
 def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
@@ -41,7 +41,7 @@ def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
     publish(one, MESSAGE, "b1")
     one.do(lambda m, now_ns: m.release(m.claims[0], now_ns))
     world.run_for(MS)
-    accepted = Accepted(type_name=PLAIN, id="b1", sender=client)
+    accepted = UpdateAccepted(type_name=PLAIN, id="b1", sender=client)
     assert witnessed(host) == [
         accepted,
         Taken(kind="objects", subject="/Boat/b1", client=client),

@@ -12,7 +12,7 @@ from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import Ended, RequestProgram, Served, Stands
+from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed, Stands
 
 Pair = tuple[Node[RequestProgram], ...]
 
@@ -42,7 +42,9 @@ def test_a_request_is_carried_out_and_its_answer_is_told(world: World, pair: Pai
     ask(one, 7)
     world.run_for(MS)
     client = one.machine.space.client_id
-    assert told(two, Served) == [Served(number=7, asker=client, type_name="Task", handler="port")]
+    assert told(two, RequestServed) == [
+        RequestServed(number=7, asker=client, type_name="Task", handler="port")
+    ]
     assert told(one, Ended) == [Ended(number=7, outcome="answered", answer=7, server="two")]
     assert one.machine.open_count == 0
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.engine.carriage.distributor.events import CarriageStatistics, Drop
+from skerry.engine.carriage.distributor.events import CARRIAGE_DROPS, CarriageStatistics
 from skerry.engine.carriage.distributor.incoming import GroupIncoming
 from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
@@ -31,6 +31,7 @@ from skerry.protocol.distributor.events import (
     UpdatesLost,
 )
 from skerry.protocol.machine import Address, MachineEvent, Transmit
+from skerry.tracing import DropReason
 
 __all__ = ["SYSTEM_PORT", "GroupCarriage", "system_group"]
 
@@ -186,12 +187,12 @@ class GroupCarriage:
         """Counters, and what is held now."""
         incoming, outgoing = self._incoming, self._outgoing
         dropped = incoming.dropped + outgoing.dropped
-        dropped[Drop.REFUSED] += self._door.refusal_count
+        dropped[DropReason.REFUSED] += self._door.refusal_count
         return CarriageStatistics(
             sent_count=outgoing.sent_count,
             brought_count=incoming.brought_count,
             described_count=outgoing.described_count,
-            dropped={reason.value: dropped[reason] for reason in Drop},
+            dropped={reason.value: dropped[reason] for reason in CARRIAGE_DROPS},
             conflict_count=incoming.conflict_count,
             cut_count=self._cut_count,
             used_type_count=outgoing.used_type_count,

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from skerry.protocol.distributor.events import DistributorStatistics
 from skerry.protocol.distributor.sealing.sealed_datagrams import SealStatistics
 from skerry.protocol.machine import MachineEvent, Statistics
+from skerry.tracing import DropReason
 
 __all__ = [
+    "CARRIAGE_DROPS",
     "CarriageStatistics",
     "DefinitionConflict",
-    "Drop",
     "GroupStatistics",
     "MessagesGivenUp",
 ]
 
 
-class Drop(enum.Enum):
-    """Why an object was not brought to the other side; each is counted."""
-
-    MALFORMED = "malformed"
-    """Its bytes are not a header and an object of its type."""
-    UNDESCRIBED = "undescribed"
-    """Its type, or one that its type is made of, was not described in time."""
-    SCOPE = "scope"
-    """Objects of its type do not travel this way: they are kept, or stay at their node."""
-    CONFLICT = "conflict"
-    """Its sender defines the type otherwise than this node."""
-    REFUSED = "refused"
-    """The node did not take it: a limit, or its permissions."""
-    SUBJECT = "subject"
-    """Its subject cannot be sent to the group: too long, or not ASCII."""
-    SIZE = "size"
-    """It is too large for the group."""
-    ABSENT = "absent"
-    """The carrier was not connected to its node."""
+CARRIAGE_DROPS: Final = (
+    DropReason.MALFORMED,
+    DropReason.UNDESCRIBED,
+    DropReason.SCOPE,
+    DropReason.CONFLICT,
+    DropReason.REFUSED,
+    DropReason.SUBJECT,
+    DropReason.SIZE,
+    DropReason.ABSENT,
+)
+"""The reasons for which the carriage does not forward a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import Any, Final
 
-from skerry.engine.carriage.distributor.events import DefinitionConflict, Drop, MessagesGivenUp
+from skerry.engine.carriage.distributor.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.carriage.distributor.headers import HeaderReader
 from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.types import CarriedTypes, describing
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import CodecError, SchemaError
-from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import header_fault
@@ -24,8 +23,16 @@ from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
 from skerry.schema.union import obstacle, unite
+from skerry.tracing import DropReason
 
-__all__ = ["GroupIncoming"]
+__all__ = ["CARRIER_CONFLICT_COUNT_MAX", "CARRIER_WAITING_BYTES_MAX", "GroupIncoming"]
+
+CARRIER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Objects of a group that wait in a node for the description of their type, which arrives within
+one configuration interval. Beyond it the oldest are dropped and counted."""
+CARRIER_CONFLICT_COUNT_MAX: Final = 1000
+"""Types with conflicting definitions of senders that a node remembers. Beyond it the oldest is
+forgotten, and detected again."""
 
 _DESCRIPTORS: Final = ("StructDescriptorData", "EnumDescriptorData")
 _PATIENCE_INTERVAL_COUNT: Final = 2
@@ -71,7 +78,7 @@ class GroupIncoming:
         self._waiting_bytes = 0
         self.brought_count = 0
         self.conflict_count = 0
-        self.dropped: Counter[Drop] = Counter()
+        self.dropped: Counter[DropReason] = Counter()
         self.events: list[MachineEvent] = []
 
     @property
@@ -84,12 +91,12 @@ class GroupIncoming:
         try:
             header, at = self._headers.read(data)
         except CodecError:
-            self.dropped[Drop.MALFORMED] += 1
+            self.dropped[DropReason.MALFORMED] += 1
             return
         if header_fault(header) is not None:
-            self.dropped[Drop.MALFORMED] += 1
+            self.dropped[DropReason.MALFORMED] += 1
         elif not self._door.is_open:
-            self.dropped[Drop.ABSENT] += 1
+            self.dropped[DropReason.ABSENT] += 1
         elif header.type_name in _DESCRIPTORS:
             self._learn(sender, header, data, at, now_ns)
         else:
@@ -127,14 +134,14 @@ class GroupIncoming:
         if carried is None and name not in self._registry:
             self._wait(sender, subject, name, data, now_ns)
         elif carried is None or not carried.is_carried:
-            self.dropped[Drop.SCOPE] += 1
+            self.dropped[DropReason.SCOPE] += 1
         elif self._conflicts and self._is_in_conflict(sender, carried.names):
-            self.dropped[Drop.CONFLICT] += 1
+            self.dropped[DropReason.CONFLICT] += 1
         else:
             try:
                 carried.check(header, data[at:])
             except CodecError:
-                self.dropped[Drop.MALFORMED] += 1
+                self.dropped[DropReason.MALFORMED] += 1
                 return
             chosen = "" if carried.is_default(subject) else subject
             if header.subject != chosen:
@@ -149,7 +156,7 @@ class GroupIncoming:
         while self._waiting and self._waiting_bytes + size > CARRIER_WAITING_BYTES_MAX:
             self._give_up(next(iter(self._waiting)))
         if size > CARRIER_WAITING_BYTES_MAX:
-            self.dropped[Drop.UNDESCRIBED] += 1
+            self.dropped[DropReason.UNDESCRIBED] += 1
             return
         waiting = self._waiting.get(name)
         if waiting is None:
@@ -170,7 +177,7 @@ class GroupIncoming:
         waiting = self._waiting.pop(name)
         self._waiting_bytes -= waiting.size
         count = len(waiting.updates)
-        self.dropped[Drop.UNDESCRIBED] += count
+        self.dropped[DropReason.UNDESCRIBED] += count
         self.events.append(MessagesGivenUp(type_name=name, message_count=count))
 
     # -- descriptions
@@ -184,11 +191,11 @@ class GroupIncoming:
                 return
             found = from_description(message, ChainMap(self._united, self._registry))  # type: ignore[arg-type]
         except CodecError:
-            self.dropped[Drop.MALFORMED] += 1
+            self.dropped[DropReason.MALFORMED] += 1
             return
         except SchemaError:
             # Most of the time what it is made of was described while nobody here listened.
-            self.dropped[Drop.UNDESCRIBED] += 1
+            self.dropped[DropReason.UNDESCRIBED] += 1
             return
         known = self._united.get(found.name)
         change = None if known is None else obstacle(known, found)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Final
 
-from skerry.engine.carriage.distributor.events import Drop
 from skerry.engine.carriage.distributor.types import CarriedType
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
 from skerry.protocol.access.header import Header
 from skerry.protocol.distributor.connection import GroupConnection
+from skerry.tracing import DropReason
 
 __all__ = ["GroupOutgoing"]
 
@@ -36,7 +36,7 @@ class GroupOutgoing:
         self._repeat_ns: int | None = None
         self.sent_count = 0
         self.described_count = 0
-        self.dropped: Counter[Drop] = Counter()
+        self.dropped: Counter[DropReason] = Counter()
 
     @property
     def used_type_count(self) -> int:
@@ -58,7 +58,7 @@ class GroupOutgoing:
                 self._repeat_ns = now_ns + self._interval_ns
         self._used[name] = (carried, now_ns)
         if len(body) > self._update_bytes_max:
-            self.dropped[Drop.SIZE] += 1
+            self.dropped[DropReason.SIZE] += 1
             return
         if self._put(carried.subject_of(header, body[at:]), body, now_ns):
             self.sent_count += 1
@@ -123,5 +123,5 @@ class GroupOutgoing:
             return False
         except (LocalProtocolError, LimitExceeded):
             # Java programs read ASCII only, and a subject has to fit a datagram.
-            self.dropped[Drop.SUBJECT] += 1
+            self.dropped[DropReason.SUBJECT] += 1
         return True

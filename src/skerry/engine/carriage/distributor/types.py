@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 from skerry.codec.pieces import canonical_key, split
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.dispatch.client_queue import TIME_S_MAX
 from skerry.engine.types.scopes import is_site_message
 from skerry.errors import DecodeError
-from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import describe
@@ -18,7 +18,11 @@ from skerry.protocol.access.header import NEVER, Header, write_header
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType, dependencies
 
-__all__ = ["CarriedType", "CarriedTypes", "describing"]
+__all__ = ["CARRIER_SUBJECT_COUNT_MAX", "CarriedType", "CarriedTypes", "describing"]
+
+CARRIER_SUBJECT_COUNT_MAX: Final = 1000
+"""Default subjects of one type that a node caches by key, since messages of few keys are frequent.
+Beyond it the cache is cleared."""
 
 
 class CarriedType:

@@ -1,9 +1,9 @@
 """Objects in the JSON of the WebSocket dialect: fields by name, elements of enums by tag.
 
-It differs from `objects.json`, which is made for people: here elements go by tag, bytes in base64,
-and fields that the type does not have are skipped. Infinities and NaN, which JSON does not have,
-are written as the C++ host writes them, or for strict readers as `1e999` and `null`. Texts are
-spaced as the C++ host spaces them.
+It differs from `objects.json`, which is for people: here elements are written by tag and bytes in
+base64, and fields that the type does not have are skipped. Infinities and NaN, which JSON does not
+have, are written as the C++ host writes them, or for strict readers as `1e999` and `null`. Spaces
+are those of the C++ host.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLOATS: Final = frozenset(
     }
 )
 _AS_THEY_ARE: Final = frozenset({*INTEGER_RANGES, Kind.BOOL, Kind.STRING})
-"""Kinds whose plain values the encoder accepts, or rejects with its own error."""
+"""Kinds whose JSON values the encoder accepts, or rejects with its own error."""
 _STRICT_INFINITY: Final = "1e999"
 """Valid JSON that parsers with 64-bit floats read as an infinity: JavaScript and Python do."""
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
@@ -127,18 +127,18 @@ def string_part(data: bytes) -> str:
     return _quote(data.decode("utf-8", "surrogateescape"))[1:-1]
 
 
-# -- from plain values
+# -- from JSON values
 
 
 def object_from_plain(plan: StructPlan, plain: object) -> Any:
-    """The object that plain values of JSON are; DecodeError when a value has another form.
+    """Return the object of JSON values; DecodeError if a value has another form.
 
-    Whether a number or text fits its field is for the encoder to say.
+    The encoder checks whether a number or a text fits its field.
     """
     if not isinstance(plain, dict):
         _refuse(plan, "", f"expected an object with fields, got {_shown(plain)}")
     obj = plan.new(plan.cls)
-    # By the fields of the type: names it does not have are never looked at, however many come.
+    # By the fields of the type, so any number of other names costs nothing.
     for field in plan.fields:
         value = plain.get(field.name)
         if value is not None:
@@ -148,7 +148,7 @@ def object_from_plain(plan: StructPlan, plain: object) -> Any:
 
 
 def value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
-    """The value of a field, or of an element of it, that plain values are; DecodeError if none."""
+    """Return the value of a field, or of an element of it; DecodeError if it has another form."""
     kind = int(spec.kind)
     if kind in _FLOATS:
         return _float_from_plain(plan, field, spec, plain)
@@ -160,7 +160,7 @@ def value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain:
             _refuse(plan, field.name, f"expected an object with fields, got {_shown(plain)}")
         return object_from_plain(spec.struct, plain)
     if kind == Kind.ENUM:
-        # A member of `bool` finds the element 1, as it is equal to 1.
+        # Not a bool, which would find the element 1, because True equals 1.
         if type(plain) is not int or plain not in spec.members:
             _refuse(plan, field.name, f"{spec.name} has no element with tag {_shown(plain)}")
         return spec.members[plain]
@@ -176,7 +176,7 @@ def value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain:
 
 
 def list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> list[Any]:
-    """The elements of a vector that a plain list is; DecodeError if it is not one."""
+    """Return the elements of a vector; DecodeError if the JSON value is not a list."""
     if not isinstance(plain, list):
         _refuse(plan, field.name, f"expected a list, got {_shown(plain)}")
     element = spec.element
@@ -184,7 +184,7 @@ def list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: 
     if int(element.kind) in _AS_THEY_ARE:
         return plain
     if int(element.kind) in _FLOATS:
-        # An element cannot be unset; there null is how a NaN was written.
+        # An element cannot be unset, so null is a NaN.
         plain = [math.nan if item is None else item for item in plain]
     return [value_from_plain(plan, field, element, item) for item in plain]
 
@@ -206,7 +206,7 @@ def _uuid_from_plain(plan: StructPlan, field: FieldPlan, plain: Any) -> UUID:
         except ValueError:
             pass
         else:
-            # Python takes braces, a prefix and dashes anywhere as well.
+            # Python also accepts braces, a prefix, and dashes anywhere.
             if str(found) == plain.lower():
                 return found
     _refuse(plan, field.name, f"{_shown(plain)} is not a uuid")

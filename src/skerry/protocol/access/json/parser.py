@@ -1,11 +1,11 @@
-"""Untrusted JSON text, parsed in steps, between which other clients have their turn.
+"""Parsing of untrusted JSON text in steps, between which other clients are served.
 
 Python's parser reads a text in one call, which may take seconds. So the text is cut at commas into
-pieces of some kilobytes, and each piece is parsed alone. A value that does not fit into a piece, or
-that is nested deeper than the pieces are cut, is taken apart here.
+pieces of some kilobytes, and each piece is parsed alone. This module parses values that do not fit
+into a piece, or that are nested deeper than the pieces.
 
-The values go to a `JsonSink` as they are found. A large text never becomes a large value: Python's
-garbage collector would examine all its lists and dictionaries again and again.
+Values are passed to a `JsonSink` as they are found. A large text never becomes a large value, whose
+lists and dictionaries Python's garbage collector would examine repeatedly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from skerry.protocol.access.json.text import QUOTED, parse_piece
 __all__ = ["JsonParser", "JsonSink"]
 
 _LEVEL_MAX: Final = 4
-"""Levels of brackets inside of a piece."""
+"""Levels of brackets in a piece."""
 _SCALAR_BYTES_MAX: Final = 4300
 """The longest number: the most digits that Python converts."""
 _NAME_COUNT_MAX: Final = 10_000
-"""Names in one object that does not fit into a piece; a struct has 31 at most."""
+"""Names in one object that does not fit into a piece; a struct has at most 31."""
 _SPACES: Final = re.compile(rb"[ \t\n\r]*+")
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,:\[\]{}"]++')
 _QUOTED: Final = re.compile(QUOTED, re.DOTALL)
@@ -43,11 +43,11 @@ _STRING_PART: Final = re.compile(
 )
 _BYTES_PER_UNIT: Final = 16
 _UNITS_PER_VALUE: Final = 4
-"""Work is counted in units of a quarter of a look."""
+"""Work is counted in units of a quarter of a look, the unit of a client's turn."""
 
 
 def _body(level: int) -> bytes:
-    """The pattern of all values of a container, with so many levels of brackets inside."""
+    """Return the pattern of all values of a container with up to `level` levels of brackets."""
     return rb'(?:[^\[\]{}"]++|' + QUOTED + _nested(level) + rb")*+"
 
 
@@ -59,9 +59,9 @@ _RUNS: Final = tuple(
     re.compile(rb'(?:(?:[^\[\]{}",]++|' + QUOTED + _nested(level) + rb")*+,)++", re.DOTALL)
     for level in range(_LEVEL_MAX + 1)
 )
-"""Whole values, each with the comma after it."""
+"""Patterns of whole values, each with the comma after it."""
 _RESTS: Final = tuple(re.compile(_body(level), re.DOTALL) for level in range(_LEVEL_MAX + 1))
-"""All values up to the closing bracket of their container."""
+"""Patterns of all values up to the closing bracket of their container."""
 
 
 class JsonSink(Protocol):
@@ -71,7 +71,7 @@ class JsonSink(Protocol):
         """A list or an object begins; `name` is its name in the object around it."""
 
     def add(self, values: list[Any] | dict[str, Any]) -> None:
-        """Whole values of the innermost list or object. A single value of the text is a list."""
+        """Add values to the innermost list or object. A single value of the text is a list."""
 
     def end(self) -> None:
         """The innermost list or object ends."""
@@ -80,7 +80,7 @@ class JsonSink(Protocol):
 class JsonParser:
     """Parses one text. `step` raises DecodeError if the text is not JSON or exceeds a bound.
 
-    No step looks at more than `piece_bytes`, which are 16 at least.
+    No step reads more than `piece_bytes`, which is at least 16.
     """
 
     def __init__(self, data: bytes, sink: JsonSink, *, piece_bytes: int = JSON_PIECE_BYTES) -> None:
@@ -89,12 +89,12 @@ class JsonParser:
         self._piece_bytes = piece_bytes
         self._pos = 0
         self._open: list[set[str] | None] = []
-        """The containers that the next value is inside of, the innermost last: the names in an
-        object, None for a list."""
+        """The containers of the next value, the innermost last: the names in an object, None for a
+        list."""
         self._name: str | None = None
         """The name of the next value."""
         self._parts: list[str] = []
-        """What was read of a long string."""
+        """The parts of a long string that were read."""
         self._is_after_comma = False
         self._value_count = 0
         self._state: Callable[[], int] | None = self._value
@@ -105,7 +105,7 @@ class JsonParser:
         return self._state is None
 
     def step(self) -> int:
-        """Parse the next piece; returns the units of work that it took."""
+        """Parse the next piece; return the units of work that it took."""
         assert self._state is not None
         begin = self._pos
         count = self._state()
@@ -114,7 +114,7 @@ class JsonParser:
     # -- states; each returns the number of values that it parsed
 
     def _items(self) -> int:
-        """Inside of a container, before a value."""
+        """In a container, before a value."""
         data, begin = self._data, self._pos
         stop = begin + self._piece_bytes
         level = min(_LEVEL_MAX, JSON_DEPTH_MAX - len(self._open))
@@ -184,13 +184,13 @@ class JsonParser:
         self._state = self._string
 
     def _string(self) -> int:
-        """Inside of a string."""
+        """In a string."""
         data, begin = self._data, self._pos
         found = _STRING_PART.match(data, begin, begin + self._piece_bytes)
         assert found is not None
         end = found.end()
         is_last = data[end : end + 1] == b'"'
-        # No character is cut in two.
+        # A character must not be cut in two.
         while not is_last and begin < end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         if end == begin and not is_last:
@@ -265,13 +265,13 @@ class JsonParser:
 
     def _note_names(self, names: set[str], more: set[str]) -> None:
         for twin in names & more:
-            _refuse(f"not JSON: {twin:.60} is there twice")
+            _refuse(f"not JSON: the name {twin:.60} is used twice")
         names |= more
         if len(names) > _NAME_COUNT_MAX:
             _refuse(f"more than {_NAME_COUNT_MAX} names in one object")
 
     def _close(self) -> None:
-        """End the innermost container by the bracket at this position."""
+        """End the innermost container, at the bracket at this position."""
         closing = b"]" if self._open.pop() is None else b"}"
         if self._data[self._pos : self._pos + 1] != closing:
             self._refuse(f"expected {closing.decode()}")
@@ -280,7 +280,7 @@ class JsonParser:
         self._state = self._after
 
     def _is_spaced(self, *, is_end_allowed: bool = False) -> bool:
-        """Skip white space; whether something else follows, which may not be known yet."""
+        """Skip white space. Return whether other text follows; False if that is unknown yet."""
         stop = self._pos + self._piece_bytes
         found = _SPACES.match(self._data, self._pos, stop)
         assert found is not None

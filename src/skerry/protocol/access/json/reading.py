@@ -1,8 +1,7 @@
-"""A large JSON message, encoded while it is parsed: each value as soon as it is found.
+"""Reading of a large JSON message, whose values are encoded as soon as they are parsed.
 
-The message is a tree of values, and for each list or object that the parser has opened there is a
-node here, which knows the type of what it contains. Fields that the type does not have are parsed
-and dropped.
+The message is a tree of values. Each list or object that the parser has opened has a node here,
+which knows the type of its content. Fields that the type does not have are parsed and dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.codec.encoder import encode_value, head
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.errors import DecodeError, EncodeError
@@ -32,7 +31,7 @@ _FORM: Final = "expected [ header, object ]"
 class JsonReading:
     """A large message that is read in steps.
 
-    `header_codec` is that of DotsHeader; `find` returns the codec of the object for a header.
+    `header_codec` is the codec of DotsHeader; `find` returns the codec of the object for a header.
     """
 
     def __init__(
@@ -49,10 +48,10 @@ class JsonReading:
         self._message = _Message(header_codec, find)
         self._parser = JsonParser(data, self._message, piece_bytes=piece_bytes)
         self.message: tuple[Header, bytes] | None = None
-        """The transmission, when all is read."""
+        """The transmission; None until all of it is read."""
 
     def step(self, count: int) -> int:
-        """Read until the work reaches `count` units; returns how many. DecodeError if invalid."""
+        """Read up to `count` units of work; return how many were done. DecodeError if invalid."""
         if self._size > self._bytes_max:
             _refuse("JSON", f"a message of {self._size} bytes, the limit is {self._bytes_max}")
         done = 0
@@ -72,10 +71,10 @@ class _Message:
     def __init__(self, header_codec: Codec, find: Callable[[Header], Codec]) -> None:
         self._root = _Root(header_codec, find)
         self._open: list[tuple[_Node, str | None]] = []
-        """Each with its name in the one before."""
+        """Each with its name in the node before."""
 
     def begin(self, name: str | None, *, is_list: bool) -> None:
-        """A list or an object begins."""
+        """Open a list or an object."""
         if self._open:
             self._open.append((self._open[-1][0].inner(name, is_list), name))
         elif is_list:
@@ -84,19 +83,19 @@ class _Message:
             _refuse("JSON", _FORM)
 
     def add(self, values: list[Any] | dict[str, Any]) -> None:
-        """Values of the innermost list or object."""
+        """Add values to the innermost list or object."""
         if not self._open:
             _refuse("JSON", _FORM)
         self._open[-1][0].add(values)
 
     def end(self) -> None:
-        """The innermost list or object ends."""
+        """Close the innermost list or object."""
         ended, name = self._open.pop()
         if self._open:
             self._open[-1][0].put(name, ended.encoded())
 
     def result(self) -> tuple[Header, bytes]:
-        """The message, when all of it was parsed."""
+        """Return the message, after all of it was parsed."""
         header, payload = self._root.header, self._root.payload
         if header is None or payload is None:
             _refuse("JSON", _FORM)
@@ -107,20 +106,20 @@ class _Message:
 
 
 class _Node:
-    """A list or an object that is being parsed. This one drops all that is in it."""
+    """A list or an object that is being parsed. This base class drops its content."""
 
     def add(self, values: Any) -> None:
         """Encode whole values."""
 
     def inner(self, _name: str | None, _is_list: bool) -> _Node:
-        """The node of a list or object inside of this one."""
+        """Return the node for a list or object in this one."""
         return self
 
     def put(self, name: str | None, data: bytes | None) -> None:
-        """A node inside ended; None if its value is dropped."""
+        """Add the encoded value of an inner node; None if it is dropped."""
 
     def encoded(self) -> bytes | None:
-        """What this one is; None if it is dropped."""
+        """Return the encoded value; None if it is dropped."""
         return None
 
 
@@ -160,7 +159,7 @@ class _Root(_Node):
 
 
 class _Struct(_Node):
-    """An object of a known type; `plain` is a value of the same kind, to check that it is one."""
+    """An object of a known type. `plain` is a JSON value of the same kind, for the check of it."""
 
     def __init__(self, plan: StructPlan, plain: object) -> None:
         if not isinstance(plain, dict):
@@ -256,7 +255,7 @@ class _Single(_Node):
 
 
 def _node(plan: StructPlan, field: FieldPlan, spec: ValuePlan, is_list: bool) -> _Node:
-    """The node of a list or object where a value of a kind is expected."""
+    """Return the node for a list or object where a value of this kind is expected."""
     if is_list and spec.kind == Kind.VECTOR:
         return _Vector(plan, field, spec)
     if not is_list and spec.kind == Kind.STRUCT:
@@ -271,7 +270,7 @@ def _node(plan: StructPlan, field: FieldPlan, spec: ValuePlan, is_list: bool) ->
 
 
 def unreadable(error: EncodeError) -> DecodeError:
-    """The error for a message whose values do not fit their type."""
+    """Return the error for a message whose values do not fit their type."""
     return DecodeError(type_name=error.type_name, field=error.field, detail=error.detail)
 
 

@@ -1,11 +1,11 @@
-"""Untrusted JSON text as plain values, with bounds on what it may make of a few bytes.
+"""Parsing of untrusted JSON text, with bounds on the memory that a few bytes may cause.
 
-Python's reader takes any nesting until its stack ends, and makes sixty bytes of memory of the two
-of an empty list. So texts are measured first: how deep their brackets go, and how many values they
-have at most. Only what stands outside of quoted strings counts.
+Python's parser accepts any nesting until its stack ends, and an empty list of two bytes takes sixty
+bytes of memory. So texts are measured first: the depth of their brackets, and the largest possible
+number of values. Only text outside of quoted strings counts.
 
-DOTS hosts in C++ write `inf` and `nan`, which JSON does not have, and read them. So does this
-reader, in every spelling that C reads: `Infinity`, `-Inf`, `NAN`.
+DOTS hosts in C++ write and read `inf` and `nan`, which JSON does not have. This parser accepts them
+in every spelling that C reads: `Infinity`, `-Inf`, `NAN`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skerry.limits import JSON_DEPTH_MAX, JSON_VALUE_COUNT_MAX
 
 __all__ = ["QUOTED", "parse_piece", "parse_text"]
 
-# Possessive: without that, the engine would keep a place to come back to for every character.
+# Possessive, because otherwise the engine would keep a position to return to per character.
 QUOTED: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 """A pattern of strings, for DOTALL."""
 _QUOTED_OR_NUMBER_OF_CPP: Final = re.compile(
@@ -40,7 +40,7 @@ def parse_piece(data: bytes) -> Any:
     try:
         return _parse(data)
     except (ValueError, RecursionError) as error:
-        # Only after a failure: the search takes longer than parsing, and few messages have any.
+        # Only after a failure, because the search takes longer than parsing, and is rarely needed.
         respelled = _QUOTED_OR_NUMBER_OF_CPP.sub(_constant_of, data)
         if respelled != data:
             try:
@@ -52,16 +52,16 @@ def parse_piece(data: bytes) -> Any:
 
 def _parse(data: bytes) -> Any:
     # Python would guess other encodings, which a text message cannot have.
-    return json.loads(data.decode("utf-8"), object_pairs_hook=_without_twins)
+    return json.loads(data.decode("utf-8"), object_pairs_hook=_unique_names)
 
 
 def _check_extent(data: bytes) -> None:
     opened = data.count(b"[") + data.count(b"{")
-    # Counting is fast, cutting strings out is not. Few messages come near the bounds, even when
-    # what only looks like a bracket or a comma is counted too.
+    # Counting is fast, cutting strings out is not. Few messages come near the bounds, even if
+    # brackets and commas in strings are counted too.
     if opened <= JSON_DEPTH_MAX and opened + data.count(b",") <= JSON_VALUE_COUNT_MAX:
         return
-    # A quote behind a backslash ends no string; of two backslashes the second is only itself.
+    # A quote after a backslash does not end a string, unless the backslash is escaped itself.
     quotes_that_count = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     bare = b"".join(quotes_that_count.split(b'"')[::2])
     count = bare.count(b"[") + bare.count(b"{") + bare.count(b",")
@@ -75,7 +75,7 @@ def _check_extent(data: bytes) -> None:
 
 
 def _constant_of(found: re.Match[bytes]) -> bytes:
-    """A number of C++ in the one spelling that Python's reader takes."""
+    """Return a number of C++ in the spelling that Python's parser accepts."""
     name = found["name"]
     if name is None:
         return found[0]
@@ -83,20 +83,20 @@ def _constant_of(found: re.Match[bytes]) -> bytes:
     return b"NaN" if name[:1] in b"nN" else found["minus"] + b"Infinity"
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) < len(pairs):
-        raise ValueError(f"{_first_twin(pairs)!s:.60} is there twice")
+        raise ValueError(f"the name {_first_repeated(pairs)!s:.60} is used twice")
     return plain
 
 
-def _first_twin(pairs: list[tuple[str, Any]]) -> str:
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
             return name
         seen.add(name)
-    raise AssertionError("no name is there twice")
+    raise AssertionError("no name is used twice")
 
 
 def _refuse(detail: str) -> NoReturn:

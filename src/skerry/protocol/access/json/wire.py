@@ -1,8 +1,8 @@
-"""The JSON framing: a transmission is one text message `[ header, object ]`, as by WebSockets.
+"""The JSON framing of WebSockets: a transmission is one text message `[ header, object ]`.
 
-The rest of a node knows transmissions as a header and an encoded object, so this turns one into the
-other. That takes the type, which is looked up by its name for each message: it may have become
-known just before.
+The other parts of a node use a header and an encoded object, so this framing converts between the
+two. For that it looks up the type by name for each message, because the type may have become known
+just before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, JSON_PIECE_BYTES, JSON_STEP_BYTES
 from skerry.objects.base import codec_of
@@ -32,8 +32,8 @@ _LENGTH_BYTES: Final = 4
 class JsonWire(Wire):
     """Transmissions as JSON text. `types` has the types by name, and may grow.
 
-    A message is fed without anything around it, one a call. A frame is a message behind its
-    length, since frames are joined on their way out: `cut_messages` takes them apart.
+    Each call of `feed` gets one message without a frame. A frame is a message after its length,
+    because frames are joined when they are sent: `cut_messages` separates them.
 
     `frame` raises EncodeError if an object cannot be written for the peer.
     """
@@ -45,7 +45,7 @@ class JsonWire(Wire):
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         super().__init__(frame_bytes_max)
-        # Of no framing of bytes: its frames are like those of no other.
+        # Not a version of the binary framing.
         self.version = 0
         self.has_additions = False
         """Whether the peer announced our additions. It then receives JSON that every parser
@@ -70,20 +70,20 @@ class JsonWire(Wire):
         self.skips_large = skips_large
 
     def frame(self, header: Header, payload: bytes) -> bytes:
-        """A transmission behind its length; EncodeError when it cannot be written."""
+        """Return a transmission after its length; EncodeError if it cannot be written."""
         codec = self.codec_of_sent(header.type_name)
         return framed(self.message(write_header(header), codec, payload))
 
     def message(self, header: bytes, codec: Codec, payload: bytes) -> bytes:
-        """The text of a transmission; EncodeError when it is too large."""
+        """Return the text of a transmission; EncodeError if it is too large."""
         text = f"[ {self.header_text(header)}, {self._text(codec, payload)} ]"
-        # Bytes of a string that were not UTF-8 are surrogates now, and get JSON's escapes.
+        # Bytes of a string that are not UTF-8 are surrogates here, and become JSON escapes.
         message = text.encode("utf-8", "backslashreplace")
         self.check_size(codec.plan.name, len(message))
         return message
 
     def header_text(self, header: bytes) -> str:
-        """An encoded header as text."""
+        """Return an encoded header as text."""
         return self._text(self._header_codec, header)
 
     def check_size(self, type_name: str, size: int) -> None:
@@ -93,7 +93,7 @@ class JsonWire(Wire):
             raise EncodeError(type_name=type_name, field="", detail=detail)
 
     def codec_of_sent(self, type_name: str) -> Codec:
-        """The codec of a type of which an object is sent; EncodeError if it is not known."""
+        """Return the codec of a type whose object is sent; EncodeError if it is unknown."""
         codec = self._codec(type_name)
         if codec is None:
             detail = "there is no such type, so its fields have no names"
@@ -101,11 +101,11 @@ class JsonWire(Wire):
         return codec
 
     def reading(self, data: bytes) -> JsonReading | None:
-        """How to read a large message in steps; None for one that is read at once."""
+        """Return a reader of a large message in steps; None for one that is read at once."""
         return self.begin_reading(data) if len(data) > JSON_STEP_BYTES else None
 
     def begin_reading(self, data: bytes, *, piece_bytes: int = JSON_PIECE_BYTES) -> JsonReading:
-        """Read a message in steps, each of which looks at `piece_bytes`."""
+        """Return a reader of a message in steps of `piece_bytes`."""
         return JsonReading(
             data,
             self._header_codec,
@@ -115,7 +115,7 @@ class JsonWire(Wire):
         )
 
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
-        # Nothing comes of no bytes: who asks so wants to know of faults.
+        # A call without bytes only asks for an earlier fault.
         if not data:
             return
         if len(data) > self._read_bytes_max:
@@ -124,12 +124,12 @@ class JsonWire(Wire):
         plain = parse_text(data)
         if not isinstance(plain, list) or len(plain) != 2:
             raise DecodeError(type_name="JSON", detail="expected [ header, object ]")
-        # By way of its bytes, so that it is checked and spelled as on every other road.
+        # Encoded and decoded again, so that it is checked as in the other framings.
         header, _ = read_header(self._encoded(self._header_codec, plain[0]), 0)
         arrived.append((header, self._encoded(self._codec_for(header), plain[1])))
 
     def _codec_for(self, header: Header) -> Codec:
-        """The codec of the object behind a header; DecodeError if its type is not known."""
+        """Return the codec of the object of a header; DecodeError if its type is unknown."""
         if not header.type_name:
             raise DecodeError(type_name="DotsHeader", field="typeName", detail="is missing")
         codec = self._codec(header.type_name)
@@ -158,17 +158,17 @@ class JsonWire(Wire):
 
 
 def framed(message: bytes) -> bytes:
-    """A message behind its length."""
+    """Return a message after its length."""
     return len(message).to_bytes(_LENGTH_BYTES, "big") + message
 
 
 def cut_messages(data: bytes) -> list[bytes]:
-    """The messages of joined frames."""
+    """Return the messages of joined frames."""
     messages = []
     start = 0
     while start < len(data):
         begin = start + _LENGTH_BYTES
         start = begin + int.from_bytes(data[start:begin], "big")
         messages.append(data[begin:start])
-    assert start == len(data), "frames are cut nowhere else"
+    assert start == len(data), "frames are complete"
     return messages

@@ -1,8 +1,8 @@
-"""The node's end of a JSON connection: what is sent is queued as bytes, and becomes text in steps.
+"""The node's end of a JSON connection: frames are queued as bytes, and become text in steps.
 
-To write an object of megabytes as JSON takes a second. So a frame for a client by WebSocket is
-queued with its header and object still encoded, which costs its publisher no more than any other
-subscriber does. The text is made in the turns of the client itself, piece by piece.
+Writing an object of megabytes as JSON takes a second. So a frame for a WebSocket client is queued
+with its header and object still encoded, which costs the publisher no more than any other
+subscriber. The text is made in the turns of the client itself, piece by piece.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Generator, Iterator
 from typing import Any, Final
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.codec.decoder import decode_value
 from skerry.codec.heads import read_count, read_span, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
@@ -32,26 +32,26 @@ from skerry.schema.model import Kind
 __all__ = ["JsonNodeWire", "JsonWriting"]
 
 _HEAD: Final = struct.Struct(">III")
-"""Before a queued frame: the number of its codec, and the sizes of its header and its object."""
+"""Precedes a queued frame: the number of its codec, and the sizes of its header and object."""
 _LOOKS_PER_FRAME: Final = 15
 _BYTES_PER_LOOK: Final = 8
-"""Encoded bytes that can be written as JSON in the time of a look."""
+"""Encoded bytes that are written as JSON in the time of a look, the unit of a turn."""
 _TEXT_BYTES_PER_LOOK: Final = 64
-"""The same for text and bytes, which are not looked at one by one."""
+"""The same for text and bytes, which are not processed one by one."""
 _RUN_COUNT: Final = 200
-"""Numbers that are written in one piece."""
+"""The count of numbers that are written in one piece."""
 _BASE64_BYTES: Final = JSON_PIECE_BYTES // 3 * 3
 
 _Pieces = Generator[tuple[str, int], None, int]
-"""Pieces of text, each with the looks that it took; returns where the value ends."""
+"""Pieces of text, each with the looks that it took; the result is the end of the value."""
 
 
 class JsonNodeWire(JsonWire):
-    """The framing of a client by WebSocket. `frame` returns what `writing` makes text of.
+    """The framing of a WebSocket client. `writing` converts the result of `frame` to text.
 
-    Nothing is raised for an object that cannot be written: a client that knows our additions
-    receives a SkerryRefusal in place of the object, and for a plain DOTS guest `unsendable` has the
-    reason to end its connection.
+    An object that cannot be written raises no error: a client that knows our additions receives a
+    SkerryRefusal in place of the object, and for a foreign client `unsendable` has the reason to
+    close its connection.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -60,7 +60,7 @@ class JsonNodeWire(JsonWire):
         """The codecs of the queued frames. A type may change before its objects are written."""
 
     def frame(self, header: Header, payload: bytes) -> bytes:
-        """A transmission in the form in which it is queued."""
+        """Return a transmission in the form in which it is queued."""
         try:
             codec = self.codec_of_sent(header.type_name)
         except EncodeError as error:
@@ -74,12 +74,12 @@ class JsonNodeWire(JsonWire):
         return b"".join((_HEAD.pack(number, len(data), len(payload)), data, payload))
 
     def writing(self, data: bytes) -> JsonWriting:
-        """Make text of all frames that are queued."""
+        """Return a writer of all queued frames."""
         codecs, self._numbers = list(self._numbers), {}
         return JsonWriting(self, data, codecs)
 
     def text(self, data: bytes) -> bytes:
-        """The text of all frames that are queued, at once; each message is behind its length."""
+        """Return the text of all queued frames at once; each message is after its length."""
         writing, parts = self.writing(data), []
         while not writing.is_done:
             parts.append(writing.step(len(data) + 1)[0])
@@ -98,8 +98,8 @@ class JsonWriting:
         self.is_done = False
 
     def step(self, look_count: int) -> tuple[bytes, int]:
-        """Write for so many looks; returns whole messages, each behind its length, and the looks
-        that they took."""
+        """Write for up to `look_count` looks. Return complete messages, each after its length, and
+        the looks that they took."""
         looks = 0
         while looks < look_count:
             taken = next(self._work, None)
@@ -227,14 +227,14 @@ def _vector_pieces(
 _LARGE_KINDS: Final = frozenset(
     {Kind.STRING, Kind.BYTES, Kind.VECTOR, Kind.STRUCT, Kind.ANY, Kind.REF}
 )
-"""Kinds of values that may be of any size."""
+"""Kinds of values without a bound of their size."""
 
 
 def _string_pieces(data: bytes, pos: int, stop: int) -> Iterator[tuple[str, int]]:
     yield '"', 1
     while pos < stop:
         end = min(pos + JSON_PIECE_BYTES, stop)
-        # No character is cut in two; it has four bytes at most.
+        # A character, which has at most four bytes, must not be cut in two.
         for _ in range(3):
             if end < stop and data[end] & 0xC0 == 0x80:
                 end -= 1

@@ -1,4 +1,4 @@
-"""The shape of an encoded condition: nodes in pre-order, checked and made a tree again."""
+"""The tree of an encoded condition, whose nodes are transmitted in pre-order."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from skerry.errors import FilterError
-from skerry.limits import (
-    FILTER_BYTES_MAX,
-    FILTER_DEPTH_MAX,
-    FILTER_NODE_COUNT_MAX,
-    FILTER_PATTERN_CHAR_COUNT_MAX,
-)
+from skerry.limits import FILTER_BYTES_MAX, FILTER_DEPTH_MAX
 
-__all__ = ["KINDS", "LIKE", "Branch", "BranchKind", "predicate_tree"]
+__all__ = [
+    "FILTER_NODE_COUNT_MAX",
+    "FILTER_PATTERN_CHAR_COUNT_MAX",
+    "KINDS",
+    "LIKE",
+    "Branch",
+    "BranchKind",
+    "predicate_tree",
+]
+
+FILTER_NODE_COUNT_MAX: Final = 256
+"""Comparisons, and operators between them, in one condition. They are evaluated for each update of
+the type, which takes tens of microseconds for this many. A search for one of many values can use a
+list."""
+FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
+"""Characters of all patterns in a condition. Each pattern is kept and matched with each update."""
 
 BranchKind: TypeAlias = Literal["leaf", "and", "or", "not"]
 
@@ -26,7 +36,7 @@ LIKE: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A leaf with its DotsPredicateLeaf, or a word with the branches that it joins."""
+    """A leaf with its DotsPredicateLeaf, or an operator with the branches that it joins."""
 
     kind: BranchKind
     leaf: Any = None
@@ -34,14 +44,14 @@ class Branch:
 
 
 def predicate_tree(predicate: Any) -> Branch:
-    """The tree that a DotsPredicate is; FilterError when it is none, or larger than allowed."""
+    """Return the tree of a DotsPredicate; FilterError if it is malformed or too large."""
     nodes = predicate.nodes or []
     if not nodes:
         raise FilterError("a condition without nodes")
     if len(nodes) > FILTER_NODE_COUNT_MAX:
         raise FilterError(
             f"a condition of {len(nodes)} parts, the limit is {FILTER_NODE_COUNT_MAX};"
-            " look for one of many values with `in`"
+            " use `in` to test for many values"
         )
     size = len(predicate.encode())
     if size > FILTER_BYTES_MAX:
@@ -66,14 +76,14 @@ def _pattern_count(node: Any) -> int:
 
 
 def _branch(nodes: list[Any], index: int, depth: int) -> tuple[Branch, int]:
-    """The branch that begins at a node, and the index behind its last."""
+    """Return the branch that begins at a node, and the index after its last node."""
     if index >= len(nodes):
-        raise FilterError("the condition ends before all of its parts have come")
+        raise FilterError("the condition ends before all of its parts")
     if depth > FILTER_DEPTH_MAX:
         raise FilterError(f"a condition nested deeper than {FILTER_DEPTH_MAX} levels")
     node = nodes[index]
     if node.kind is None:
-        raise FilterError("a node of no kind")
+        raise FilterError("a node without a kind")
     kind = KINDS[node.kind.tag]
     if (node.leaf is not None) != (kind == "leaf"):
         raise FilterError(f"a node that is `{kind}` and has {'no' if kind == 'leaf' else 'a'} leaf")

@@ -1,7 +1,7 @@
-"""Filters as they travel: a `where` and the names of fields become a DotsFilter.
+"""Compilation of a `where` and of the names of fields to a DotsFilter, which is transmitted.
 
-Whatever the language says is brought into the few comparisons that every host of filtered
-subscriptions has, each with the value in the slot of the field's own kind; only `like` is ours.
+The language is reduced to the few comparisons that every host of filtered subscriptions has, each
+with the value in the slot for the kind of the field. Only `like` is an addition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["compile_where", "make_filter", "uses_like"]
 def make_filter(
     type_: StructType, where: str | None = None, fields: Iterable[str] | None = None
 ) -> Any:
-    """The DotsFilter of a condition and of the fields that are wanted; the key always is."""
+    """Return the DotsFilter of a condition and of selected fields, which include the key."""
     wanted = internal_class("DotsFilter")()
     if where is not None:
         wanted.predicate = compile_where(where, type_)
@@ -35,7 +35,7 @@ def make_filter(
 
 
 def compile_where(text: str, type_: StructType) -> Any:
-    """The DotsPredicate of a condition; FilterError says where in the text it goes wrong."""
+    """Return the DotsPredicate of a condition; FilterError has the position of a fault."""
     nodes = _Compiler(text, type_).nodes(parse(text))
     predicate = internal_class("DotsPredicate")(nodes=nodes)
     try:
@@ -46,7 +46,7 @@ def compile_where(text: str, type_: StructType) -> Any:
 
 
 def uses_like(filter_: Any) -> bool:
-    """Whether a DotsFilter needs a host that knows `like`."""
+    """Return whether a DotsFilter needs a host that supports `like`."""
     nodes = filter_.predicate.nodes if filter_.predicate is not None else None
     ops = [node.leaf.op for node in nodes or () if node.leaf is not None]
     return any(op is not None and op.tag == LIKE for op in ops)
@@ -67,7 +67,7 @@ def _mask(type_: StructType, names: Iterable[str]) -> int:
     return mask
 
 
-# -- what travels
+# -- nodes of the wire
 
 _OPERATORS: Final = {
     "=": "eq",
@@ -137,10 +137,10 @@ class _Compiler:
         if tree.operator == "between":
             low, high = tree.values
             inside = [self._ordered(field, ">=", low), self._ordered(field, "<=", high)]
-            return self._denied(field, tree, _joined("and", inside))
+            return self._negated(field, tree, _joined("and", inside))
         if tree.operator == "like":
             pattern = self._meaning.pattern(field, tree.values[0])
-            return self._denied(field, tree, _leaf(field, "like", stringVal=pattern))
+            return self._negated(field, tree, _leaf(field, "like", stringVal=pattern))
         if tree.operator in ("=", "!="):
             return self._comparison(field, tree.operator, tree.values[0])
         return self._ordered(field, tree.operator, tree.values[0])
@@ -149,7 +149,7 @@ class _Compiler:
         kind = field.type.kind
         if kind not in _SLOTS:
             detail = f"{field.name} is of type {field.type.name}, which cannot be compared"
-            hint = "only `is null` and `is not null` can be asked of it"
+            hint = "use only `is null` and `is not null` with it"
             raise fault(self._source, tree.field, detail, hint)
         if tree.operator in ("<", "<=", ">", ">=", "between") and kind in _UNORDERED:
             detail = f"{field.name} is of type {field.type.name}, which has no order"
@@ -180,8 +180,8 @@ class _Compiler:
         parts = [self._comparison(field, operator, token) for token in tree.values]
         return parts[0] if len(parts) == 1 else _joined("and" if tree.is_negated else "or", parts)
 
-    def _denied(self, field: Field, tree: Condition, nodes: list[Any]) -> list[Any]:
-        """The opposite, if that is what stands there; of an unset field neither is true."""
+    def _negated(self, field: Field, tree: Condition, nodes: list[Any]) -> list[Any]:
+        """Negate the nodes if the condition is negated; for an unset field neither is true."""
         if not tree.is_negated:
             return nodes
         return _joined("and", [_leaf(field, "notNull"), _joined("not", [nodes])])

@@ -1,4 +1,4 @@
-"""Text of a `where` to tokens, and the one way in which a fault of the text is told."""
+"""The tokens of a `where`, and errors about its text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from skerry.errors import FilterError, Problem
-from skerry.limits import EXCERPT_CHAR_COUNT_MAX, WHERE_CHAR_COUNT_MAX
+from skerry.limits import EXCERPT_CHAR_COUNT_MAX
 
-__all__ = ["TokenKind", "WhereToken", "fault", "scan"]
+__all__ = ["WHERE_CHAR_COUNT_MAX", "TokenKind", "WhereToken", "fault", "scan"]
+
+WHERE_CHAR_COUNT_MAX: Final = 262_144
+"""Characters of one `where`. The longest permitted list fits, written as numbers."""
 
 TokenKind: TypeAlias = Literal["word", "number", "text", "mark", "end"]
 
 
 class WhereToken(NamedTuple):
-    """One piece of the text as it stands there, and where that is, counted in characters."""
+    """One token of the text, and its position in characters."""
 
     kind: TokenKind
     text: str
@@ -22,25 +25,25 @@ class WhereToken(NamedTuple):
 
     @property
     def word(self) -> str:
-        """A word or mark for comparing: keywords are the same in any case."""
+        """The word or mark in lower case, because the case of keywords is ignored."""
         return self.text.lower() if self.kind in ("word", "mark") else ""
 
     @property
     def content(self) -> str:
-        """What stands between the quotes of a text."""
+        """The content of a text in quotes."""
         quote = self.text[0]
         return self.text[1:-1].replace(quote * 2, quote)
 
     @property
     def shown(self) -> str:
-        """The token for a message."""
+        """The token as shown in a message."""
         if self.kind == "end":
             return "the end"
         return f"`{self.text[:_SHOWN_MAX]}{'...' if len(self.text) > _SHOWN_MAX else ''}`"
 
 
 def scan(source: str) -> list[WhereToken]:
-    """The tokens of the text; the last one is always the end."""
+    """Return the tokens of the text; the last one is always the end."""
     if len(source) > WHERE_CHAR_COUNT_MAX:
         start = WhereToken("end", "", 0)
         detail = f"it has {len(source)} characters, the limit is {WHERE_CHAR_COUNT_MAX}"
@@ -60,7 +63,7 @@ def scan(source: str) -> list[WhereToken]:
 
 
 def fault(source: str, token: WhereToken, message: str, hint: str | None = None) -> FilterError:
-    """The error that says what is wrong with the text at a token."""
+    """Return the error about the text at a token."""
     before = source[: token.at]
     problem = Problem(
         message=message,
@@ -102,7 +105,7 @@ _FOREIGN: Final = {
     "||": "write `or`",
     "|": "write `or`",
     "!": "write `not`",
-    "%": "`%` belongs into the text of a `like`, in quotes",
+    "%": "`%` is used in the quoted pattern of a `like`",
 }
 
 
@@ -111,9 +114,10 @@ def _bad_piece(source: str, kind: str, token: WhereToken) -> FilterError:
         hint = "a quote inside a text is written twice"
         return fault(source, token, f"the text is not closed: {token.text[0]} is missing", hint)
     if kind == "bad_number":
-        return fault(source, token, f"{token.shown} is no number", "put texts and times in quotes")
+        hint = "put texts and times in quotes"
+        return fault(source, token, f"{token.shown} is not a number", hint)
     if token.text in ("-", "+", "*", "/"):
-        return fault(source, token, "there is no arithmetic in a `where`")
+        return fault(source, token, "arithmetic is not supported in a `where`")
     hint = _FOREIGN.get(token.text, "put texts in quotes")
     shown = token.shown if token.text.isprintable() else f"U+{ord(token.text[0]):04X}"
     return fault(source, token, f"{shown} has no meaning here", hint)

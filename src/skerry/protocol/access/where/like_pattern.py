@@ -1,13 +1,13 @@
-r"""Patterns of `like`: `%` stands for any run of characters, `_` for one, `\` makes the next plain.
+r"""Patterns of `like`: `%` matches any characters, `_` matches one, `\` escapes the next.
 
-A pattern may come from a stranger and is tried on every update, so it is not made one regular
-expression, in which a few `%` cost time without end. It is cut at its `%` into runs of fixed
-length. The first and the last have their places, and each of the others is taken at the first
-place where it fits, which is never worse than a later one.
+A pattern is untrusted and is tested on every update. So it is not one regular expression, in which
+a few `%` can take exponential time. It is cut at its `%` into runs of fixed length. The first and
+the last run have fixed positions, and each of the others is matched at the first position where it
+fits, which is never worse than a later one.
 
-A run is searched for by its core, from its first plain character to its last one. If no `_` is
-inside, that is a search for a text, in linear time. If there is, the time may be the length of the
-core times that of the text, which has a bound.
+A run is searched for by its core, from its first literal character to its last one. Without a `_`
+in it, that is a search for a text, in linear time. With one, the time may be the length of the core
+times that of the text, which has a bound.
 """
 
 from __future__ import annotations
@@ -16,24 +16,39 @@ import re
 from typing import Any, Final
 
 from skerry.errors import FilterError
-from skerry.limits import (
-    LIKE_FIND_PART_COUNT,
-    LIKE_SEARCH_PART_COUNT,
-    LIKE_TEXT_BYTES_MAX,
-    LIKE_WORK_MAX,
-)
 
-__all__ = ["LikePattern"]
+__all__ = [
+    "LIKE_FIND_PART_COUNT",
+    "LIKE_SEARCH_PART_COUNT",
+    "LIKE_TEXT_BYTES_MAX",
+    "LIKE_WORK_MAX",
+    "LikePattern",
+]
+
+LIKE_TEXT_BYTES_MAX: Final = 32_768
+"""The longest text that can match a pattern. A search in it takes less than a tenth of a
+millisecond in the worst case. Names and lines are shorter. Conditions are not meant to search
+documents."""
+LIKE_WORK_MAX: Final = 262_144
+"""The longest text that can match a pattern with `_` between other characters, times the length of
+that run: `%M_ria%` matches texts of up to 52 000 characters. A search for such a run may take this
+many comparisons, a millisecond."""
+LIKE_FIND_PART_COUNT: Final = 100
+"""Comparisons of a client's conditions (`view_part_count_max`) that a pattern counts for if it
+is searched for inside a text, such as `%ri%`. All patterns of a client are matched with each
+update."""
+LIKE_SEARCH_PART_COUNT: Final = 200
+"""The same for a pattern with `_` inside, such as `%r_a%`."""
 
 
 class LikePattern:
-    """A pattern, ready to be tried on the bytes of texts; FilterError when it is none."""
+    """A pattern that is matched against the bytes of texts; FilterError if it is invalid."""
 
     def __init__(self, pattern: str) -> None:
         runs = _runs(pattern)
         self._is_open: bool = len(runs) > 1
         self._counts_characters: bool = any(_ANY_ONE in run for run in runs)
-        """`_` is one character whatever its bytes are, so then the text must be decoded."""
+        """`_` matches one character of any number of bytes, so the text must be decoded."""
         self._first: bytes = b""
         self._last: bytes = b""
         self._middle: list[bytes] = []
@@ -42,7 +57,7 @@ class LikePattern:
         self._middle_of_text: list[_Run] = []
         self._last_count: int = len(runs[-1])
         self._work_per_char: int = 0
-        """Comparisons that a character of the text takes at the worst, if `_` is inside a core."""
+        """Comparisons for a character of the text in the worst case, if a core has a `_`."""
         inner = [run for run in runs[1:-1] if run]
         if self._counts_characters:
             self._first_of_text = _expression(runs[0])
@@ -55,14 +70,14 @@ class LikePattern:
             self._last = _plain(runs[-1])
             self._middle = [_plain(run) for run in inner]
         self.part_count: int = 1
-        """How many plain comparisons take as long as this one at the worst."""
+        """The number of ordinary comparisons that take as long, in the worst case."""
         if self._work_per_char:
             self.part_count = LIKE_SEARCH_PART_COUNT
         elif inner:
             self.part_count = LIKE_FIND_PART_COUNT
 
     def matches(self, data: bytes) -> bool:
-        """Whether the text with these bytes, all of it, fits; one past the bounds never does."""
+        """Return whether the whole text matches; a text beyond the bounds never does."""
         if len(data) > LIKE_TEXT_BYTES_MAX:
             return False
         if self._counts_characters:
@@ -98,7 +113,7 @@ class LikePattern:
 
 
 class _Run:
-    """Characters between two `%`, some of which may be any."""
+    """The characters between two `%`, with a `_` for any."""
 
     def __init__(self, run: list[str]) -> None:
         plain = [index for index, character in enumerate(run) if character != _ANY_ONE]
@@ -106,13 +121,13 @@ class _Run:
         core = run[first:last]
         self.before: int = first
         self.behind: int = len(run) - last
-        """Characters before and behind the core, which may be any."""
+        """The number of `_` before and after the core."""
         self.core: str = "".join(core)
         self.size: int = len(core)
         self.expression: Any = _expression(core) if _ANY_ONE in core else None
 
     def find_end(self, text: str, at: int, stop: int) -> int:
-        """The end of the first place from `at` on where it fits, or -1."""
+        """Return the end of the first match from `at` on, or -1."""
         at += self.before
         stop -= self.behind
         if at > stop:
@@ -128,11 +143,11 @@ class _Run:
 
 
 _ANY_ONE: Final = ""
-"""Stands in a run for any one character; the others stand there as themselves."""
+"""The entry of a run for any one character; the other entries are characters."""
 
 
 def _runs(pattern: str) -> list[list[str]]:
-    """The characters between the `%` of a pattern."""
+    """Return the characters between the `%` of a pattern."""
     runs: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:
@@ -143,14 +158,14 @@ def _runs(pattern: str) -> list[list[str]]:
         elif character == "\\":
             escaped = next(characters, None)
             if escaped is None:
-                raise FilterError("a pattern ends in `\\`, which makes the next character plain")
+                raise FilterError("a pattern ends with `\\`, which escapes the next character")
             runs[-1].append(escaped)
         else:
             runs[-1].append(character)
     try:
         pattern.encode()
     except UnicodeEncodeError:
-        # Half a character would match in the middle of another one's bytes.
+        # Half a character would match within the bytes of another one.
         raise FilterError("a pattern that is not UTF-8") from None
     return runs
 

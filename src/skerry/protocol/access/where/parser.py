@@ -1,4 +1,4 @@
-"""Tokens of a `where` to its syntax tree, which knows nothing of types yet."""
+"""The syntax tree of a `where`, without regard to types."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A field, what is asked of it, and the values that it is asked with."""
+    """A field, an operator, and the values that the field is compared with."""
 
     field: WhereToken
     operator: Operator
     values: tuple[WhereToken, ...]
     is_negated: bool = False
-    """It stood with a `not` of its own: `not in`, `not between`, `not like`, `is not null`."""
+    """Whether it has its own `not`: `not in`, `not between`, `not like`, `is not null`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionGroup:
-    """Conditions joined by one word."""
+    """Conditions joined by `and` or `or`, or one negated by `not`."""
 
     kind: Literal["and", "or", "not"]
     parts: tuple[Syntax, ...]
@@ -37,7 +37,7 @@ Syntax: TypeAlias = Condition | ConditionGroup
 
 
 def parse(source: str) -> Syntax:
-    """The syntax tree of the text; FilterError says where it is not one."""
+    """Return the syntax tree of the text; FilterError has the position of a fault."""
     return _Parser(source).whole()
 
 
@@ -62,7 +62,7 @@ class _Parser:
 
     def whole(self) -> Syntax:
         if len(self._tokens) == 1:
-            raise self._fault(self._next, "there is no condition", "leave `where` out to get all")
+            raise self._fault(self._next, "there is no condition", "omit `where` to select all")
         tree = self._alternatives(1)
         if self._next.kind != "end":
             raise self._expected("`and`, `or` or the end", None)
@@ -163,7 +163,7 @@ class _Parser:
 
     def _no_comparison(self, field: WhereToken) -> FilterError:
         if self._next.word == ".":
-            detail = "only fields of the object itself can be tested, not those of structs in it"
+            detail = "only fields of the object itself can be tested, not those of its structs"
             return self._fault(self._next, detail)
         return self._expected(
             f"a comparison after {field.shown}", f"for a bool, write `{field.text} = true`"

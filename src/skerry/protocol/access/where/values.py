@@ -1,4 +1,4 @@
-"""Values of a `where`: what a token stands for, when it is compared with a field of some kind."""
+"""The values of a `where`: what a token means in a comparison with a field of some kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Meaning", "field_named"]
 
 
 def field_named(type_: StructType, name: str) -> Field | None:
-    """The field of that name in the type, or else in Python."""
+    """Return the field with this name in the type, or else in Python; None if there is none."""
     if type_.has_field(name):
         return type_.field(name)
     for field_name, attribute in attribute_names(type_).items():
@@ -30,14 +30,14 @@ def field_named(type_: StructType, name: str) -> Field | None:
 
 
 class Meaning:
-    """What the tokens of one text mean for one type."""
+    """The meaning of the tokens of one text for one type."""
 
     def __init__(self, source: str, type_: StructType) -> None:
         self._source = source
         self._type = type_
 
     def field(self, token: WhereToken) -> Field:
-        """The field that a token names."""
+        """Return the field that a token names."""
         name = token.content if token.kind == "text" else token.text
         found = field_named(self._type, name)
         if found is not None:
@@ -48,7 +48,7 @@ class Meaning:
         self._refuse(token, f"{self._type.name} has no field {name[:_SHOWN_MAX]}", hint)
 
     def value(self, field: Field, token: WhereToken) -> Any:
-        """What a token stands for when it is compared with the field."""
+        """Return the value of a token in a comparison with the field."""
         kind = field.type.kind
         if token.word == "null" and kind != Kind.ENUM:
             hint = f"write `{field.name} is null` or `{field.name} is not null`"
@@ -72,9 +72,9 @@ class Meaning:
         return self._float(field, token)
 
     def bound(self, field: Field, operator: str, token: WhereToken) -> tuple[str, Any]:
-        """The value that a field is ordered against, and how.
+        """Return operator and value of an ordered comparison.
 
-        Between two whole numbers lies no other, so `n < 2.5` is said as `n <= 2`.
+        For an integer field, `n < 2.5` becomes `n <= 2`.
         """
         if field.type.kind not in INTEGER_RANGES or token.kind != "number":
             return operator, self.value(field, token)
@@ -85,12 +85,12 @@ class Meaning:
         return ("<=" if operator in ("<", "<=") else ">"), below
 
     def pattern(self, field: Field, token: WhereToken) -> str:
-        """The pattern of a `like`."""
+        """Return the pattern of a `like`."""
         text = self._text(field, token)
         try:
             LikePattern(text)
         except FilterError as error:
-            self._refuse(token, error.problems[0].message, "write a plain backslash as `\\\\`")
+            self._refuse(token, error.problems[0].message, "write a backslash as `\\\\`")
         return text
 
     # -- kinds of values
@@ -116,20 +116,20 @@ class Meaning:
             return token.word == "true"
         if token.kind == "word":
             self._refuse_field(token)
-        detail = f"{field.name} is a bool, {token.shown} is none"
+        detail = f"{field.name} is a bool, {token.shown} is not"
         self._refuse(token, detail, "write `true` or `false`, without quotes")
 
     def _text(self, field: Field, token: WhereToken) -> str:
         if token.kind == "word":
             self._refuse_word(field, token)
         if token.kind != "text":
-            self._refuse(token, f"{field.name} is text, {token.shown} is none", "put it in quotes")
+            self._refuse(token, f"{field.name} is text, {token.shown} is not", "put it in quotes")
         text = token.content
         try:
-            # As it came from the wire, where text need not be UTF-8.
+            # Text of the wire need not be UTF-8.
             text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            self._refuse(token, "half of a surrogate pair is no character", None)
+            self._refuse(token, "half of a surrogate pair is not a character", None)
         return text
 
     def _uuid(self, field: Field, token: WhereToken) -> UUID:
@@ -137,19 +137,19 @@ class Meaning:
             return UUID(token.content if token.kind == "text" else "")
         except ValueError:
             hint = "write it like '123e4567-e89b-12d3-a456-426614174000'"
-            self._refuse(token, f"{field.name} is a uuid, {token.shown} is none", hint)
+            self._refuse(token, f"{field.name} is a uuid, {token.shown} is not", hint)
 
     def _timepoint(self, field: Field, token: WhereToken) -> float:
         try:
             return to_timepoint(token.content)
         except (ValueError, OverflowError):
-            detail = f"{field.name} is a time, {token.shown} is no ISO 8601 time with a zone"
+            detail = f"{field.name} is a time, {token.shown} is not an ISO 8601 time with a zone"
             self._refuse(token, detail, "write it like '2026-11-15T14:03:07Z'")
 
     def _duration(self, field: Field, token: WhereToken) -> float:
         found = _DURATION.fullmatch(token.content)
         if found is None:
-            detail = f"{field.name} is a duration, {token.shown} is none"
+            detail = f"{field.name} is a duration, {token.shown} is not"
             self._refuse(token, detail, "write seconds, or with a unit: '1.5 h', '20ms'")
         return self._finite(field, token, float(found[1]) * _UNITS[found[2]])
 
@@ -170,15 +170,15 @@ class Meaning:
     # -- numbers
 
     def _number(self, field: Field, token: WhereToken) -> int | float:
-        """A number, as an int where it is a whole one."""
+        """Return a number, as an int if it is a whole one."""
         if token.kind != "number":
             what = "a time" if field.type.kind == Kind.TIMEPOINT else "a number"
-            self._refuse(token, f"{field.name} is {what}, {token.shown} is none", None)
+            self._refuse(token, f"{field.name} is {what}, {token.shown} is not", None)
         try:
             return int(token.text)
         except ValueError:
             if token.text.lstrip("+-").isdigit():
-                self._refuse(token, "a number of too many digits", None)
+                self._refuse(token, "the number has too many digits", None)
         number = self._finite(field, token, float(token.text))
         return int(number) if number.is_integer() else number
 
@@ -195,17 +195,17 @@ class Meaning:
             self._refuse(token, detail, None)
         return number
 
-    # -- what is no value
+    # -- tokens that are not values
 
     def _refuse_word(self, field: Field, token: WhereToken) -> NoReturn:
         self._refuse_field(token)
-        self._refuse(token, f"{token.shown} is no value for {field.name}", "put texts in quotes")
+        self._refuse(token, f"{token.shown} is not a value for {field.name}", "put texts in quotes")
 
     def _refuse_field(self, token: WhereToken) -> None:
         if field_named(self._type, token.text) is None:
             return
         detail = f"{token.shown} is a field, and fields are compared with values only"
-        self._refuse(token, detail, "put it in quotes if it is meant as text")
+        self._refuse(token, detail, "put it in quotes if it is a text")
 
     def _refuse(self, token: WhereToken, message: str, hint: str | None) -> NoReturn:
         raise fault(self._source, token, message, hint)
@@ -232,7 +232,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _rounded(kind: Kind, number: float) -> float:
-    """The number as a field of this precision holds it, or nothing would ever equal 0.1."""
+    """Round a number to the precision of the field; otherwise no field would equal 0.1."""
     code = {Kind.FLOAT32: ">f", Kind.FLOAT16: ">e"}.get(kind)
     if code is None:
         return number

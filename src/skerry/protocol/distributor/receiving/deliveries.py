@@ -1,8 +1,8 @@
-"""What goes to the application, in order: updates of one sender are gathered into one event.
+"""Events for the application in order, with consecutive updates of one sender in one event.
 
-A hot module. An event is a value that Python code makes, which for a single update takes longer
-than all else that is done with it. So updates are gathered in a parcel, of which an event is made
-for who wants one.
+A hot module. An event is a value that Python code makes, and for a single update that takes longer
+than all other processing. So updates are collected in a batch, which becomes an event only for
+callers that want one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from skerry.protocol.distributor.events import Delivered, SenderInfo
 from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["Deliveries", "Parcel"]
+__all__ = ["Deliveries", "DeliveryBatch"]
 
 
-class Parcel:
-    """What a `Delivered` tells, in the making."""
+class DeliveryBatch:
+    """The content of a `Delivered` event, to which updates can still be added."""
 
     def __init__(
         self, sender: SenderInfo, is_relayed: bool, numbers: list[tuple[int, int]] | None
@@ -26,7 +26,7 @@ class Parcel:
         self.batch: Updates = Updates()
 
     def event(self) -> Delivered:
-        """The same for good."""
+        """Return the event."""
         return Delivered(
             sender=self.sender,
             batch=self.batch,
@@ -36,45 +36,46 @@ class Parcel:
 
 
 class Deliveries:
-    """Events in the making."""
+    """The queue of events and batches."""
 
     def __init__(self) -> None:
-        self._events: list[MachineEvent | Parcel] = []
-        self._last: Parcel | None = None
+        self._events: list[MachineEvent | DeliveryBatch] = []
+        self._last: DeliveryBatch | None = None
         self.update_count = 0
-        """Updates that were taken by now."""
+        """Updates that were taken so far."""
         self.is_numbered = False
-        """Whether somebody wants to know in which datagram each update came."""
+        """Whether batches have the numbers of their datagrams."""
 
     def add(self, event: MachineEvent) -> None:
-        """One event more; updates that come later are gathered behind it."""
+        """Add an event; later updates follow it."""
         self._events.append(event)
         self._last = None
 
-    def open(self, sender: SenderInfo, is_relayed: bool) -> Parcel:
-        """Where the next updates of this sender belong; hand it to `close` when they are in."""
+    def open(self, sender: SenderInfo, is_relayed: bool) -> DeliveryBatch:
+        """Return the batch for the next updates of a sender; `close` it after adding them."""
         last = self._last
         if last is not None and last.sender is sender and last.is_relayed == is_relayed:
             return last
-        return Parcel(sender, is_relayed, [] if self.is_numbered else None)
+        return DeliveryBatch(sender, is_relayed, [] if self.is_numbered else None)
 
-    def close(self, parcel: Parcel) -> None:
-        """The updates are in; there may be none."""
-        if parcel is not self._last and parcel.batch.count:
-            self._events.append(parcel)
-            self._last = parcel
+    def close(self, batch: DeliveryBatch) -> None:
+        """Queue a batch unless it is queued already or empty."""
+        if batch is not self._last and batch.batch.count:
+            self._events.append(batch)
+            self._last = batch
 
     def take(self) -> list[MachineEvent]:
-        """All events since the last call."""
+        """Return all events since the last call."""
         return [
-            event.event() if isinstance(event, Parcel) else event for event in self.take_parcels()
+            event.event() if isinstance(event, DeliveryBatch) else event
+            for event in self.take_batches()
         ]
 
-    def take_parcels(self) -> list[MachineEvent | Parcel]:
-        """The same with parcels instead of the events that are made of them."""
+    def take_batches(self) -> list[MachineEvent | DeliveryBatch]:
+        """Return the same with batches in place of their events."""
         events, self._events = self._events, []
         self._last = None
         for event in events:
-            if isinstance(event, Parcel):
+            if isinstance(event, DeliveryBatch):
                 self.update_count += event.batch.count
         return events

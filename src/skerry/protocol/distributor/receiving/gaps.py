@@ -1,9 +1,9 @@
-"""Missing datagrams of one sender: when to ask for them, and when to stop asking.
+"""Missing datagrams of one sender: when to request them, and when to give up.
 
-Every receiver of a group sees the same loss in the same instant. So each waits for a random time
-before it asks, and whoever hears another one ask for the same numbers counts that as its own
-request. What was asked for is asked for again when the answer does not come in time, and is given
-up after so many requests. Numbers here do not wrap; see `Receiver`.
+Every receiver of a group detects the same loss at the same time. So each waits for a random time
+before its request, and a request of another receiver for the same numbers counts as its own. A
+request is repeated if the answer is not received in time, and the numbers are given up after a
+number of requests. Numbers here do not wrap; see `Receiver`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
+__all__ = ["DISTRIBUTOR_REQUEST_COUNT_MAX", "HURRY", "Gaps", "runs"]
 
-__all__ = ["HURRY", "Gaps", "runs"]
+DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
+"""Repair requests of one stream at a time, one for each gap. Further gaps are requested a moment
+later, so that repair does not use the bandwidth of data."""
 
 HURRY: Final = 8
-"""Requests to a sender that is leaving are sent this many times as often."""
+"""Requests to a sender that is leaving are repeated this many times as often."""
 
 
 class Gaps:
-    """Missing numbers, each with the time it is asked for next."""
+    """Missing numbers, each with the time of its next request."""
 
     def __init__(
         self, *, delay_ns_max: int, timeout_ns: int, retry_count_max: int, rng: Random
@@ -32,13 +34,13 @@ class Gaps:
         self._rng = rng
         self._missing: dict[int, _Ask] = {}
         self.recovered_count = 0
-        """Numbers that came after they were asked for, by us or by others."""
+        """Numbers that were received after a request of this or of another receiver."""
         self.answer_count = 0
-        """Those of them that were asked for once: of others nobody knows what was the answer."""
+        """Those that were requested once. For others it is unknown which request was answered."""
         self.answer_ns = 0
-        """How long these took, all together."""
+        """The sum of the response times of these."""
         self.due_ns: int | None = None
-        """When to look; not later than anything is due."""
+        """When to call `take_due`; not later than the first request is due."""
         self.is_hurried = False
         """Whether the sender is about to leave."""
 
@@ -49,13 +51,13 @@ class Gaps:
         return seq in self._missing
 
     def open(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
-        """These are missing."""
+        """Add a range of missing numbers."""
         ask = _Ask(now_ns + self._delay_ns(), 0, now_ns)
         self._missing.update(dict.fromkeys(range(first_seq, stop_seq), ask))
         self._due_at(ask.due_ns)
 
     def hurry(self, now_ns: int) -> None:
-        """The sender is about to leave: repeat requests sooner and more often."""
+        """Repeat requests sooner and more often, because the sender is about to leave."""
         if self.is_hurried:
             return
         self.is_hurried = True
@@ -69,17 +71,17 @@ class Gaps:
             self._due_at(latest_ns)
 
     def calm_down(self) -> None:
-        """The sender stays after all."""
+        """Undo `hurry`, because the sender stays after all."""
         if self.is_hurried:
             self.is_hurried = False
             self._timeout_ns, self._retry_count_max = self._usual
 
     def close(self, seq: int) -> None:
-        """This one is not missing (any more)."""
+        """Remove a number, whether it was missing or not."""
         self._missing.pop(seq, None)
 
     def came(self, seq: int, now_ns: int) -> None:
-        """This one is here, whether it was missing or not."""
+        """Remove a number that was received, whether it was missing or not, and count it."""
         ask = self._missing.pop(seq, None)
         if ask is not None and ask.count:
             self.recovered_count += 1
@@ -88,20 +90,20 @@ class Gaps:
                 self.answer_ns += now_ns - ask.asked_ns
 
     def close_all(self) -> list[int]:
-        """Nothing is missing any more; what was, in rising order."""
+        """Remove all numbers and return them in ascending order."""
         seqs = sorted(self._missing)
         self._missing.clear()
         self.due_ns = None
         return seqs
 
     def first(self) -> int:
-        """The lowest number that is missing."""
+        """Return the lowest number that is missing."""
         return min(self._missing)
 
     def heard(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
-        """Another receiver asks for these."""
-        # Who asked just before us need not ask again, and we not either. Who asks in the middle
-        # of our waiting for an answer changes nothing: it could keep us from asking for ever.
+        """Process a request of another receiver for these numbers."""
+        # A request shortly before ours makes ours superfluous. A request while an answer is
+        # outstanding has no effect: otherwise other receivers could delay ours for ever.
         soon_ns = now_ns + self._delay_ns_max
         again: dict[int, _Ask] = {}
         for seq in self._within(first_seq, stop_seq):
@@ -112,11 +114,11 @@ class Gaps:
             self._due_at(ask.due_ns)
 
     def asked_once(self) -> list[int]:
-        """Numbers that were asked for, by us or by others, in rising order."""
+        """Return the numbers that were requested by this or another receiver, ascending."""
         return sorted(seq for seq, ask in self._missing.items() if ask.count)
 
     def take_due(self, now_ns: int) -> tuple[list[tuple[int, int]], list[int]]:
-        """Ranges to ask for now, and numbers that are given up and not missing any more."""
+        """Return the ranges to request now, and the numbers that are given up and removed."""
         if self.due_ns is None or now_ns < self.due_ns:
             return [], []
         due = sorted(seq for seq, ask in self._missing.items() if ask.due_ns <= now_ns)
@@ -128,7 +130,7 @@ class Gaps:
         for first_seq, stop_seq in ranges[:DISTRIBUTOR_REQUEST_COUNT_MAX]:
             for seq in range(first_seq, stop_seq):
                 self._missing[seq] = self._again(self._missing[seq], again, now_ns)
-        # Too many holes for one moment: the rest has its turn when these were sent.
+        # Too many gaps for one moment: the rest is requested after these.
         for first_seq, stop_seq in ranges[DISTRIBUTOR_REQUEST_COUNT_MAX:]:
             for seq in range(first_seq, stop_seq):
                 ask = self._missing[seq]
@@ -138,7 +140,7 @@ class Gaps:
         return ranges[:DISTRIBUTOR_REQUEST_COUNT_MAX], given_up
 
     def _again(self, ask: _Ask, again: dict[int, _Ask], now_ns: int) -> _Ask:
-        """What becomes of numbers that were just asked for; those alike stay together."""
+        """Return the next request of numbers that were just requested; equal ones share it."""
         count = ask.count + 1
         if count not in again:
             due_ns = now_ns + self._timeout_ns + self._delay_ns()
@@ -146,7 +148,7 @@ class Gaps:
         return again[count]
 
     def _within(self, first_seq: int, stop_seq: int) -> list[int]:
-        # A request may name billions of numbers, and few may be missing: walk the shorter one.
+        # A request may name billions of numbers, and few may be missing: walk the smaller set.
         if stop_seq - first_seq > len(self._missing):
             return [seq for seq in self._missing if first_seq <= seq < stop_seq]
         return [seq for seq in range(first_seq, stop_seq) if seq in self._missing]
@@ -160,7 +162,7 @@ class Gaps:
 
 
 def runs(seqs: list[int]) -> list[tuple[int, int]]:
-    """Rising numbers as ranges of such that follow one another."""
+    """Return ascending numbers as ranges of consecutive ones."""
     found: list[tuple[int, int]] = []
     for seq in seqs:
         if found and found[-1][1] == seq:
@@ -171,7 +173,7 @@ def runs(seqs: list[int]) -> list[tuple[int, int]]:
 
 
 class _Ask:
-    """When numbers are asked for next, how often they were, and when for the last time."""
+    """When numbers are requested next, how often they were, and when last."""
 
     __slots__ = ("asked_ns", "count", "due_ns")
 

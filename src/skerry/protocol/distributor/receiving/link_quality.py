@@ -1,6 +1,6 @@
-"""How well datagrams of a sender come here: what was told again, what never came, how long it took.
+"""The quality of the link from a sender: retransmissions, losses and response times.
 
-All of it is counted where something is missing, so a stream without loss pays nothing for it.
+It is measured only where datagrams are missing, so a stream without loss has no cost.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _U32: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCounts:
-    """Counts of one stream."""
+    """The counts of one stream."""
 
     passed_count: int = 0
     """Datagrams that were delivered or given up."""
     lost_count: int = 0
-    """Those that were given up."""
+    """Datagrams that were given up."""
     recovered_count: int = 0
-    """Those that were asked for, by whomever, and came then."""
+    """Datagrams that were received after a request of any receiver."""
     request_count: int = 0
-    """Requests that were sent from here."""
+    """Requests that this receiver sent."""
     answer_count: int = 0
-    """Datagrams that came after they were asked for once, so that it is known how long it took."""
+    """Datagrams that were received after one request, so that the response time is known."""
     answer_ns: int = 0
-    """How long these took, all together."""
+    """The sum of the response times of these."""
 
     def since(self, before: LinkCounts) -> LinkCounts:
-        """What came after these counts."""
+        """Return the difference to earlier counts."""
         return LinkCounts(
             passed_count=self.passed_count - before.passed_count,
             lost_count=self.lost_count - before.lost_count,
@@ -50,19 +50,19 @@ class LinkCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What happened between a sender and this connection, for some time."""
+    """The counts of the link from a sender to this connection, over some time."""
 
     sender: SenderInfo
     counts: LinkCounts
 
     @property
     def round_trip_s(self) -> float | None:
-        """How long an answer took, on average; None if none was waited for."""
+        """The average response time; None if there was no response."""
         counts = self.counts
         return counts.answer_ns / counts.answer_count / 1e9 if counts.answer_count else None
 
     def message(self, receiver: str) -> Struct:
-        """The same as an object, told by who goes by this name."""
+        """Return the link as an object, published by the receiver of this name."""
         sender, counts = self.sender, self.counts
         made: Struct = internal_class("SkerryLink")(
             sender=f"{sender.address}:{sender.sender_id}",
@@ -81,6 +81,6 @@ class Link:
 
 
 def sender_number(sender: SenderInfo) -> int:
-    """The identity of a sender as one number, before and after it has announced itself."""
+    """Return the identity of a sender as one number, equal before and after its announcement."""
     start = sender.start & _U32
     return hash64(f"{sender.address}/{sender.sender_id}/{start}/{sender.application_id}")

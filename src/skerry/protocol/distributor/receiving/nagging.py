@@ -1,8 +1,8 @@
-"""The monitor of requests: a receiver that asks all the time is too slow for its group.
+"""The monitor of requests: a receiver that requests all the time is too slow for its group.
 
-It harms the others, whose sender is busy answering. The monitor looks once a window. Windows with
-requests make up a run, and one without ends it. A run that covers the check interval is judged by
-how many requests there were; it ends there, one way or the other.
+It harms the others, because their sender is busy with retransmissions. Consecutive windows with
+requests form a run, which a window without requests ends. When a run has lasted for the check
+interval, it is judged by its number of requests, and ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["NaggingMonitor"]
 
 
 class NaggingMonitor:
-    """Counts requests, and says when it is enough."""
+    """Counts requests, and fires when there are too many."""
 
     def __init__(
         self, *, window_ns: int, check_ns: int, request_count_max: int, now_ns: int
@@ -23,7 +23,7 @@ class NaggingMonitor:
         self._run_count = 0
         self._run_ns = 0
         self.due_ns: int | None = now_ns + window_ns if window_ns else None
-        """When to look next; None when it is switched off, or has fired."""
+        """When the window ends; None if the monitor is switched off or has fired."""
         self.is_fired = False
 
     @property
@@ -33,15 +33,15 @@ class NaggingMonitor:
 
     @property
     def run_ns(self) -> int:
-        """How long the run is by now."""
+        """The length of the run so far."""
         return self._run_ns
 
     def requested(self) -> None:
-        """One more request was sent."""
+        """Count a request that was sent."""
         self._window_count += 1
 
     def advance(self, now_ns: int) -> bool:
-        """Look if it is time to. True when that was enough, once."""
+        """End the window if it is time. Return True once, if there were too many requests."""
         if self.due_ns is None or now_ns < self.due_ns:
             return False
         if self._judge():
@@ -50,7 +50,7 @@ class NaggingMonitor:
             return True
         passed_count = (now_ns - self.due_ns) // self._window_ns
         if passed_count:
-            # Nobody looked for longer than a window, so nothing was asked for in the next one.
+            # More than a window has passed without a call, so the next one had no requests.
             self._run_count = self._run_ns = 0
         self.due_ns += (passed_count + 1) * self._window_ns
         return False

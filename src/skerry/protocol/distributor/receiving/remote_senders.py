@@ -1,9 +1,9 @@
-"""The senders of a group as a receiver knows them: who is there, since when, and who is gone.
+"""The presence of one sender of a group, and where the streams of removed senders ended.
 
-A sender is known from its first datagram on, by the identity in the header. It is told to the
-application once it has announced itself. One that is silent for too long, or says goodbye, is
-removed; should it come back, its stream goes on where it was left, so nothing is delivered twice
-and nothing is missing without being told.
+A sender is known from its first datagram on, by the identity in the header. It is reported to the
+application once it has announced itself. A sender that is silent for too long, or says goodbye, is
+removed. If it returns, its stream continues where it ended, so no update is delivered twice and
+every loss is reported.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import RemovalReason
 from skerry.protocol.distributor.receiving.gaps import HURRY
-from skerry.protocol.distributor.receiving.receiver import Receiver, StreamOrigin
+from skerry.protocol.distributor.receiving.receiver import Receiver
+from skerry.protocol.distributor.receiving.stream_start import StreamOrigin
 
 __all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
 
 _MS: Final = 1_000_000
 HEARTBEATS_UNHEARD: Final = 3
-"""An existing sender is almost always heard within so many of its heartbeats."""
+"""A datagram of an existing sender is almost always received in this many heartbeats."""
 
 
 class RemoteSender:
-    """One sender: its stream, and when it was heard of."""
+    """One sender: its receiver, and when its last messages were received."""
 
     def __init__(
         self, receiver: Receiver, config: DistributorConfig, now_ns: int, listened_ns: int = 0
     ) -> None:
-        """`listened_ns` is how long the connection had listened when it met this sender."""
+        """`listened_ns` is how long the connection had listened before this sender."""
         self.receiver = receiver
         self._listened_ns = listened_ns
         self.heard_ns = now_ns
-        """When data or a heartbeat came last."""
+        """When data or a heartbeat was received last."""
         self.is_announced = False
         self._heartbeat_lost_count_max = config.heartbeat_lost_count_max
         self._configuration_lost_count_max = config.configuration_lost_count_max
@@ -43,7 +44,7 @@ class RemoteSender:
         )
         self._unannounced_ns = 0
         self.is_leaving = False
-        """Whether it said goodbye."""
+        """Whether its goodbye was received."""
         self._leaving_ns = 0
         self._goodbye_seq = 0
         self._timeout_ns = config.request_timeout_ms * _MS
@@ -54,11 +55,14 @@ class RemoteSender:
     def announced(
         self, *, heartbeat_interval_ms: int, configuration_interval_ms: int, now_ns: int
     ) -> None:
-        """It told how often it will be heard."""
+        """Process an announcement, which names the intervals of the sender."""
         heard_often_ns = HEARTBEATS_UNHEARD * heartbeat_interval_ms * _MS
-        if self.receiver.origin is StreamOrigin.UNHEARD and self._listened_ns < heard_often_ns:
-            # It may have been silent for longer than this connection listened.
-            self.receiver.origin = StreamOrigin.UNKNOWN
+        if (
+            self.receiver.start.origin is StreamOrigin.UNHEARD
+            and self._listened_ns < heard_often_ns
+        ):
+            # The sender may have been silent for longer than this connection listened.
+            self.receiver.start.origin = StreamOrigin.UNKNOWN
         self.is_announced = True
         self.heard_ns = max(self.heard_ns, now_ns)
         self._announced_ns = now_ns
@@ -68,7 +72,7 @@ class RemoteSender:
         )
 
     def leaves(self, *, last_seq: int, now_ns: int) -> None:
-        """Note its goodbye. It is removed after a request timeout, or when nothing is missing."""
+        """Process a goodbye: the sender is removed after a timeout, once nothing is missing."""
         if not self.is_leaving:
             self.is_leaving = True
             self._left_ns = now_ns
@@ -77,13 +81,13 @@ class RemoteSender:
         self.receiver.gaps.hurry(now_ns)
 
     def stays_after(self, seq: int) -> None:
-        """Data came: if it is newer than the goodbye, that does not count any more."""
+        """Cancel the goodbye if this data is newer."""
         if 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
             self.is_leaving = False
             self.receiver.gaps.calm_down()
 
     def removal(self, now_ns: int) -> RemovalReason | None:
-        """Why it is to be removed now, if it is."""
+        """Return why the sender has to be removed now; None if it stays."""
         if self.is_leaving and now_ns >= self._leaving_ns:
             if not self._is_repairing(now_ns):
                 return RemovalReason.GOODBYE
@@ -95,7 +99,7 @@ class RemoteSender:
         return None
 
     def due_ns(self) -> int:
-        """When to look at it again."""
+        """Return when the sender may have to be removed, or a request is due."""
         due_ns = self.heard_ns + self._silence_ns
         if self._unannounced_ns:
             due_ns = min(due_ns, self._announced_ns + self._unannounced_ns)
@@ -105,7 +109,7 @@ class RemoteSender:
         return due_ns if request_ns is None else min(due_ns, request_ns)
 
     def _is_repairing(self, now_ns: int) -> bool:
-        """Whether the sender still answers, and something is missing that it may have."""
+        """Return whether the sender still answers, and datagrams are missing that it may have."""
         # It stays for a timeout after each request, and each answer updates `heard_ns`.
         is_there = now_ns - self.heard_ns < 2 * self._timeout_ns
         is_repairing = self.receiver.is_repairing
@@ -113,18 +117,18 @@ class RemoteSender:
 
     @staticmethod
     def _period_ns(interval_ms: int, lost_count_max: int) -> int:
-        # The interval is what a stranger says: nothing, or a thousand years, are not believed.
-        believed_ms = min(max(interval_ms, 1), DISTRIBUTOR_INTERVAL_MS_MAX)
-        return believed_ms * (lost_count_max + 1) * _MS
+        # The interval may be forged, so neither zero nor a thousand years is accepted.
+        accepted_ms = min(max(interval_ms, 1), DISTRIBUTOR_INTERVAL_MS_MAX)
+        return accepted_ms * (lost_count_max + 1) * _MS
 
 
 class Departed:
-    """Where the streams of removed senders stopped; the oldest are forgotten first."""
+    """The next numbers of removed senders; the oldest are forgotten first."""
 
     def __init__(self) -> None:
         self._next_seqs: dict[bytes, int | None] = {}
         self.forgot_ns: int | None = None
-        """When a sender was last forgotten. One that started before may have been known."""
+        """When a sender was last forgotten. A sender that started before may be one of these."""
 
     def __len__(self) -> int:
         return len(self._next_seqs)
@@ -133,16 +137,16 @@ class Departed:
         return key in self._next_seqs
 
     def add(self, key: bytes, next_seq: int | None, now_ns: int) -> None:
-        """A sender was removed; None if its stream had no beginning yet."""
+        """Note a removed sender; `next_seq` is None if its stream had not begun."""
         self._next_seqs[key] = next_seq
         while len(self._next_seqs) > DISTRIBUTOR_SENDER_COUNT_MAX:
             del self._next_seqs[next(iter(self._next_seqs))]
             self.forgot_ns = now_ns
 
     def clear(self) -> None:
-        """There are no subscriptions any more: no stream continues, but senders stay known."""
+        """Forget the numbers, because there are no subscriptions; the senders stay known."""
         self._next_seqs = dict.fromkeys(self._next_seqs)
 
     def take(self, key: bytes) -> int | None:
-        """The number with which the stream of this sender continues; None if it is unknown."""
+        """Return the number with which the stream of a sender continues; None if unknown."""
         return self._next_seqs.pop(key, None)

@@ -1,4 +1,4 @@
-"""All senders of a group that a connection knows, and what is due with them."""
+"""The senders of a group that a connection knows, and the requests that are due to them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from skerry.protocol.distributor.identity import is_marked, java_sum
 from skerry.protocol.distributor.messages import DatagramHeader
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts
-from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer, StreamOrigin
+from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import (
     HEARTBEATS_UNHEARD,
     Departed,
     RemoteSender,
 )
+from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
+from skerry.protocol.distributor.receiving.stream_start import StartSearch, StreamOrigin
 from skerry.protocol.distributor.sending.flow import SendTurns
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import DatagramWire
@@ -35,20 +37,21 @@ from skerry.protocol.machine import Address
 __all__ = ["Asked", "SenderTable", "dotted", "sender_info"]
 
 Asked = tuple[SenderInfo, int, int]
-"""A request that is to be sent: the sender, first and last number. In a position request: the
-sender, a number and the span in microseconds."""
+"""A request to be sent: the sender, first and last number. For a position request: the sender, a
+number and the span in microseconds."""
 _NOTHING: Final = LinkCounts()
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
 _FEW_COUNT: Final = 50
-_LOOK_NS: Final = 20_000
-"""With more senders than a few, looks are so far apart for each: ten times what a look takes."""
+_ADVANCE_NS: Final = 20_000
+"""With more than a few senders, `advance` is called no sooner than after this time for each of
+them: ten times as long as it takes."""
 _CLOCK_SLACK_MS: Final = 20
-"""Start times have whole milliseconds, and clocks of computers that agree still differ a little."""
+"""Start times have whole milliseconds, and synchronised clocks still differ a little."""
 
 
 class SenderTable:
-    """Senders by their key: the twelve bytes of address, sender id and start in their headers."""
+    """Senders by their key: the 12 bytes of address, sender id and start in their headers."""
 
     def __init__(
         self,
@@ -61,12 +64,14 @@ class SenderTable:
         rng: Random,
         wall_offset_ns: int | None = None,
     ) -> None:
-        """`wall_offset_ns` is wall time less monotonic time; None if that is not known."""
+        """`wall_offset_ns` is wall time less monotonic time; None if unknown."""
         self._wall_offset_ns = wall_offset_ns
+        self.is_listening = False
+        """Whether received data is delivered."""
         self.listening_ns: int | None = None
-        """Since when there is a subscription; None while there is none."""
+        """The time of the first subscription; None if there is none."""
         self._unannounced: dict[bytes, None] = {}
-        """The senders in `remotes` that did not announce themselves, the oldest first."""
+        """The senders in `remotes` that have not announced themselves, oldest first."""
         self._group = group
         self._config = config
         self._wire = wire
@@ -76,8 +81,8 @@ class SenderTable:
         self._room = ReorderBuffer(config.waiting_bytes_max)
         self._turns = SendTurns()
         self._departed = Departed()
-        self._parted: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
-        """Of senders that are gone, as long as nobody asked; the oldest are forgotten first."""
+        self._removed_links: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
+        """Counts of removed senders until they are taken; the oldest are discarded first."""
         self._positions: list[Asked] = []
         self._foreign: dict[bytes, None] = {}
         self._has_refused = False
@@ -85,36 +90,36 @@ class SenderTable:
         self._pieces_fault_count = 0
         self.remotes: dict[bytes, RemoteSender] = {}
         self.due_ns: int | None = None
-        """When to `look`: when anything is due, or a little later if there are many senders."""
-        self._looked_ns = 0
+        """When to call `advance`: when anything is due, or a little later with many senders."""
+        self._advanced_ns = 0
 
     def __len__(self) -> int:
         return len(self.remotes)
 
     @property
     def lost_count(self) -> int:
-        """Datagrams that were told as lost."""
-        return self._lost_count + sum(receiver.lost_count for receiver in self.receivers())
+        """Datagrams that were reported as lost."""
+        return self._lost_count + sum(receiver.delivery.lost_count for receiver in self.receivers())
 
     @property
     def pieces_fault_count(self) -> int:
-        """Large updates whose pieces did not make them up."""
-        now = sum(receiver.pieces_fault_count for receiver in self.receivers())
+        """Large updates whose pieces did not add up."""
+        now = sum(receiver.delivery.pieces_fault_count for receiver in self.receivers())
         return self._pieces_fault_count + now
 
     def receivers(self) -> Iterator[Receiver]:
-        """The streams of all senders."""
+        """Return the receivers of all senders."""
         return (remote.receiver for remote in self.remotes.values())
 
     def take_links(self) -> list[Link]:
-        """What happened with each sender since the last call, where anything did."""
-        links = list(self._parted)
-        self._parted.clear()
+        """Return the counts of each sender since the last call, where there are any."""
+        links = list(self._removed_links)
+        self._removed_links.clear()
         links += [Link(sender=r.sender, counts=r.take_counts()) for r in self.receivers()]
         return [link for link in links if link.counts != _NOTHING]
 
     def announced(self) -> list[SenderFound]:
-        """Those that announced themselves, as they were told when they did."""
+        """Return the events about the senders that have announced themselves."""
         return [
             self._found(remote.receiver.sender)
             for remote in self.remotes.values()
@@ -122,23 +127,23 @@ class SenderTable:
         ]
 
     def java_sums(self) -> set[int]:
-        """By what Java programs tell these senders apart."""
+        """Return the sums by which Java programs distinguish these senders."""
         return {java_sum(r.sender.sender_id, r.sender.start) for r in self.receivers()}
 
     def may_miss(self, key: bytes) -> bool:
-        """Whether updates of a sender that is not in `remotes`, and is leaving, may be missing."""
+        """Return whether updates of a leaving sender that is not in `remotes` may be missing."""
         return self.listening_ns is not None and key not in self._departed
 
-    def meet(
+    def add(
         self, key: bytes, header: DatagramHeader, now_ns: int, address: str = ""
     ) -> RemoteSender | None:
-        """Add a sender that is unknown or returned; None if there are too many.
+        """Add a sender that is unknown or has returned; return None if there are too many.
 
         `address` is the source of its datagrams, for groups whose headers do not have it.
         """
         info = sender_info(header, address=address)
         if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX and self._unannounced:
-            # Forged datagrams add senders, so those that never announced themselves are removed.
+            # Forged datagrams add senders, so a sender without an announcement is removed first.
             oldest = next(iter(self._unannounced))
             self._remove(oldest, self.remotes[oldest], RemovalReason.SILENT, now_ns)
         if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX:
@@ -170,22 +175,23 @@ class SenderTable:
         return remote
 
     def introduce(self, key: bytes, remote: RemoteSender, info: SenderInfo) -> None:
-        """A sender announced itself for the first time."""
+        """Record and report the first announcement of a sender."""
         self._unannounced.pop(key, None)
-        remote.receiver.sender = info
+        remote.receiver.delivery.sender = info
         self._deliveries.add(self._found(info))
 
-    def look(self, now_ns: int) -> list[Asked]:
-        """Remove those who are gone; what has to be asked for now."""
+    def advance(self, now_ns: int) -> list[Asked]:
+        """Remove senders that are gone; return the repair requests that are due."""
         self.due_ns = None
-        self._looked_ns = now_ns
+        self._advanced_ns = now_ns
         asked: list[Asked] = []
         for key, remote in list(self.remotes.items()):
             receiver = remote.receiver
             ranges = receiver.take_requests(now_ns)
             asked += [(receiver.sender, first, last) for first, last in ranges]
-            if receiver.start is not None and now_ns >= receiver.start.due_ns:
-                self._search(receiver, now_ns)
+            search = receiver.start.search
+            if search is not None and now_ns >= search.due_ns:
+                self._search(receiver, search, now_ns)
             reason = remote.removal(now_ns)
             if reason is None:
                 self.due_at(remote.due_ns())
@@ -194,42 +200,42 @@ class SenderTable:
         return asked
 
     def due_at(self, due_ns: int | None) -> None:
-        """Something with a sender is due then."""
+        """Note that a sender needs `advance` at this time."""
         if due_ns is None:
             return
         if len(self.remotes) > _FEW_COUNT:
-            # Each look passes all senders, and each of them may be due at another time.
-            due_ns = max(due_ns, self._looked_ns + len(self.remotes) * _LOOK_NS)
+            # `advance` visits all senders, and each of them may be due at another time.
+            due_ns = max(due_ns, self._advanced_ns + len(self.remotes) * _ADVANCE_NS)
         if self.due_ns is None or due_ns < self.due_ns:
             self.due_ns = due_ns
 
     def take_positions(self) -> list[Asked]:
-        """The position requests that are to be sent since the last call."""
+        """Return the position requests to be sent since the last call."""
         positions, self._positions = self._positions, []
         return positions
 
     def listen(self, now_ns: int | None) -> None:
-        """There is a first subscription, since `now_ns`."""
+        """Note the time of the first subscription."""
         self.listening_ns = now_ns
         for receiver in self.receivers():
-            receiver.since_ns = now_ns
+            receiver.start.since_ns = now_ns
 
     def desynchronise(self) -> None:
-        """There are no subscriptions any more."""
+        """Forget all streams, because there are no subscriptions."""
         self.listening_ns = None
         self._positions.clear()
         self._departed.clear()
         for receiver in self.receivers():
             receiver.desynchronise()
 
-    # -- those who speak otherwise
+    # -- senders of the other dialect
 
     def is_foreign(self, key: bytes) -> bool:
-        """Whether this sender is known to speak the other dialect."""
+        """Return whether a sender is known to use the other dialect."""
         return key in self._foreign
 
     def add_foreign(self, key: bytes) -> None:
-        """This sender speaks the other dialect, in which addresses are turned round."""
+        """Note that a sender uses the other dialect, in which addresses have reversed bytes."""
         if not self._foreign:
             address = dotted(self._wire.address(key[:4])[::-1])
             host, port = self._group.host, self._group.port
@@ -240,7 +246,7 @@ class SenderTable:
             self._unannounced.pop(key, None)
             if remote is not None:
                 remote.receiver.desynchronise()
-                self._count_past(remote.receiver)
+                self._keep_counts(remote.receiver)
 
     # -- inside
 
@@ -248,28 +254,27 @@ class SenderTable:
         return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
 
     def _is_asked(self, header: DatagramHeader) -> bool:
-        """Whether a sender answers position requests: one of this project, in its own dialect."""
+        """Return whether a sender answers position requests: those of this project do."""
         is_java_wire = self._config.dialect is Dialect.JAVA
         return is_java_wire and is_marked(header.address, header.application_id)
 
     def _since_ns(self) -> int | None:
-        """The time from which on updates of new senders have to be delivered."""
+        """Return the time from which on updates of new senders have to be delivered."""
         since_ns, forgot_ns = self.listening_ns, self._departed.forgot_ns
-        # A sender that is not known may be one that was delivered before, and forgotten.
+        # An unknown sender may be one that was delivered before and has been forgotten.
         return since_ns if since_ns is None or forgot_ns is None else max(since_ns, forgot_ns)
 
-    def _search(self, receiver: Receiver, now_ns: int) -> None:
-        """Send the position request of a receiver that is due, unless there are too many."""
-        assert receiver.start is not None
+    def _search(self, receiver: Receiver, search: StartSearch, now_ns: int) -> None:
+        """Queue the position request of a receiver, or postpone it if there are too many."""
         if not self._turns.take(now_ns):
-            receiver.start.postpone(now_ns)
+            search.postpone(now_ns)
             return
         request = receiver.take_position_request(now_ns)
         if request is not None:
             self._positions.append((receiver.sender, *request))
 
     def _origin(self, key: bytes, header: DatagramHeader, now_ns: int) -> StreamOrigin:
-        """What is known of the beginning of a stream, of a sender that cannot be asked."""
+        """Return what is known about the start of the stream of a sender that does not answer."""
         since_ns = self.listening_ns
         if since_ns is None or key in self._departed or self._is_asked(header):
             return StreamOrigin.UNKNOWN
@@ -282,7 +287,7 @@ class SenderTable:
         return StreamOrigin.UNKNOWN
 
     def _has_started(self, header: DatagramHeader, since_ns: int, now_ns: int) -> bool:
-        """Whether a sender started after `since_ns`, by the sender's clock."""
+        """Return whether a sender started after `since_ns`, by the clock of the sender."""
         if self._wall_offset_ns is None or self._config.dialect is not Dialect.JAVA:
             return False
         # Low bits only, so times are compared by their distance. The result is false for a clock
@@ -297,24 +302,24 @@ class SenderTable:
         del self.remotes[key]
         self._unannounced.pop(key, None)
         self._departed.add(key, receiver.next_seq, now_ns)
-        self._parted.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
-        self._count_past(receiver)
+        self._removed_links.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
+        self._keep_counts(receiver)
         self._has_refused = False
         if remote.is_announced:
             host, port, info = self._group.host, self._group.port, receiver.sender
             event = SenderRemoved(group=host, port=port, sender=info, reason=reason)
             self._deliveries.add(event)
 
-    def _count_past(self, receiver: Receiver) -> None:
-        """A stream is gone; what happened in it still counts."""
-        self._lost_count += receiver.lost_count
-        self._pieces_fault_count += receiver.pieces_fault_count
+    def _keep_counts(self, receiver: Receiver) -> None:
+        """Keep the counts of a receiver that is removed."""
+        self._lost_count += receiver.delivery.lost_count
+        self._pieces_fault_count += receiver.delivery.pieces_fault_count
 
 
 def sender_info(
     header: DatagramHeader, start: int | None = None, application: str = "", address: str = ""
 ) -> SenderInfo:
-    """A sender as its header, and if there is one its announcement, tell of it."""
+    """Return a sender as described by its header and, if there is one, its announcement."""
     return SenderInfo(
         address=address or dotted(header.address),
         sender_id=header.sender_id,
@@ -325,5 +330,5 @@ def sender_info(
 
 
 def dotted(address: bytes) -> str:
-    """The four bytes as people write them."""
+    """Return the four bytes of an address in dotted form."""
     return ".".join(map(str, address))

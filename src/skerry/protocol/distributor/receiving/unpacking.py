@@ -1,9 +1,4 @@
-"""Updates out of a datagram: the innermost loop of a receiver.
-
-A hot module: compiled, each byte is looked at by machine code. As plain Python the same loop would
-spend most of its time on single bytes, so there `plain_unpacking` goes first, and this one is asked
-about datagrams that are not of the usual form. Both give equal results.
-"""
+"""Unpacking of updates from a datagram: the innermost loop of a receiver. A hot module."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ _BODY: Final = 28
 
 
 class Resolver(Protocol):
-    """Tells what a subject is that was not seen before."""
+    """Decodes subjects that are not cached."""
 
     def resolve(self, raw: bytes) -> str: ...
 
@@ -29,9 +24,9 @@ def unpack(
     resolver: Resolver,
     updates: list[tuple[str, bytes]],
 ) -> bool:
-    """Append the updates that somebody wants; False if the datagram is not made of updates.
+    """Append the updates that have subscribers; False if the datagram does not consist of updates.
 
-    What was appended before the fault was found stays, for the caller to take away.
+    Updates before the fault stay appended; the caller discards them.
     """
     size: i64 = len(data)
     if size < _BODY:
@@ -51,8 +46,8 @@ def unpack(
         left -= 1
         start: i64 = pos + 3 + skipped
         if pos < size and data[pos] == 0:
-            # A Java program may publish without any subject. Nobody can want that, and the other
-            # updates are none the worse for it.
+            # A Java program may publish without a subject. Such an update has no subscriber, and
+            # the other updates are valid.
             start = pos + 1
         elif start > size or (skipped and (data[pos + 1] != 0 or data[pos + 2] != 0)):
             return False
@@ -63,7 +58,7 @@ def unpack(
             stop = start + high * 256 + low
         if stop >= size:
             return False
-        # Often many updates in a row have one subject, and comparing is quicker than looking up.
+        # Consecutive updates often have the same subject; comparing is faster than a lookup.
         length: i64 = stop - start
         at: i64 = length if length == known_stop - known_start else -1
         while at > 0 and data[start + at - 1] == data[known_start + at - 1]:
@@ -73,11 +68,11 @@ def unpack(
             subject = memo.get(raw)
             if subject is None:
                 subject = resolver.resolve(raw)
-            # An empty one may be resolved anew each time, to be counted.
+            # An empty one is resolved again each time, so that it is counted.
             known_start = start if subject else 0
             known_stop = stop if subject else -1
         if data[stop] == 0:
-            # No data at all is told from empty data on the wire, and not here.
+            # The wire distinguishes absent from empty data; here they are equal.
             pos = stop + 1
             if subject:
                 updates.append((subject, b""))
@@ -103,11 +98,12 @@ def scan(
     memo: dict[bytes, str],
     subjects: list[str],
 ) -> bool:
-    """The subjects of the updates in the datagram between `first` and `stop` of some bytes: one
-    for each, or a single one that all of them have.
+    """Append the subjects of the updates in the datagram between `first` and `stop` of some bytes:
+    one for each, or a single one that all of them have.
 
-    False, with subjects that are of no use, if it is not of the usual form: no updates, or others
-    than those, a subject that is new or that nobody wants, or no data. `unpack` tells which.
+    Return False, with useless subjects, if the datagram is not of the usual form: it has no updates
+    or other content, a subject that is not cached or has no subscriber, or no data. `unpack` then
+    tells which.
     """
     if stop - first < _BODY or stop > len(data):
         return False
@@ -150,7 +146,7 @@ def scan(
                 subjects.append(subject)
             elif is_same:
                 is_same = False
-                # Those before this one had the first subject, which stands there once.
+                # The updates before this one had the first subject, which is listed once.
                 subjects.extend([subjects[0]] * (count - left - 2))
         if subject is not None and not is_same:
             subjects.append(subject)

@@ -1,47 +1,46 @@
-"""Updates on their way to the application: as pairs, or still in the datagrams they came in.
+"""Updates for the application: as pairs, or still packed in their datagrams.
 
-A hot module. Taking an update out of its datagram costs as much as all that was done with it
-before. Where it is done at the last moment, the bytes are in the cache of the processor when the
-application looks at them, and their memory is that of the update before.
+A hot module. Copying an update out of its datagram costs as much as all processing before. If it is
+done at the last moment, the bytes are in the CPU cache when the application reads them, and their
+memory is that of the previous update.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 from operator import length_hint
 
 from mypy_extensions import i64
 
-__all__ = ["AlikeUpdates", "Packed", "Pairs", "Updates"]
+__all__ = ["Packed", "Pairs", "Updates"]
 
 Pairs = list[tuple[str, bytes]]
 """Subject and data of updates."""
 
 
 class Packed:
-    """The updates of one datagram, of which every one is wanted and has data."""
+    """The updates of one datagram, all of which have subscribers and data."""
 
     def __init__(
         self, data: bytes, first: int, text_length_bytes: int, subjects: list[str], count: int
     ) -> None:
-        """The first of so many updates begins at `first`. There is a subject for each of them, or
-        one that all of them have. Somebody has made sure that none goes beyond the end.
+        """The first of `count` updates begins at `first`. There is a subject for each of them, or
+        one that all of them have. The caller has checked all lengths.
         """
         self.data: bytes = data
         self.pos: i64 = first
-        """Where the next update begins."""
+        """The offset of the next update."""
         self.text_length_bytes: i64 = text_length_bytes
         self.subjects: list[str] = subjects
         self.count: i64 = count
         self.index: i64 = 0
-        """Which one that is."""
+        """The index of the next update."""
 
     def __len__(self) -> int:
         return self.count - self.index
 
     def take_into(self, found: Pairs) -> None:
-        """Append all that were not taken yet."""
+        """Append all updates that were not taken yet."""
         data = self.data
         # Only the low half of a length can be other than zero.
         head: i64 = self.text_length_bytes + 1
@@ -59,33 +58,17 @@ class Packed:
             found.append((subject, data[start : self.pos]))
 
 
-class AlikeUpdates:
-    """The updates of one datagram that all have one subject; the plain build makes these."""
-
-    def __init__(self, subject: str, datas: Iterable[bytes]) -> None:
-        self.subject: str = subject
-        self.left: Iterator[bytes] = iter(datas)
-        """The data of those that were not taken yet."""
-
-    def __len__(self) -> int:
-        return length_hint(self.left)
-
-    def take_into(self, found: Pairs) -> None:
-        """Append all that were not taken yet."""
-        found.extend(zip(repeat(self.subject), self.left, strict=False))
-
-
 class Updates:
-    """Updates of one sender in order. Whoever takes them one by one takes them away."""
+    """Updates of one sender in order. Taking them one by one removes them."""
 
     def __init__(self, pairs: Iterable[tuple[str, bytes]] = ()) -> None:
         self.left: Iterator[tuple[str, bytes]] | None = None
-        """What is left of a part that is being taken; it comes before all others."""
-        self.parts: list[Packed | AlikeUpdates | Pairs] = []
+        """The rest of the part that is being taken; it precedes all others."""
+        self.parts: list[Packed | Pairs] = []
         self.place: i64 = 0
-        """The part that is taken next; those before it are done."""
+        """The index of the part that is taken next; those before it are empty."""
         self.count: int = 0
-        """How many there were before anybody took one; quicker than to count what is left."""
+        """The number of updates before any was taken; faster than counting the rest."""
         if pairs:
             self.extend(pairs)
 
@@ -107,25 +90,25 @@ class Updates:
         return self.pairs() == (other.pairs() if isinstance(other, Updates) else other)
 
     def __hash__(self) -> int:
-        raise TypeError("updates come and go, so they are no key")
+        raise TypeError("Updates is mutable, so it cannot be a key")
 
     def __repr__(self) -> str:
         return f"Updates({self.pairs()!r})"
 
     def extend(self, pairs: Iterable[tuple[str, bytes]]) -> None:
-        """More at the end."""
+        """Append updates."""
         last = self._last_pairs()
         before = len(last)
         last.extend(pairs)
         self.count += len(last) - before
 
-    def pack(self, part: Packed | AlikeUpdates) -> None:
-        """Those of a whole datagram at the end."""
+    def pack(self, part: Packed) -> None:
+        """Append the updates of a datagram."""
         self.parts.append(part)
         self.count += len(part)
 
     def pairs(self) -> Pairs:
-        """All of them, in a list that is not to be changed."""
+        """Return all updates, in a list that must not be changed."""
         parts = self.parts
         if len(parts) == 1 and self.place == 0 and self.left is None:
             only = parts[0]
@@ -141,7 +124,7 @@ class Updates:
         return found
 
     def drop_first(self, count: int) -> None:
-        """Take away the oldest."""
+        """Remove the oldest updates."""
         self._be(self.pairs()[count:])
 
     def _be(self, pairs: Pairs) -> None:

@@ -1,9 +1,8 @@
-"""The keys of a group: which there are, from when on each is used, and how they are written down.
+"""The keys of a group: from when on each is used, and the format of the key file.
 
-A ring is read from TOML, one table for each key. All members of a group have the same file. A key
-that is to be used from some instant on is given to all of them before that, and the former one is
-taken out once all use the new one. Nothing is lost meanwhile, as every key of the ring is
-understood.
+A key ring is read from TOML, one table for each key. All members of a group have the same file. A
+new key is added to all files before the time from which on it is used, and the old one is removed
+after that. No datagram is lost meanwhile, because members accept every key of the ring.
 """
 
 from __future__ import annotations
@@ -19,29 +18,39 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skerry.errors import ConfigError
-from skerry.limits import GROUP_KEY_COUNT_MAX
 from skerry.suggestions import nearest
 
-__all__ = ["KEY_BYTES", "Cipher", "GroupKey", "KeyRing", "key_of_passphrase", "parse_keys"]
+__all__ = [
+    "GROUP_KEY_COUNT_MAX",
+    "KEY_BYTES",
+    "Cipher",
+    "GroupKey",
+    "KeyRing",
+    "key_of_passphrase",
+    "parse_keys",
+]
+
+GROUP_KEY_COUNT_MAX: Final = 16
+"""Keys of one group. Two are in use while one replaces the other."""
 
 KEY_BYTES: Final = 32
 _PASSPHRASE_CHAR_COUNT_MIN: Final = 12
-"""Below, trying out all that people think of takes less than a day, whatever is done with them."""
+"""With fewer, guessing a passphrase takes less than a day, whatever the derivation costs."""
 _SCRYPT_COST: Final = 1 << 15
 _SCRYPT_BLOCK: Final = 8
 _SCRYPT_BYTES_MAX: Final = 1 << 26
 _SALT: Final = b"skerry distributor group key"
-"""The same for all: members have nothing in common but the passphrase."""
+"""The same for all groups: members share only the passphrase."""
 _FIELDS: Final = ("id", "secret", "passphrase", "cipher", "from")
 
 
 class Cipher(enum.Enum):
-    """How datagrams are encrypted. Both make the same bytes of overhead."""
+    """How datagrams are encrypted. The overhead of both is the same."""
 
     AES = "aes-256-gcm"
-    """Faster where the processor has instructions for it, as most have."""
+    """Faster on processors with instructions for it, which most have."""
     CHACHA = "chacha20-poly1305"
-    """Faster where it has not."""
+    """Faster on processors without these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +58,17 @@ class GroupKey:
     """One key of a group."""
 
     key_id: int
-    """What stands in datagrams for the key: 0 to 255."""
+    """The number of the key in datagrams: 0 to 255."""
     secret: bytes = field(repr=False)
     cipher: Cipher = Cipher.AES
     from_ns: int = 0
-    """Wall time from which on it is sent with. It is understood at any time."""
+    """Wall time from which on datagrams are sealed with it. It is accepted at any time."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.key_id <= 255:
-            raise ValueError(f"the id of a key is 0 to 255, and not {self.key_id}")
+            raise ValueError(f"the id of a key is 0 to 255, not {self.key_id}")
         if len(self.secret) != KEY_BYTES:
-            raise ValueError(f"a key has {KEY_BYTES} bytes, and not {len(self.secret)}")
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(self.secret)}")
 
 
 class KeyRing:
@@ -83,11 +92,12 @@ class KeyRing:
         return len(self._keys)
 
     def get(self, key_id: int) -> GroupKey | None:
-        """The key with this id, if there is one."""
+        """Return the key with this id; None if there is none."""
         return self._keys.get(key_id)
 
     def sending(self, wall_ns: int) -> tuple[GroupKey, int | None]:
-        """The newest key whose time has come, or the first to come; and until when it is that."""
+        """Return the key to seal with, and until when: the newest whose time has come, or the
+        first if none has."""
         current = self._by_time[0]
         for key in self._by_time[1:]:
             if key.from_ns > wall_ns:
@@ -97,7 +107,7 @@ class KeyRing:
 
 
 def key_of_passphrase(passphrase: str) -> bytes:
-    """The key that a passphrase stands for. It takes a fifth of a second, for attackers too."""
+    """Derive a key from a passphrase. It takes a fifth of a second, for attackers too."""
     return hashlib.scrypt(
         passphrase.encode(),
         salt=_SALT,
@@ -110,15 +120,15 @@ def key_of_passphrase(passphrase: str) -> bytes:
 
 
 def parse_keys(text: str, *, origin: str) -> KeyRing:
-    """The ring that a key file describes; ConfigError if it cannot be used."""
+    """Return the key ring of a key file; ConfigError if it cannot be used."""
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        # Not with its cause: that has the text, and so the secrets, in it.
+        # Without its cause, which contains the text and so the secrets.
         raise _refusal(origin, f"not TOML: {error}") from None
     for name in tables:
         if name != "key":
-            raise _refusal(origin, f"there is no {name!r} in a key file")
+            raise _refusal(origin, f"a key file has no {name!r}")
     rows = tables.get("key", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise _refusal(origin, "`key` is not a list of tables")
@@ -154,13 +164,13 @@ def _key(row: dict[str, Any]) -> GroupKey:
 def _secret(row: dict[str, Any]) -> bytes:
     given = [name for name in ("secret", "passphrase") if name in row]
     if len(given) != 1:
-        raise ValueError("give it either a secret or a passphrase")
+        raise ValueError("set either a secret or a passphrase")
     text = row[given[0]]
     if type(text) is not str:
-        raise ValueError(f"its {given[0]} is not a text")
+        raise ValueError(f"the {given[0]} is not a text")
     if given[0] == "passphrase":
         if len(text) < _PASSPHRASE_CHAR_COUNT_MIN:
-            raise ValueError(f"a passphrase has at least {_PASSPHRASE_CHAR_COUNT_MIN} characters")
+            raise ValueError(f"a passphrase needs at least {_PASSPHRASE_CHAR_COUNT_MIN} characters")
         return key_of_passphrase(text)
     for read in (bytes.fromhex, _of_base64):
         try:
@@ -169,7 +179,7 @@ def _secret(row: dict[str, Any]) -> bytes:
             continue
         if len(secret) == KEY_BYTES:
             return secret
-    raise ValueError(f"its secret is not {KEY_BYTES} bytes in hex or base64")
+    raise ValueError(f"the secret is not {KEY_BYTES} bytes in hex or base64")
 
 
 def _of_base64(text: str) -> bytes:
@@ -190,7 +200,7 @@ def _wall_ns(given: object) -> int:
     if given is None:
         return 0
     if not isinstance(given, datetime) or given.tzinfo is None:
-        raise ValueError("`from` is an instant with its zone, such as 2026-12-01T00:00:00Z")
+        raise ValueError("`from` has to be a time with a zone, such as 2026-12-01T00:00:00Z")
     elapsed = given.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000_000 + elapsed.microseconds * 1000
 

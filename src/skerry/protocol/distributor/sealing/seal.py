@@ -1,4 +1,4 @@
-"""Where datagrams are made secret: just before they are sent, and just after they are received."""
+"""The interface of seals, which encrypt sent and decrypt received datagrams."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["Seal"]
 
 
 class Seal(Protocol):
-    """Turns plain datagrams into sealed ones and back. All else of a connection sees plain ones."""
+    """Seals and opens datagrams. The other parts of a connection use unsealed ones."""
 
     @property
     def overhead_bytes(self) -> int:
-        """By how much a sealed datagram is longer; data datagrams are cut shorter by this."""
+        """The bytes that a seal adds; data datagrams are shorter by this."""
 
     def seal(self, datagram: bytes) -> bytes:
-        """The datagram as it is sent. The same one may come again, to be sent again."""
+        """Return the sealed datagram. The same datagram may be sealed again for retransmission."""
 
     def open(self, datagram: bytes) -> bytes | None:
-        """The plain datagram, or None for what is not sealed as it should be, or is repeated."""
+        """Return the unsealed datagram; None if the seal is invalid or the datagram is repeated."""

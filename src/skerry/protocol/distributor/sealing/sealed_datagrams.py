@@ -1,12 +1,12 @@
-"""Datagrams that only members of a group can read or make.
+"""Datagrams that only members of a group can read or create.
 
 A sealed datagram is the header with version 2 in clear, a byte for the key, a counter of 8 bytes,
-and the rest encrypted, with a tag of 16 bytes that also covers what is in clear. Each sender has
-a key of its own, derived from the group's key and the identity in its header, so no two senders,
-and no two lives of one, ever encrypt under the same key and counter.
+and the encrypted rest, with a tag of 16 bytes that also authenticates the clear part. Each sender
+has its own key, derived from the group key and the identity in its header, so no two senders, and
+no two runs of one, ever encrypt with the same key and counter.
 
-The counter is wall time in nanoseconds, and always higher than the one before. So it goes on rising
-through restarts, and a receiver can tell what was recorded earlier from what is said now.
+The counter is wall time in nanoseconds, and always higher than the one before. So it increases
+across restarts, and a receiver can reject datagrams that were recorded earlier.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skerry.errors import ConfigError
-from skerry.limits import DISTRIBUTOR_REPLAY_COUNT_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.messages import HEADER_BYTES
 from skerry.protocol.distributor.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
 from skerry.protocol.machine import Statistics
@@ -27,10 +27,21 @@ if TYPE_CHECKING:
 
     _Aead: TypeAlias = AESGCM | ChaCha20Poly1305
 
-__all__ = ["SEALED_VERSION", "SEAL_OVERHEAD_BYTES", "GroupSeal", "SealRefusal", "SealStatistics"]
+__all__ = [
+    "DISTRIBUTOR_REPLAY_COUNT_MAX",
+    "SEALED_VERSION",
+    "SEAL_OVERHEAD_BYTES",
+    "GroupSeal",
+    "SealRefusal",
+    "SealStatistics",
+]
+
+DISTRIBUTOR_REPLAY_COUNT_MAX: Final = 1024
+"""Counters of sealed datagrams that are remembered of each sender, once or twice: those of
+datagrams that could have been overtaken. A network that reorders more than that also loses more."""
 
 SEALED_VERSION: Final = b"\x02\x00"
-_PLAIN_VERSION: Final = b"\x01\x00"
+_UNSEALED_VERSION: Final = b"\x01\x00"
 _COUNTER_AT: Final = HEADER_BYTES + 1
 _CLEAR_BYTES: Final = _COUNTER_AT + 8
 _TAG_BYTES: Final = 16
@@ -41,43 +52,43 @@ _S: Final = 1_000_000_000
 
 
 class SealRefusal(enum.Enum):
-    """Why a datagram is not from a member of the group, or not from now; each is counted."""
+    """Why a datagram is not from a member of the group, or not recent; each is counted."""
 
     PLAIN = "plain"
-    """It is not sealed."""
+    """The datagram is not sealed."""
     SHORT = "short"
-    """It ends before its tag."""
+    """The datagram ends before its tag."""
     VERSION = "version"
-    """Nobody knows its version."""
+    """The version is unknown."""
     KEY = "key"
-    """The ring has no key of its id."""
+    """The key ring has no key with this id."""
     FORGED = "forged"
-    """It was made or changed by somebody who does not have the key."""
+    """The datagram was created or changed without the key."""
     STALE = "stale"
-    """It was sealed longer ago, or later, than may be: recorded earlier, or clocks are apart."""
+    """The counter is too far from now: the datagram was recorded, or the clocks differ."""
     REPLAYED = "replayed"
-    """It was here before, or is older than what is remembered."""
+    """The datagram was received before, or is older than the replay window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealStatistics(Statistics):
-    """What became of datagrams at the border."""
+    """The counters of a seal."""
 
     sealed_count: int
     opened_count: int
     refused: Mapping[str, int]
-    """By reason."""
+    """Refused datagrams by reason."""
     key_id: int
-    """The key that is sent with now."""
+    """The key that is used for sending now."""
     sender_count: int
-    """Senders whose counters are remembered."""
+    """Senders with a replay window."""
 
 
 class GroupSeal:
-    """The seal of one connection. `wall_ns` gives the time; it decides which key is sent with.
+    """The seal of one connection. `wall_ns` returns the time, which selects the key for sending.
 
-    `freshness_s` is how far from now a counter may be; 0 takes any, for computers without a clock
-    that can be relied on. Then a recording of a sender that is gone can be played to the group.
+    `freshness_s` is how far from now a counter may be. 0 accepts any, for computers without a
+    reliable clock; then recorded datagrams of an absent sender can be replayed to the group.
     """
 
     overhead_bytes = SEAL_OVERHEAD_BYTES
@@ -85,7 +96,7 @@ class GroupSeal:
     def __init__(
         self, keys: KeyRing, *, wall_ns: Callable[[], int], freshness_s: float = 300.0
     ) -> None:
-        """ConfigError if the library that encrypts is not installed."""
+        """ConfigError if the encryption library is not installed."""
         self._new_aead = _library()
         self._keys = keys
         self._wall_ns = wall_ns
@@ -100,14 +111,14 @@ class GroupSeal:
         self._refused = dict.fromkeys(SealRefusal, 0)
 
     def rekey(self, keys: KeyRing) -> None:
-        """Use another ring from now on. What was received stays remembered."""
+        """Use another key ring from now on. The replay windows stay."""
         self._keys = keys
         self._key_until_ns = 0
         for window in self._windows.values():
             window.aeads.clear()
 
     def seal(self, datagram: bytes) -> bytes:
-        """The datagram as it is sent; each time it is another one."""
+        """Return the sealed datagram, which is different for each call."""
         now_ns = self._wall_ns()
         if self._key_until_ns is not None and now_ns >= self._key_until_ns:
             self._key, self._key_until_ns = self._keys.sending(now_ns)
@@ -117,7 +128,7 @@ class GroupSeal:
         if aead is None or identity != self._own_identity:
             self._own_identity = identity
             aead = self._own = self._new_aead(self._key, identity)
-        # Not even a clock that was set back makes a counter come again.
+        # A counter is not repeated even if the clock is set back.
         self._counter = counter = max(self._counter + 1, now_ns)
         self._sealed_count += 1
         packed = counter.to_bytes(8, "big")
@@ -125,7 +136,7 @@ class GroupSeal:
         return clear + aead.encrypt(datagram[8:12] + packed, datagram[HEADER_BYTES:], clear)
 
     def open(self, datagram: bytes) -> bytes | None:
-        """The plain datagram; None for what is refused, which is counted."""
+        """Return the unsealed datagram; None if it is refused, which is counted."""
         refusal = _outer_fault(datagram)
         if refusal is None:
             opened = self._open(datagram)
@@ -137,7 +148,7 @@ class GroupSeal:
         return None
 
     def statistics(self) -> SealStatistics:
-        """Counters since the connection was made."""
+        """Return the counters since the connection was created."""
         return SealStatistics(
             sealed_count=self._sealed_count,
             opened_count=self._opened_count,
@@ -171,11 +182,11 @@ class GroupSeal:
         if window is None:
             window = self._remember(identity)
         if not is_known:
-            # Only now: strangers must not fill the memory.
+            # Only now, because forged datagrams must not fill the memory.
             window.aeads[key_id] = aead
         if not window.accept(counter):
             return SealRefusal.REPLAYED
-        return _PLAIN_VERSION + datagram[2:HEADER_BYTES] + content
+        return _UNSEALED_VERSION + datagram[2:HEADER_BYTES] + content
 
     def _remember(self, identity: bytes) -> _Window:
         if len(self._windows) >= DISTRIBUTOR_SENDER_COUNT_MAX:
@@ -186,10 +197,10 @@ class GroupSeal:
 
 
 class _Window:
-    """The counters of one sender that came lately.
+    """The replay window: the recent counters of one sender.
 
-    Two sets take turns. All that is not above the highest of the set that was dropped last is
-    refused, so a datagram that so many others overtook is lost, and asked for.
+    Two sets are used in turn. Counters up to the highest of the set that was discarded last are
+    refused, so a datagram that is very late is treated as lost, and requested again.
     """
 
     def __init__(self) -> None:
@@ -200,7 +211,7 @@ class _Window:
         self._older: set[int] = set()
 
     def accept(self, counter: int) -> bool:
-        """Whether it is new; it is remembered then."""
+        """Return whether a counter is new, and record it."""
         if counter <= self._floor or counter in self._recent or counter in self._older:
             return False
         if len(self._recent) >= DISTRIBUTOR_REPLAY_COUNT_MAX:
@@ -213,7 +224,7 @@ class _Window:
 
 
 class _NewAead:
-    """Makes what encrypts for one sender, with the library that does it."""
+    """Creates the cipher object of one sender with the encryption library."""
 
     def __init__(self) -> None:
         from cryptography.exceptions import InvalidTag
@@ -230,7 +241,7 @@ class _NewAead:
         }
 
     def __call__(self, key: GroupKey, identity: bytes) -> _Aead:
-        # The cipher is part of it: no key serves two of them.
+        # The cipher is included, so no key is used for two ciphers.
         info = _LABEL + key.cipher.value.encode() + b"\x00" + identity
         derive = self._hkdf(algorithm=self._hash(), length=KEY_BYTES, salt=None, info=info)
         return self._classes[key.cipher](derive.derive(key.secret))
@@ -249,7 +260,7 @@ def _library() -> _NewAead:
 
 
 def _outer_fault(datagram: bytes) -> SealRefusal | None:
-    if datagram[:1] == _PLAIN_VERSION[:1]:
+    if datagram[:1] == _UNSEALED_VERSION[:1]:
         return SealRefusal.PLAIN
     if len(datagram) < _CLEAR_BYTES + _TAG_BYTES:
         return SealRefusal.SHORT

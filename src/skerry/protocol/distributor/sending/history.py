@@ -1,4 +1,4 @@
-"""Sent datagrams, kept for receivers that lost them, up to a number of bytes and an age.
+"""Sent datagrams, kept for retransmission up to a number of bytes and an age.
 
 A hot module. Of datagrams with large updates only the parts are kept, heads and data as they were
 published: a copy of each datagram would be written to memory outside the CPU cache, which costs
@@ -21,20 +21,20 @@ _LONG_AGO_NS: Final = -(1 << 62)
 
 
 class SendHistory:
-    """The last datagrams of a sender, by their number. The oldest go first."""
+    """The last datagrams of a sender, by their number. The oldest are dropped first."""
 
     def __init__(self, *, bytes_max: int, age_ns_max: int, next_seq: int = 1) -> None:
-        """`age_ns_max` 0 keeps them until there is no room."""
+        """With `age_ns_max` 0 they are kept until there is no room."""
         self.bytes_max = bytes_max
-        """Bytes that are kept, but for a large update."""
+        """Bytes that are kept, in addition to the last large update."""
         self._age_ns_max = age_ns_max
-        # Numbers follow one another without a gap, so a place in the list is a number. The first
-        # places are empty where datagrams were let go; they are taken away many at a time.
+        # Numbers are consecutive, so an index in the list is a number. The first entries are empty
+        # where datagrams were dropped; many of them are removed at once.
         self._datagrams: list[bytes] = []
         """Datagrams; empty bytes where only the parts are kept."""
         self._sizes: list[int] = []
         self._part_stops: list[int] = []
-        """The end of the parts of each datagram, counted from the first part ever."""
+        """The end of the parts of each datagram, counted from the first part of all."""
         self.parts: list[bytes] = []
         """Heads and data of updates in order; those of the open datagram are at the end. Always the
         same list object."""
@@ -48,7 +48,7 @@ class SendHistory:
         self._begun_ns = 0
         """When the first datagram was added."""
         self._dropped_ns = _LONG_AGO_NS
-        """When the last one that was dropped, and taken away, had been added."""
+        """When the last datagram whose entry was removed had been added."""
         self._begin_seq = next_seq
         self._spent_count = 0
         self._first_seq = next_seq
@@ -63,16 +63,16 @@ class SendHistory:
 
     @property
     def first_seq(self) -> int:
-        """The number of the oldest one kept; the next to come when there is none."""
+        """The number of the oldest datagram that is kept; the next number if there is none."""
         return self._first_seq
 
     @property
     def stop_seq(self) -> int:
-        """The number after the newest one."""
+        """The number after the newest datagram."""
         return self._first_seq + len(self._datagrams) - self._spent_count
 
     def add(self, seq: int, datagram: bytes, now_ns: int) -> None:
-        """Keep a datagram. Its number follows that of the last one."""
+        """Keep a datagram, whose number follows the last one."""
         self._add(seq, datagram, len(datagram), now_ns)
 
     def add_parts(self, seq: int, size: int, now_ns: int) -> None:
@@ -80,8 +80,8 @@ class SendHistory:
         self._add(seq, b"", size, now_ns)
 
     def add_large(self, seq: int, datagrams: list[bytes], now_ns: int) -> None:
-        """Keep the pieces of one update. All of them are kept until `bytes_max` more were added:
-        if some were dropped, the others would be of no use to a receiver.
+        """Keep the pieces of one update. All of them are kept until `bytes_max` more were added,
+        because a receiver cannot use some without the others.
         """
         if self.bytes_max:
             self._limit_bytes = self.bytes_max + sum(map(len, datagrams))
@@ -90,24 +90,24 @@ class SendHistory:
             self.add(seq + index, datagram, now_ns)
 
     def find(self, seq: int) -> bytes | None:
-        """The datagram of this number, if it is still there."""
+        """Return the datagram of this number; None if it is not kept."""
         index = seq - self._first_seq
         if not 0 <= index < len(self):
             return None
-        place = self._spent_count + index
-        return self._datagrams[place] or self._joined(seq, place)
+        entry = self._spent_count + index
+        return self._datagrams[entry] or self._joined(seq, entry)
 
     def time_ns(self, seq: int) -> int:
-        """When a datagram was added; the latest time that is possible if it was dropped, and long
+        """Return when a datagram was added; the latest possible time if it was dropped, and long
         ago for the number before the first one."""
         index = seq - self._first_seq
         return self._last_gone_ns() if index < 0 else self._times_ns[self._spent_count + index]
 
     def first_since(self, seq: int, span_ns: int) -> int:
-        """The first datagram that was added at most `span_ns` before datagram `seq`.
+        """Return the first datagram that was added at most `span_ns` before datagram `seq`.
 
-        Where some of these were dropped, it is the first of all if none is older, and else the last
-        one that is gone: a receiver that requests it gets a NAK.
+        If some of these were dropped, it is the first of all if none is older, and else the last
+        one that was dropped: a receiver that requests it receives a NAK.
         """
         since_ns = self.time_ns(seq) - span_ns
         is_gone = seq < self._first_seq
@@ -120,7 +120,7 @@ class SendHistory:
         return self._first_seq + bisect_left(self._times_ns, since_ns, spent, stop) - spent
 
     def clean(self, now_ns: int) -> None:
-        """Let go of those that are too old."""
+        """Drop the datagrams that are too old."""
         if self._age_ns_max:
             while len(self) and now_ns - self._times_ns[self._spent_count] >= self._age_ns_max:
                 self._drop_oldest()
@@ -138,15 +138,15 @@ class SendHistory:
             self._drop_oldest()
 
     def _last_gone_ns(self) -> int:
-        """When the last datagram that was dropped had been added; long ago if there is none."""
+        """Return when the last dropped datagram had been added; long ago if there is none."""
         spent = self._spent_count
         return self._times_ns[spent - 1] if spent else self._dropped_ns
 
-    def _joined(self, seq: int, place: int) -> bytes:
-        """A datagram as it was sent."""
-        start = self._first_part if place == self._spent_count else self._part_stops[place - 1]
+    def _joined(self, seq: int, entry: int) -> bytes:
+        """Return a datagram as it was sent, assembled from its parts."""
+        start = self._first_part if entry == self._spent_count else self._part_stops[entry - 1]
         first = start - self._parts_gone_count
-        stop = self._part_stops[place] - self._parts_gone_count
+        stop = self._part_stops[entry] - self._parts_gone_count
         pieces = [self.header, (seq & _U32).to_bytes(4, "big")]
         pieces.append(((stop - first) // 2).to_bytes(4, "big"))
         for index in range(first, stop, 2):

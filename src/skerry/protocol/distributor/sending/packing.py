@@ -1,8 +1,8 @@
-"""Updates into datagrams: the innermost loop of a sender.
+"""Packing of updates into datagrams: the innermost loop of a sender.
 
-A hot module. One datagram is open at a time, into which updates are written until it is full or has
-waited long enough. Whatever is not the usual case (a datagram that is full, an update that does not
-fit into any, a publisher that has to wait) is left to the subclass, `Sender`.
+A hot module. One datagram is open at a time. Updates are written into it until it is full or has
+waited long enough. The subclass `Sender` handles the rare cases: a full datagram, an update that
+fits into none, and a publisher that has to wait.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from skerry.protocol.distributor.messages import HEADER_BYTES, UPDATE_HEADER_BYT
 __all__ = ["LENGTHS", "LENGTH_COUNT", "PART_BYTES_MIN", "Packer", "fit", "numbers"]
 
 LENGTH_COUNT: Final = 2048
-"""Lengths whose bytes are kept ready; longer updates are few in a datagram."""
+"""Lengths whose bytes are prepared; a datagram holds few updates that are longer."""
 
 PART_BYTES_MIN: Final = 512
-"""Bytes of data from which on the history keeps an update as it was published. For a smaller one
-this would cost more than keeping its bytes in a datagram."""
+"""The size from which on the history keeps the data of an update itself. For a smaller one this
+would cost more than keeping the datagram."""
 
 LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
-"""How a length stands on the wire."""
+"""The bytes of a length on the wire."""
 
-_IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 _U32: Final = 0xFFFFFFFF
 
 
@@ -36,40 +35,40 @@ class Packer:
 
     def __init__(self, room: int) -> None:
         self.room: i64 = room
-        """What a datagram may have, its header included; negative while nothing may be
+        """The largest size of a datagram, with its header; negative while nothing may be
         published."""
         self.heads: dict[str, bytes] = {}
-        """What stands in front of the data of an update, by its subject."""
+        """The head of an update, which precedes its data, by subject."""
         self.body: BytesWriter = BytesWriter()
-        """The open datagram: its header, whose numbers are put in when it is taken, and the
-        updates in it."""
+        """The open datagram: its header, whose numbers are written when it is taken, and its
+        updates."""
         self.body.write(bytes(UPDATE_HEADER_BYTES))
         self.header: bytes = bytes(HEADER_BYTES)
         """The header without its numbers."""
         self.count: i64 = 0
-        """How many updates are in the open datagram."""
+        """The number of updates in the open datagram."""
         self.parts: list[bytes] = []
-        """Heads and data of updates, if they are kept; the open datagram's are at the end."""
+        """Heads and data of updates that the history keeps; those of the open datagram are last."""
         self.keeps_parts: bool = False
-        """Whether the open datagram is kept by its parts, as its first update is large."""
+        """Whether the history keeps the parts of the open datagram, because its first update is
+        large."""
         self.hold_until_ns: i64 = 0
-        """The open datagram waits for more until then."""
+        """The time until which the open datagram waits for more updates; 0 if it does not."""
         self.ready_bytes: i64 = 0
-        """Bytes of data that are held back."""
+        """Bytes of full datagrams that are held back."""
         self.roll_bytes_max: i64 = 0
         """While fewer bytes than this are held back, a full datagram is added to them without
         reading the clock; 0 if the clock has to be read for each."""
         self.next_seq: int = 1
-        """The number of the datagram that is taken next. It does not wrap in here; it does where
-        it is written."""
+        """The number of the open datagram. It wraps only where it is written."""
 
     @property
     def size(self) -> int:
-        """Bytes of the open datagram, its header included."""
+        """Bytes of the open datagram, with its header."""
         return len(self.body)
 
     def set_header(self, header: bytes) -> None:
-        """From now on this is the header, also of the open datagram."""
+        """Set the header of the open and of all later datagrams."""
         self.header = header
         for place, value in enumerate(header):
             self.body[place] = u8(value)
@@ -77,8 +76,8 @@ class Packer:
     def put(self, head: bytes, data: bytes) -> None:
         """Put an update into the open datagram, which has room for it.
 
-        Nothing in here lets another thread run, so two of them may do it without a lock; what
-        takes the datagram away does not either.
+        No statement here, or where the datagram is taken, lets another thread run, so threads may
+        call it without a lock.
         """
         body = self.body
         body.write(head)
@@ -92,23 +91,23 @@ class Packer:
         self.count += 1
 
     def put_next(self, head: bytes, data: bytes) -> bool:
-        """Put an update into a new datagram, since the open one, which is held back, has no room.
+        """Put an update into a new datagram, because the open one, which is held, has no room.
 
-        False if that is not possible here. As in `put`, only lists, numbers and bytes are created,
-        none of which lets another thread run.
+        Return False if that is not possible here. As in `put`, no statement lets another thread
+        run: only lists, numbers and bytes are created.
         """
         size: i64 = UPDATE_HEADER_BYTES + len(head) + 4 + len(data)
         if size > self.room or self.ready_bytes + len(self.body) >= self.roll_bytes_max:
             return False
         until_ns = self.hold_until_ns
         self.roll()
-        # All of them are held back no longer than the first one alone would be.
+        # All of them are held no longer than the first one alone would be.
         self.hold_until_ns = until_ns
         self.put(head, data)
         return True
 
     def publish(self, subject: str, data: bytes, now_ns: int) -> None:
-        """Put an update into the open datagram, and send that off unless it may wait."""
+        """Put an update into the open datagram, and send the datagram unless it may wait."""
         head = self.heads.get(subject)
         if head is None:
             head = self.make_head(subject)
@@ -124,14 +123,14 @@ class Packer:
             self.hold_or_flush(now_ns)
 
     def publish_many(self, updates: list[tuple[str, bytes]], first: int, now_ns: int) -> int:
-        """Publish updates from place `first` on. How many were taken: all, unless one has to wait.
+        """Publish updates from index `first` on. Return how many: all, unless one has to wait.
 
         They count as published at once, so none of them is sent before its datagram is full.
         """
         try:
             return self._put_many(updates, first, now_ns)
         finally:
-            # Also when one is refused: those before it are published.
+            # Also if one raises: those before it are published.
             if self.count and now_ns >= self.hold_until_ns:
                 self.hold_or_flush(now_ns)
 
@@ -153,9 +152,10 @@ class Packer:
         return taken - first
 
     def publish_pieces(self, pieces: list[bytes], now_ns: int) -> int:
-        """Publish updates that were cut before: head with length, and data, one after another.
+        """Publish updates as pairs in one list: head with length, then data.
 
-        How many pieces were taken: all, unless an update has to wait. The list may grow meanwhile.
+        Return how many pieces were taken: all, unless an update has to wait. The list may grow
+        meanwhile.
         """
         try:
             return self._put_pieces(pieces, now_ns)
@@ -167,7 +167,7 @@ class Packer:
         first = 0
         stop = len(pieces)
         while first < stop:
-            fitting = self.fit(pieces, first, stop, self.room - len(self.body))
+            fitting = fit(pieces, first, stop, self.room - len(self.body))
             if fitting > first:
                 self._put_fitting(pieces, first, fitting, now_ns)
                 first = fitting
@@ -188,7 +188,7 @@ class Packer:
             self.body.write(b"".join(pieces[first:stop]))
             self.count += count
             return
-        # Probably full by itself; then it is not copied twice.
+        # These probably fill a datagram, which is then not copied twice.
         header = self.header + numbers(self.next_seq, count)
         datagram = b"".join([header, *pieces[first:stop]])
         if len(datagram) + len(pieces[stop]) + len(pieces[stop + 1]) > self.room:
@@ -205,70 +205,62 @@ class Packer:
             first += 2
 
     def has_room(self, head: bytes, data: bytes) -> bool:
-        """Whether an update fits into what is left of the open datagram."""
+        """Return whether an update fits into the open datagram."""
         return len(self.body) + len(head) + 4 + len(data) <= self.room
 
-    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> int:
-        """See the function of this name."""
-        return fit(pieces, first, stop, room)
-
     def take(self) -> bytes:
-        """The open datagram with its numbers; the next one is open then."""
+        """Return the open datagram with its numbers, and open the next one."""
         body = self.body
-        if _IS_COMPILED:
-            seq: i64 = self.next_seq & _U32
-            count: i64 = self.count
-            body[20] = u8(seq >> 24)
-            body[21] = u8((seq >> 16) & 0xFF)
-            body[22] = u8((seq >> 8) & 0xFF)
-            body[23] = u8(seq & 0xFF)
-            body[24] = u8(count >> 24)
-            body[25] = u8((count >> 16) & 0xFF)
-            body[26] = u8((count >> 8) & 0xFF)
-            body[27] = u8(count & 0xFF)
-            datagram = body.getvalue()
-        else:
-            updates = body.getvalue()[UPDATE_HEADER_BYTES:]
-            datagram = self.header + numbers(self.next_seq, self.count) + updates
+        seq: i64 = self.next_seq & _U32
+        count: i64 = self.count
+        body[20] = u8(seq >> 24)
+        body[21] = u8((seq >> 16) & 0xFF)
+        body[22] = u8((seq >> 8) & 0xFF)
+        body[23] = u8(seq & 0xFF)
+        body[24] = u8(count >> 24)
+        body[25] = u8((count >> 16) & 0xFF)
+        body[26] = u8((count >> 8) & 0xFF)
+        body[27] = u8(count & 0xFF)
+        datagram = body.getvalue()
         body.truncate(UPDATE_HEADER_BYTES)
         self.count = 0
         self.hold_until_ns = 0
         return datagram
 
     def make_head(self, subject: str) -> bytes:
-        """The head of a subject that was not published before, checked."""
+        """Check a subject that was not published before, and return its head."""
         raise NotImplementedError
 
     def may_publish(self, now_ns: int) -> bool:
-        """Whether a publisher need not wait; raises if there is none."""
+        """Return whether a publisher need not wait. LocalProtocolError if there is none."""
         raise NotImplementedError
 
     def make_room(self, size: int, now_ns: int) -> bool:
-        """Make the open datagram one that has so much room. False if none can have.
+        """Send the open datagram if it has no room for `size` bytes. Return False if none can have.
 
-        WouldBlock when the publisher has to wait first.
+        WouldBlock if the publisher has to wait first.
         """
         raise NotImplementedError
 
     def publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
-        """Publish an update that no datagram has room for."""
+        """Publish an update that does not fit into any datagram."""
         raise NotImplementedError
 
     def send(self, datagram: bytes, count: int, now_ns: int) -> None:
-        """Send a datagram with so many updates, the number of which is `next_seq`."""
+        """Send a datagram with `count` updates, under the number `next_seq`."""
         raise NotImplementedError
 
     def roll(self) -> None:
-        """Send the open datagram, with about the time of the one before."""
+        """Send the open datagram, with about the time of the previous one."""
         raise NotImplementedError
 
     def hold_or_flush(self, now_ns: int) -> None:
-        """Decide on the open datagram, which was not held until now or was for long enough."""
+        """Hold or send the open datagram, which was not held before or was held long enough."""
         raise NotImplementedError
 
 
 def fit(pieces: list[bytes], first: int, stop: int, room: int) -> int:
-    """Up to where the updates from `first` on fit into so much room."""
+    """Return the index up to which the updates from `first` on fit into `room` bytes."""
     pos: i64 = first
     end: i64 = stop
     left: i64 = room
@@ -283,5 +275,5 @@ def fit(pieces: list[bytes], first: int, stop: int, room: int) -> int:
 
 
 def numbers(seq: int, count: int) -> bytes:
-    """What stands at the end of a header: the number of the datagram, and that of its updates."""
+    """Return the end of a header: the number of the datagram and the count of its updates."""
     return (seq & _U32).to_bytes(4, "big") + count.to_bytes(4, "big")

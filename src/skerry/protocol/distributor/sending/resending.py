@@ -1,15 +1,15 @@
-"""Answers to requests: each datagram once, however many ask for it, and not all in one burst.
+"""Answers to repair requests: each datagram once for all receivers, and not all in one burst.
 
-A request waits for the server holdback, in which further ones for the same numbers change nothing.
-Then the datagrams in the history are sent again in rising order, in portions that fit a receiver's
+A request waits for the server holdback, in which others for the same numbers have no effect. Then
+the datagrams in the history are sent again in ascending order, in portions that fit a receiver's
 buffer and obey the bandwidth limit, and numbers that are no longer kept are named in a NAK. A
 number that was answered is not answered again before a receiver could have missed the answer and
 repeated its request.
 
-A request of 50 bytes may ask for the whole history, so what is sent again is bounded as well, also
-without a bandwidth limit: for each receiver the whole history once, once more in the time in which
-it gives up, and as much as is sent of new data; for all together twice that, as a forged
-request may name any receiver. Requests beyond are not answered; receivers repeat them.
+A request of 50 bytes may ask for the whole history, so retransmissions are bounded also without a
+bandwidth limit: for each receiver the whole history once, once more in the time in which a receiver
+gives up, and as much as is sent of new data; for all together twice that, because a forged request
+may name any receiver. Requests beyond are not answered; receivers repeat them.
 """
 
 from __future__ import annotations
@@ -17,28 +17,39 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from skerry.limits import (
-    DISTRIBUTOR_GAP_COUNT_MAX,
-    DISTRIBUTOR_NAK_COUNT_MAX,
-    DISTRIBUTOR_REQUESTER_COUNT_MAX,
-    DISTRIBUTOR_RESEND_BYTES_MAX,
-    DISTRIBUTOR_RESEND_INTERVAL_NS,
-)
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.sending.flow import Allowance
 from skerry.protocol.distributor.sending.history import SendHistory
 
-__all__ = ["Resender"]
+__all__ = [
+    "DISTRIBUTOR_NAK_COUNT_MAX",
+    "DISTRIBUTOR_REQUESTER_COUNT_MAX",
+    "DISTRIBUTOR_RESEND_BYTES_MAX",
+    "DISTRIBUTOR_RESEND_INTERVAL_NS",
+    "Resender",
+]
+
+DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
+"""Sequence numbers that one answer reports as lost. A request may name billions of them."""
+DISTRIBUTOR_REQUESTER_COUNT_MAX: Final = 64
+"""Receivers whose requests a sender counts. The one that has not requested anything for the longest
+time is forgotten first."""
+DISTRIBUTOR_RESEND_BYTES_MAX: Final = 65_536
+"""Bytes that are sent again at once: a part of the default receive buffer of a socket. If it
+overflowed, they would be lost again."""
+DISTRIBUTOR_RESEND_INTERVAL_NS: Final = 1_000_000
+"""Time between two such transmissions, which makes half a gigabit per second."""
 
 _SECOND_NS: Final = 1_000_000_000
 _PORTION_NS: Final = 10_000_000
 """Under a bandwidth limit a portion is what may be sent in this time, or one datagram."""
 _REPAIR_NS: Final = 8 * _SECOND_NS
 _SHARE: Final = 2
-"""All receivers together may cause as much as so many of them."""
+"""All receivers together may cause as much as this many of them."""
 
 
 class Resender:
-    """What of a sender's history has to be sent again, and when."""
+    """The datagrams of a history that have to be sent again, and when."""
 
     def __init__(
         self,
@@ -53,12 +64,12 @@ class Resender:
         """At most `bytes_max` are queued; requests beyond that are not answered now.
 
         `again_ns` is the time in which a number is not answered twice, at least the holdback.
-        `bit_max_per_s` bounds retransmissions; 0 is 64 KiB a millisecond. `repair_ns` is the time
+        `bit_max_per_s` limits retransmissions; 0 is 64 KiB a millisecond. `repair_ns` is the time
         in which a receiver may request the whole history once more.
         """
         self._repair_ns = repair_ns
         self._requesters: dict[bytes, Allowance] = {}
-        """What each receiver may request, the one that asked last at the end."""
+        """The allowance of each receiver; the receiver of the last request is at the end."""
         self._all = Allowance(0, share=_SHARE)
         self._history = history
         self._holdback_ns = holdback_ns
@@ -69,7 +80,7 @@ class Resender:
             portion_bytes = bit_max_per_s * _PORTION_NS // (8 * _SECOND_NS)
             self._portion_bytes = min(portion_bytes, DISTRIBUTOR_RESEND_BYTES_MAX)
         self._bytes_max = bytes_max
-        # The bytes themselves are held: the history may let go of them in the meantime.
+        # The bytes themselves are kept, because the history may drop them meanwhile.
         self._waiting: dict[int, bytes] = {}
         self._waiting_bytes = 0
         self._gone: dict[int, None] = {}
@@ -82,7 +93,7 @@ class Resender:
         """When there is something to send."""
 
     def __len__(self) -> int:
-        """How many datagrams wait to be sent again."""
+        """Return the number of datagrams that wait to be sent again."""
         return len(self._waiting)
 
     def request(
@@ -93,7 +104,7 @@ class Resender:
         requester: bytes = b"",
         sent_bytes: int = 0,
     ) -> None:
-        """The receiver `requester` asks for these. What was never sent is not answered.
+        """Queue what a receiver requests. Numbers that were never sent are ignored.
 
         `sent_bytes` is how much new data was sent in all.
         """
@@ -108,14 +119,14 @@ class Resender:
         ):
             if len(self._gone) >= DISTRIBUTOR_NAK_COUNT_MAX:
                 break
-            # What waits is still sent, though the history let go of it.
+            # A datagram that waits is still sent, though the history has dropped it.
             if seq not in self._gone_told and seq not in self._waiting:
                 self._gone[seq] = None
         if self.due_ns is None and (self._waiting or self._gone):
             self.due_ns = max(now_ns + self._holdback_ns, self._free_ns)
 
     def take_due(self, now_ns: int) -> tuple[list[bytes], list[int]]:
-        """The datagrams that are to be sent again now, and the numbers that are gone."""
+        """Return the datagrams to be sent again now, and the numbers that are no longer kept."""
         if self.due_ns is None or now_ns < self.due_ns:
             return [], []
         gone, self._gone = sorted(self._gone), {}
@@ -129,14 +140,14 @@ class Resender:
         return datagrams, gone
 
     def _queue(self, first_seq: int, stop_seq: int, allowance: Allowance) -> None:
-        """Queue what is kept of these, as far as it may be sent again now."""
+        """Queue the datagrams in this range that are kept, as far as the allowance permits."""
         for seq in range(max(first_seq, self._history.first_seq), stop_seq):
             if seq in self._waiting or seq in self._answered:
                 continue
             datagram = self._history.find(seq)
             assert datagram is not None
             size = len(datagram)
-            # The history changes while these wait, so they could be any number of histories.
+            # The history changes while these wait, so they could exceed it many times.
             if self._waiting_bytes + size > self._bytes_max:
                 break
             if not allowance.has(size) or not self._all.has(size):
@@ -148,7 +159,7 @@ class Resender:
             self._is_sorted = False
 
     def _allowance(self, requester: bytes, now_ns: int, sent_bytes: int) -> Allowance:
-        """What this receiver may request now."""
+        """Return the allowance of a receiver, refilled up to now."""
         found = self._requesters.pop(requester, None) or Allowance(now_ns)
         self._requesters[requester] = found
         if len(self._requesters) > DISTRIBUTOR_REQUESTER_COUNT_MAX:

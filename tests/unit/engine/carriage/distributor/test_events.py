@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carriage.distributor.events import CarriageStatistics, DefinitionConflict, Drop
+from skerry.engine.carriage.distributor.events import (
+    CARRIAGE_DROPS,
+    CarriageStatistics,
+    DefinitionConflict,
+)
 
 
 def test_statistics_name_every_reason(site: Any) -> None:
     statistics = site.add().statistics()
-    assert statistics.dropped == {reason.value: 0 for reason in Drop}
+    assert statistics.dropped == {reason.value: 0 for reason in CARRIAGE_DROPS}
     assert isinstance(statistics, CarriageStatistics)
 
 

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from skerry.engine.admission.admission import Admission, AdmissionConfig
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.carriage.distributor.events import DefinitionConflict, MessagesGivenUp
+from skerry.engine.carriage.distributor.incoming import (
+    CARRIER_CONFLICT_COUNT_MAX,
+    CARRIER_WAITING_BYTES_MAX,
+)
 from skerry.engine.carriage.distributor.types import describing
 from skerry.engine.node import NodeCore
-from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
 from skerry.protocol.access.header import NEVER, Header, write_header
 from skerry.schema.check import define
 from skerry.schema.model import NamedType

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carriage.distributor.events import Drop
 from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
 from skerry.engine.carriage.distributor.types import CarriedType
 from skerry.protocol.access.header import Header, write_header
 from skerry.protocol.distributor.messages import START, UPDATE
+from skerry.tracing import DropReason
 
 S = 1_000_000_000
 
@@ -88,7 +88,7 @@ def test_a_subject_the_group_does_not_take_is_counted(
     stage.send(site.make("Tick", number=1), subject)
     stage.send(site.make("Tick", number=2))
     stage.outgoing.flush(site.now_ns)
-    assert stage.outgoing.dropped == {Drop.SUBJECT: 1}
+    assert stage.outgoing.dropped == {DropReason.SUBJECT: 1}
     assert stage.outgoing.sent_count == 1
     assert stage.update_count() == 2
 
@@ -103,7 +103,7 @@ def test_subjects_beyond_ascii_go_where_they_are_allowed(site: Any) -> None:
 def test_an_object_that_is_too_large_for_the_group_is_counted(site: Any, stage: Stage) -> None:
     text = "struct Large [cached=false] { 1: string text; }"
     stage.send(site.make("Large", text, text="x" * 100_000))
-    assert stage.outgoing.dropped == {Drop.SIZE: 1}
+    assert stage.outgoing.dropped == {DropReason.SIZE: 1}
     stage.send(site.make("Large", text, text="x" * 99_000))
     assert stage.outgoing.sent_count == 1
 

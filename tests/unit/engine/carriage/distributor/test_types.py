@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carriage.distributor.types import CarriedType, CarriedTypes, describing
+from skerry.engine.carriage.distributor.types import (
+    CARRIER_SUBJECT_COUNT_MAX,
+    CarriedType,
+    CarriedTypes,
+    describing,
+)
 from skerry.errors import DecodeError
-from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header, read_header
 from skerry.schema.model import NamedType, dependencies

@@ -104,8 +104,8 @@ def test_a_text_is_read_or_refused_as_at_once(text: str, size: int) -> None:
         (b"{" + b" " * 9000 + b"1: 2}", "not JSON"),
         (b"[" + b"9" * 9000 + b"]", "a number of more than 4300 characters"),
         (b'["' + b"\x80" * 9000 + b'"]', "not JSON"),
-        (b'{"a": 1, "b": [' + b" " * 9000 + b'], "a": 2}', "a is there twice"),
-        (b'{"a": 1, "b": [' + b" " * 9000 + b'], "b": 2}', "b is there twice"),
+        (b'{"a": 1, "b": [' + b" " * 9000 + b'], "a": 2}', "a is used twice"),
+        (b'{"a": 1, "b": [' + b" " * 9000 + b'], "b": 2}', "b is used twice"),
     ],
 )
 def test_what_is_wrong_is_named(text: bytes, fault: str) -> None:

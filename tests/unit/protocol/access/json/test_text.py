@@ -64,10 +64,10 @@ def test_what_is_not_json_is_refused(text: bytes) -> None:
 
 
 def test_a_name_may_not_be_there_twice() -> None:
-    with pytest.raises(DecodeError, match="b is there twice"):
+    with pytest.raises(DecodeError, match="b is used twice"):
         parse_text(b'{"a": 1, "b": 2, "b": 2}')
     many = ", ".join(f'"{number}": 0' for number in range(20_000))
-    with pytest.raises(DecodeError, match="last is there twice"):
+    with pytest.raises(DecodeError, match="last is used twice"):
         parse_text(f'{{{many}, "last": 1, "last": 2}}'.encode())
 
 

@@ -267,7 +267,7 @@ def test_its_frames_are_of_no_version() -> None:
         ('[{"typeName": "Boat"}, {"id": %s}]' % ("9" * 4000), "Boat.id"),
         ('[{"typeName": "Boat"}, {"name": 1}]', "Boat.name"),
         (r'[{"typeName": "Boat"}, {"name": "\ud800"}]', "Boat.name"),
-        ('[{"typeName": "Boat"}, {"name": "x", "name": "y"}]', "name is there twice"),
+        ('[{"typeName": "Boat"}, {"name": "x", "name": "y"}]', "name is used twice"),
     ],
 )
 def test_what_is_no_transmission_is_refused(text: str, fault: str) -> None:

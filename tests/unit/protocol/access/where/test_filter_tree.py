@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from skerry.errors import FilterError
-from skerry.limits import (
-    FILTER_BYTES_MAX,
-    FILTER_DEPTH_MAX,
+from skerry.limits import FILTER_BYTES_MAX, FILTER_DEPTH_MAX
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.where.filter_tree import (
     FILTER_NODE_COUNT_MAX,
     FILTER_PATTERN_CHAR_COUNT_MAX,
+    Branch,
+    predicate_tree,
 )
-from skerry.objects.internal import internal_class
-from skerry.protocol.access.where.filter_tree import Branch, predicate_tree
 
 Kind = internal_class("DotsPredicateKind")
 Op = internal_class("DotsCompareOp")
@@ -59,7 +59,7 @@ def test_a_leaf_may_say_that_it_joins_none_and_a_word_may_join_one() -> None:
     ("nodes", "message"),
     [
         ([], "without nodes"),
-        ([Node()], "no kind"),
+        ([Node()], "without a kind"),
         ([Node(kind=Kind.leaf)], "has no leaf"),
         ([Node(kind=Kind.andOp, arity=1, leaf=Leaf()), leaf()], "has a leaf"),
         ([Node(kind=Kind.leaf, leaf=Leaf(), arity=1), leaf()], "joins 1"),

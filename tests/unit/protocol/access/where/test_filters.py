@@ -8,14 +8,12 @@ import pytest
 
 import skerry
 from skerry.errors import FilterError
-from skerry.limits import (
-    FILTER_BYTES_MAX,
-    FILTER_DEPTH_MAX,
-    FILTER_LIST_COUNT_MAX,
+from skerry.limits import FILTER_BYTES_MAX, FILTER_DEPTH_MAX, FILTER_LIST_COUNT_MAX
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.where.filter_tree import (
     FILTER_NODE_COUNT_MAX,
     FILTER_PATTERN_CHAR_COUNT_MAX,
 )
-from skerry.objects.internal import internal_class
 from skerry.protocol.access.where.filters import compile_where, make_filter, uses_like
 
 Vessel = skerry.define_types(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import FilterError
-from skerry.limits import EXCERPT_CHAR_COUNT_MAX, WHERE_CHAR_COUNT_MAX
-from skerry.protocol.access.where.lexer import WhereToken, fault, scan
+from skerry.limits import EXCERPT_CHAR_COUNT_MAX
+from skerry.protocol.access.where.lexer import WHERE_CHAR_COUNT_MAX, WhereToken, fault, scan
 
 
 def kinds(source: str) -> list[tuple[str, str]]:
@@ -50,9 +50,9 @@ def test_keywords_are_the_same_in_any_case_but_texts_are_not_keywords() -> None:
     ("source", "column", "message", "hint"),
     [
         ("name = 'x", 8, "the text is not closed: ' is missing", "twice"),
-        ("lat > 5km", 7, "`5km` is no number", "quotes"),
-        ("lat > 1.2.3", 7, "`1.2.3` is no number", "quotes"),
-        ("lat - 5 > 3", 5, "no arithmetic", None),
+        ("lat > 5km", 7, "`5km` is not a number", "quotes"),
+        ("lat > 1.2.3", 7, "`1.2.3` is not a number", "quotes"),
+        ("lat - 5 > 3", 5, "arithmetic is not supported", None),
         ("a && b", 3, "`&&` has no meaning here", "`and`"),
         ("a || b", 3, "`||` has no meaning here", "`or`"),
         ("!a", 1, "`!` has no meaning here", "`not`"),

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FilterError
-from skerry.limits import (
+from skerry.protocol.access.where.like_pattern import (
     LIKE_FIND_PART_COUNT,
     LIKE_SEARCH_PART_COUNT,
     LIKE_TEXT_BYTES_MAX,
     LIKE_WORK_MAX,
+    LikePattern,
 )
-from skerry.protocol.access.where.like_pattern import LikePattern
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_text_that_is_not_utf8_counts_a_character_for_each_wrong_byte() -> None:
 
 
 def test_a_pattern_must_not_end_in_a_backslash_nor_be_half_a_character() -> None:
-    with pytest.raises(FilterError, match="ends in"):
+    with pytest.raises(FilterError, match="ends with"):
         LikePattern("a\\")
     with pytest.raises(FilterError, match="not UTF-8"):
         LikePattern("%\udcff%")

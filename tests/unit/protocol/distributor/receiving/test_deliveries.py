@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.distributor.events import ConnectionClosed, Delivered, SenderInfo
-from skerry.protocol.distributor.receiving.deliveries import Deliveries, Parcel
+from skerry.protocol.distributor.receiving.deliveries import Deliveries, DeliveryBatch
 from skerry.protocol.distributor.receiving.updates import Updates
 
 ONE = SenderInfo(address="10.0.0.1", sender_id=1, start=1, application_id=1)
@@ -69,8 +69,8 @@ def test_who_takes_parcels_is_given_what_the_events_would_tell() -> None:
     deliveries.is_numbered = True
     put(deliveries, ONE, "/a", "/b", relayed=True)
     deliveries.add(CLOSED)
-    parcel, closed = deliveries.take_parcels()
-    assert isinstance(parcel, Parcel)
+    parcel, closed = deliveries.take_batches()
+    assert isinstance(parcel, DeliveryBatch)
     assert closed is CLOSED
     updates = Updates([("/a", b""), ("/b", b"")])
     assert parcel.event() == Delivered(sender=ONE, batch=updates, is_relayed=True, numbers=[])

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
-from skerry.protocol.distributor.receiving.gaps import Gaps, runs
+from skerry.protocol.distributor.receiving.gaps import DISTRIBUTOR_REQUEST_COUNT_MAX, Gaps, runs
 
 DELAY = 20
 TIMEOUT = 800

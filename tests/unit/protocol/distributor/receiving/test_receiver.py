@@ -20,15 +20,16 @@ from skerry.protocol.distributor.messages import (
     START,
     UPDATE,
     WHOLE,
-    DatagramFault,
     DatagramHeader,
     UpdateMessage,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.link_quality import LinkCounts
-from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer
+from skerry.protocol.distributor.receiving.receiver import Receiver
+from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
+from skerry.tracing import DropReason
 
 MS = 1_000_000
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
@@ -71,7 +72,7 @@ class Rig:
         if next_seq is not None:
             self.receiver.last_seq_told((next_seq - 1) & 0xFFFFFFFF, 0)
 
-    def give(self, *seqs: int, **how: Any) -> list[DatagramFault | None]:
+    def give(self, *seqs: int, **how: Any) -> list[DropReason | None]:
         return [self.receiver.receive(datagram(seq, **how), self.now_ns) for seq in seqs]
 
     def seen(self) -> list[Any]:
@@ -105,12 +106,12 @@ def test_a_run_ends_where_a_datagram_is_not_the_next_one_of_this_sender() -> Non
         train = bytearray().join(datagram(seq, body) for seq, body in enumerate(bodies, 2))
         size = len(train) // 3
         assert rig.receiver.receive_run(bytes(train), size) == 3 * size
-        assert rig.receiver.run_update_count == 3
+        assert rig.receiver.delivery.run_update_count == 3
         rig = Rig()
         rig.give(1)
         train[size + place] ^= 8
         assert rig.receiver.receive_run(bytes(train), size) == size, place
-        assert rig.receiver.run_update_count == 1
+        assert rig.receiver.delivery.run_update_count == 1
         assert rig.receiver.next_seq == 3
 
 
@@ -134,7 +135,7 @@ def test_a_run_may_end_with_a_shorter_datagram_or_one_that_is_cut() -> None:
 
 def test_a_datagram_that_was_here_before_is_dropped() -> None:
     rig = Rig()
-    assert rig.give(1, 1, 3, 3) == [None, DatagramFault.DUPLICATE, None, DatagramFault.DUPLICATE]
+    assert rig.give(1, 1, 3, 3) == [None, DropReason.DUPLICATE, None, DropReason.DUPLICATE]
     assert rig.seen() == [1]
 
 
@@ -142,11 +143,11 @@ def test_datagrams_ahead_wait_for_the_missing_one() -> None:
     rig = Rig()
     rig.give(1, 3, 4)
     assert rig.seen() == [1]
-    assert (rig.receiver.missing_count, rig.receiver.waiting_count) == (1, 2)
+    assert (len(rig.receiver.gaps), len(rig.receiver.waiting)) == (1, 2)
     assert rig.requests(20) == [(2, 2)]
     rig.give(2, kind=RETRANSMISSION)
     assert rig.seen() == [2, 3, 4]
-    assert (rig.receiver.missing_count, rig.receiver.waiting_bytes) == (0, 0)
+    assert (len(rig.receiver.gaps), rig.receiver.waiting.size) == (0, 0)
     assert rig.requests(1000) == []
 
 
@@ -217,7 +218,7 @@ def test_after_too_many_retries_the_gap_is_told_and_passed() -> None:
     assert asked == [[(2, 3), (6, 6)]] * 4 + [[]]
     retries = LossReason.RETRIES
     assert rig.seen() == [1, (2, 4, retries), 4, 5, (6, 7, retries), 7]
-    assert rig.receiver.lost_count == 3
+    assert rig.receiver.delivery.lost_count == 3
 
 
 def test_a_nak_is_told_and_passed_at_once() -> None:
@@ -244,7 +245,7 @@ def test_a_nak_for_what_is_not_missing_changes_nothing() -> None:
     rig.give(1, 3)
     rig.receiver.nak_received((1, 3, 99))
     assert rig.seen() == [1]
-    assert rig.receiver.missing_count == 1
+    assert len(rig.receiver.gaps) == 1
 
 
 def test_an_empty_nak_means_the_one_range_that_was_asked_for() -> None:
@@ -262,7 +263,7 @@ def test_an_empty_nak_with_more_than_one_range_under_way_says_nothing() -> None:
     rig.give(1, 3, 5)
     assert rig.requests(20) == [(2, 2), (4, 4)]
     rig.receiver.nak_received(())
-    assert rig.receiver.missing_count == 2
+    assert len(rig.receiver.gaps) == 2
 
 
 def test_a_request_of_another_receiver_saves_ours() -> None:
@@ -280,7 +281,7 @@ def test_too_much_that_waits_gives_up_what_it_waits_for() -> None:
     assert rig.seen() == [1]
     rig.give(7)
     assert rig.seen() == [(2, 3, LossReason.OVERFLOW), 3, 4, 5]
-    assert rig.receiver.waiting_bytes == size
+    assert rig.receiver.waiting.size == size
     rig.give(6)
     assert rig.seen() == [6, 7]
 
@@ -305,7 +306,7 @@ def test_what_was_given_up_and_comes_when_all_is_full_is_used() -> None:
     rig.room.size += 2 * size
     rig.give(3, kind=RETRANSMISSION)
     assert rig.seen() == [1, (2, 3, LossReason.OVERFLOW), 3, 4]
-    assert rig.receiver.waiting_count == 1
+    assert len(rig.receiver.waiting) == 1
 
 
 def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
@@ -339,30 +340,30 @@ def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
     rig = Rig()
     half = DISTRIBUTOR_GAP_COUNT_MAX // 2
     rig.give(half + 1, 2 * half + 2)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX
     assert rig.seen() == []
     rig.give(2 * half + 4)
     assert rig.seen() == [(1, half + 1, LossReason.OVERFLOW), half + 1]
-    assert rig.receiver.missing_count == half + 1
+    assert len(rig.receiver.gaps) == half + 1
     rig.receiver.last_seq_told(3 * half + 4, 0)
     rig.receiver.last_seq_told(3 * half + 5, 0)
     assert rig.seen() == [(half + 2, 2 * half + 2, LossReason.OVERFLOW), 2 * half + 2]
-    assert rig.receiver.missing_count <= DISTRIBUTOR_GAP_COUNT_MAX
+    assert len(rig.receiver.gaps) <= DISTRIBUTOR_GAP_COUNT_MAX
 
 
 def test_a_heartbeat_is_not_believed_by_a_stopped_stream_with_gaps_enough() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(2, DISTRIBUTOR_GAP_COUNT_MAX + 1)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
     rig.receiver.last_seq_told(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
 
 
 def test_a_jump_is_believed_when_a_second_datagram_confirms_it() -> None:
     rig = Rig()
     rig.give(1, 3)
     far = 3 + DISTRIBUTOR_GAP_COUNT_MAX + 1
-    assert rig.give(far) == [DatagramFault.JUMP]
+    assert rig.give(far) == [DropReason.JUMP]
     assert rig.seen() == [1]
     assert rig.give(far + 1) == [None]
     jump = LossReason.JUMP
@@ -373,7 +374,7 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
     far = 5 + 2**31 + 7
-    assert rig.give(far, far + 1) == [DatagramFault.JUMP, None]
+    assert rig.give(far, far + 1) == [DropReason.JUMP, None]
     assert rig.seen() == [(5, far + 1, LossReason.JUMP), far + 1]
     rig.receiver.last_seq_told(4, 0)
     rig.receiver.last_seq_told(4, 0)
@@ -383,9 +384,9 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
 
 def test_an_answer_to_others_is_old_however_far_behind_it_is() -> None:
     rig = Rig(next_seq=DISTRIBUTOR_GAP_COUNT_MAX + 10)
-    assert rig.give(1, 2, kind=RETRANSMISSION) == [DatagramFault.DUPLICATE] * 2
+    assert rig.give(1, 2, kind=RETRANSMISSION) == [DropReason.DUPLICATE] * 2
     # The oldest that a network may have kept for so long.
-    assert rig.give(10, 11) == [DatagramFault.DUPLICATE] * 2
+    assert rig.give(10, 11) == [DropReason.DUPLICATE] * 2
     assert rig.seen() == []
 
 
@@ -406,7 +407,7 @@ def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
 def test_a_single_number_far_ahead_harms_nobody() -> None:
     rig = Rig()
     rig.give(1)
-    assert rig.give(2**30) == [DatagramFault.JUMP]
+    assert rig.give(2**30) == [DropReason.JUMP]
     assert rig.give(2, 3) == [None, None]
     assert rig.seen() == [1, 2, 3]
 
@@ -414,7 +415,7 @@ def test_a_single_number_far_ahead_harms_nobody() -> None:
 def test_the_widest_gap_that_can_be_asked_for_is_asked_for() -> None:
     rig = Rig()
     assert rig.give(DISTRIBUTOR_GAP_COUNT_MAX) == [None]
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
     assert rig.requests(20) == [(1, DISTRIBUTOR_GAP_COUNT_MAX - 1)]
 
 
@@ -476,8 +477,8 @@ def test_a_stopped_stream_does_not_fill_the_memory() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP, waiting_bytes_max=2 * size)
     rig.give(1, 3)
     rig.receiver.nak_received((2,))
-    assert rig.give(4, 5) == [None, DatagramFault.OVERFLOW]
-    assert rig.receiver.waiting_bytes == 2 * size
+    assert rig.give(4, 5) == [None, DropReason.OVERFLOW]
+    assert rig.receiver.waiting.size == 2 * size
     rig.give(2)
     assert rig.seen() == [1, (2, 3, LossReason.NAK), 2, 3, 4]
     rig.give(6)
@@ -494,13 +495,13 @@ def test_a_jump_stops_such_a_stream_too() -> None:
 def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_rest_again() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3)
-    assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DatagramFault.JUMP] * 3
+    assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DropReason.JUMP] * 3
     rig.receiver.last_seq_told(2**20 + 2, 0)
     # Once, from the first one missing on.
     assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
     rig.give(2, 4)
     assert rig.seen() == [2, 3, 4]
-    assert rig.give(2**20 + 3) == [DatagramFault.JUMP]
+    assert rig.give(2**20 + 3) == [DropReason.JUMP]
     assert rig.seen() == [(5, 2**20 + 3, LossReason.JUMP)]
     # Also where nothing is missing but what the jump was over.
     rig.give(5)
@@ -540,7 +541,7 @@ def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
     nak = LossReason.NAK
     assert rig.seen() == [1, (2, 3, removed), (3, 4, malformed), 4, (5, 6, nak)]
     assert rig.receiver.next_seq == 5
-    assert (rig.receiver.waiting_count, rig.room.size) == (0, 0)
+    assert (len(rig.receiver.waiting), rig.room.size) == (0, 0)
 
 
 def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> None:
@@ -559,8 +560,8 @@ def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> N
 def test_a_malformed_datagram_leaves_a_gap_that_a_good_one_fills() -> None:
     rig = Rig()
     assert rig.give(1) == [None]
-    assert rig.give(2, body=b"junk") == [DatagramFault.UPDATES]
-    assert rig.give(4, body=b"junk") == [DatagramFault.UPDATES]
+    assert rig.give(2, body=b"junk") == [DropReason.UPDATES]
+    assert rig.give(4, body=b"junk") == [DropReason.UPDATES]
     rig.give(3)
     assert rig.requests(20) == [(2, 2)]
     rig.give(2, kind=RETRANSMISSION)
@@ -571,7 +572,7 @@ def test_updates_before_a_fault_in_the_same_datagram_are_not_delivered() -> None
     rig = Rig()
     good = JAVA_WIRE.subject_head(b"/1") + bytes(4)
     rig.give(1)
-    assert rig.give(2, body=good + b"junk", count=2) == [DatagramFault.UPDATES]
+    assert rig.give(2, body=good + b"junk", count=2) == [DropReason.UPDATES]
     assert rig.seen() == [1]
 
 
@@ -622,7 +623,7 @@ def test_pieces_that_do_not_fit_are_dropped_and_told(
     seen = rig.seen()
     assert seen[0] == (*lost, LossReason.MALFORMED)
     assert seen[-1] == len(pieces) + 1
-    assert rig.receiver.pieces_fault_count == 1
+    assert rig.receiver.delivery.pieces_fault_count == 1
     # The next update after the broken one is sound, be it large or small.
     expected = {(WHOLE, None): [2], (START, first_of(4, b"ab")): ["large"]}
     assert seen[1:-1] == expected.get(pieces[1], [])
@@ -684,7 +685,7 @@ def test_the_end_of_a_sender_in_the_middle_of_a_large_update_is_told() -> None:
 def test_a_stream_that_is_resumed_misses_what_was_sent_meanwhile() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
-    assert rig.give(4, 7) == [DatagramFault.DUPLICATE, None]
+    assert rig.give(4, 7) == [DropReason.DUPLICATE, None]
     assert rig.requests(20) == [(5, 6)]
 
 
@@ -692,7 +693,7 @@ def test_who_stops_listening_asks_for_nothing_and_begins_anew() -> None:
     rig = Rig()
     rig.give(1, 3)
     rig.receiver.desynchronise()
-    assert rig.receiver.waiting_bytes == 0
+    assert rig.receiver.waiting.size == 0
     assert rig.requests(1000) == []
     rig.seen()
     # What is older than the last one seen is not taken for a beginning.
@@ -741,8 +742,8 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
         covered += [(start + n) & 0xFFFFFFFF for n in range((stop - start) & 0xFFFFFFFF)]
     assert covered == [(first + n) & 0xFFFFFFFF for n in range(20)]
     assert rig.room.size == 0
-    assert rig.receiver.waiting_count == 0
-    assert rig.receiver.missing_count == 0
+    assert len(rig.receiver.waiting) == 0
+    assert len(rig.receiver.gaps) == 0
 
 
 def numbers(rig: Rig) -> list[list[tuple[int, int]] | None]:

@@ -45,7 +45,7 @@ class Rig:
         return JAVA_WIRE.header(self.header(number))[4:16]
 
     def meet(self, number: int, now_ns: int = 0) -> bool:
-        return self.roster.meet(self.key(number), self.header(number), now_ns) is not None
+        return self.roster.add(self.key(number), self.header(number), now_ns) is not None
 
     def introduce(self, number: int) -> None:
         remote = self.roster.remotes[self.key(number)]
@@ -53,7 +53,7 @@ class Rig:
 
     def leave(self, number: int) -> None:
         self.roster.remotes[self.key(number)].leaves(last_seq=0, now_ns=0)
-        self.roster.look(800 * MS)
+        self.roster.advance(800 * MS)
 
 
 def test_only_so_many_senders_are_listened_to_and_that_is_told_once() -> None:
@@ -110,7 +110,7 @@ def test_only_who_was_introduced_is_told_as_removed() -> None:
     (found,) = rig.roster.announced()
     assert found.sender.application == "feed"
     assert rig.roster.due_ns == 33_000 * MS
-    assert rig.roster.look(33_000 * MS) == []
+    assert rig.roster.advance(33_000 * MS) == []
     events = rig.deliveries.take()
     assert [type(event) for event in events] == [SenderFound, SenderRemoved]
     assert len(rig.roster) == 0
@@ -121,10 +121,10 @@ def test_a_stream_goes_on_where_it_was_left() -> None:
     rig = Rig()
     rig.meet(1)
     rig.roster.remotes[rig.key(1)].receiver.last_seq_told(41, 0)
-    rig.roster.look(33_000 * MS)
+    rig.roster.advance(33_000 * MS)
     rig.meet(1)
     assert rig.roster.remotes[rig.key(1)].receiver.next_seq == 42
-    rig.roster.look(99_000 * MS)
+    rig.roster.advance(99_000 * MS)
     rig.roster.desynchronise()
     rig.meet(1)
     assert rig.roster.remotes[rig.key(1)].receiver.next_seq is None
@@ -176,7 +176,7 @@ def test_links_are_told_also_of_those_who_left_and_once() -> None:
         receiver.last_seq_told(last_seq, 0)
     assert rig.roster.take_links() == [], "nothing passed yet"
     rig.roster.remotes[rig.key(1)].leaves(last_seq=0, now_ns=0)
-    rig.roster.look(2000 * MS)
+    rig.roster.advance(2000 * MS)
     first, second = rig.roster.take_links()
     assert first.sender.sender_id == 1
     assert first.counts == LinkCounts(passed_count=5, lost_count=5, request_count=1)
@@ -192,7 +192,7 @@ def test_links_of_those_who_left_are_kept_up_to_a_bound() -> None:
         remote.receiver.resume(1)
         remote.receiver.last_seq_told(1, 0)
         remote.leaves(last_seq=0, now_ns=0)
-        rig.roster.look(2000 * MS)
+        rig.roster.advance(2000 * MS)
     links = rig.roster.take_links()
     assert len(links) == DISTRIBUTOR_SENDER_COUNT_MAX
     assert links[0].sender.sender_id == 1

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from skerry.protocol.distributor.messages import POSITION, DatagramHeader, Position
-from skerry.protocol.distributor.receiving.stream_start import ASK_COUNT_MAX, Start
+from random import Random
+
+import pytest
+
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.messages import (
+    MORE,
+    POSITION,
+    RETRANSMISSION,
+    UPDATE,
+    WHOLE,
+    DatagramHeader,
+    Position,
+)
+from skerry.protocol.distributor.receiving.stream_start import (
+    ASK_COUNT_MAX,
+    StartSearch,
+    StreamOrigin,
+    StreamStart,
+)
 
 MS = 1_000_000
 RETRY_NS = 200 * MS
@@ -16,9 +34,9 @@ def search(
     low_seq: int = 1,
     now_ns: int = 1000 * MS,
     delay_ns: int = 0,
-) -> Start:
+) -> StartSearch:
     """A subscription at 900 ms, and the first message at 1000 ms."""
-    return Start(
+    return StartSearch(
         seq=seq,
         low_seq=low_seq,
         lowest_seq=1,
@@ -30,7 +48,7 @@ def search(
     )
 
 
-def answer(start: Start, first_seq: int, elapsed_us: int, now_ns: int) -> int | None:
+def answer(start: StartSearch, first_seq: int, elapsed_us: int, now_ns: int) -> int | None:
     """The answer to what the search asks now."""
     span_us = start._span_us
     header = DatagramHeader(kind=POSITION, address=bytes(4), sender_id=1, start=1, application_id=1)
@@ -106,3 +124,85 @@ def test_a_time_of_any_length_fits_a_message() -> None:
     request = start.take_request(1 << 80)
     assert request is not None
     assert request[1] < 1 << 63
+
+
+# -- the decision
+
+
+def decision(
+    *, origin: StreamOrigin = StreamOrigin.UNKNOWN, is_asked: bool = False, since_ns: int | None = 0
+) -> StreamStart:
+    return StreamStart(
+        origin=origin,
+        since_ns=since_ns,
+        is_asked=is_asked,
+        config=DistributorConfig(),
+        gap_count_max=10,
+        rng=Random(1),
+    )
+
+
+def datagram(kind: int = UPDATE, flags: int = WHOLE) -> bytes:
+    return bytes((1, 0, kind, flags))
+
+
+def test_a_stream_of_a_sender_that_does_not_answer_begins_where_it_is_received() -> None:
+    beginning = decision().at_data(datagram(), 5, None, 0)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.highest_seq, beginning.unknown_seq) == (5, 4, 1)
+    beginning = decision().at_heartbeat(5, None, 0)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.highest_seq, beginning.unknown_seq) == (6, 5, 1)
+
+
+def test_without_a_subscription_nothing_is_reported_as_unknown() -> None:
+    beginning = decision(since_ns=None, is_asked=True).at_data(datagram(), 5, None, 0)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.unknown_seq) == (5, None)
+
+
+@pytest.mark.parametrize("first", [datagram(RETRANSMISSION), datagram(flags=MORE)])
+def test_a_stream_does_not_begin_with_a_retransmission_or_within_an_update(first: bytes) -> None:
+    assert decision().at_data(first, 5, None, 0) is None
+
+
+def test_a_stream_that_was_received_before_does_not_begin_with_an_old_number() -> None:
+    assert decision().at_data(datagram(), 5, 6, 0) is None
+    assert decision().at_heartbeat(4, 6, 0) is None
+    beginning = decision().at_heartbeat(5, 6, 0)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.unknown_seq) == (6, None)
+
+
+@pytest.mark.parametrize("seq", [1, 10])
+def test_the_whole_stream_of_a_sender_that_started_later_is_requested(seq: int) -> None:
+    start = decision(origin=StreamOrigin.STARTED)
+    for beginning in (start.at_data(datagram(), seq, None, 0), start.at_heartbeat(seq, None, 0)):
+        assert beginning is not None
+        assert (beginning.next_seq, beginning.highest_seq) == (1, 0)
+    late = start.at_data(datagram(), 11, None, 0)
+    assert late is not None
+    assert late.next_seq == 11
+
+
+def test_a_sender_that_answers_is_asked() -> None:
+    start = decision(is_asked=True)
+    beginning = start.at_data(datagram(), 5, None, 100 * MS)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.highest_seq, beginning.unknown_seq) == (1, 4, None)
+    assert start.search is not None
+    assert start.search.take_request(100 * MS) == (5, 100_000 + 98)
+
+
+def test_a_reset_forgets_the_subscription() -> None:
+    start = decision(is_asked=True, origin=StreamOrigin.STARTED)
+    start.at_data(datagram(), 50, 1, 0)
+    start.reset()
+    assert (start.search, start.since_ns, start.origin) == (None, None, StreamOrigin.UNKNOWN)
+
+
+def test_the_first_datagram_of_all_needs_no_search() -> None:
+    start = decision(is_asked=True)
+    beginning = start.at_data(datagram(), 1, None, 0)
+    assert beginning is not None
+    assert (beginning.next_seq, beginning.highest_seq, start.search) == (1, 0, None)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.limits import GROUP_KEY_COUNT_MAX
 from skerry.protocol.distributor.sealing.group_keys import (
+    GROUP_KEY_COUNT_MAX,
     KEY_BYTES,
     Cipher,
     GroupKey,
@@ -101,24 +101,24 @@ def test_ids_are_one_byte(key_id: int) -> None:
     [
         ("", "there is no key"),
         ("x = ", "not TOML"),
-        ("keys = 1", "there is no 'keys' in a key file"),
+        ("keys = 1", "a key file has no 'keys'"),
         ("key = 1", "not a list of tables"),
         ("[key]\nid = 1", "not a list of tables"),
-        ("[[key]]\nid = 1", "key 1: give it either a secret or a passphrase"),
+        ("[[key]]\nid = 1", "key 1: set either a secret or a passphrase"),
         ('[[key]]\nid = 1\nsecret = "00"\npassphrase = "x"', "either a secret or a passphrase"),
         ('[[key]]\nid = 1\nsecret = "00"', "not 32 bytes in hex or base64"),
         ('[[key]]\nid = 1\nsecret = "nonsense"', "not 32 bytes in hex or base64"),
-        ("[[key]]\nid = 1\nsecret = 7", "its secret is not a text"),
+        ("[[key]]\nid = 1\nsecret = 7", "the secret is not a text"),
         ('[[key]]\nid = 1\npassphrase = "too short"', "at least 12 characters"),
         (f'[[key]]\nsecret = "{SECRET.hex()}"', "without an id"),
         (f'[[key]]\nid = true\nsecret = "{SECRET.hex()}"', "without an id"),
-        (f'[[key]]\nid = 256\nsecret = "{SECRET.hex()}"', "0 to 255, and not 256"),
-        (f'[[key]]\nid = -1\nsecret = "{SECRET.hex()}"', "0 to 255, and not -1"),
+        (f'[[key]]\nid = 256\nsecret = "{SECRET.hex()}"', "0 to 255, not 256"),
+        (f'[[key]]\nid = -1\nsecret = "{SECRET.hex()}"', "0 to 255, not -1"),
         (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\n' * 2, "two keys have the id 1"),
         (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\ncipher = "rot13"', "'rot13' is not one of"),
         (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nform = 1', "did you mean from?"),
-        (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nfrom = 2026-01-01', "with its zone"),
-        (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nfrom = 2026-01-01T00:00:00', "its zone"),
+        (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nfrom = 2026-01-01', "with a zone"),
+        (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nfrom = 2026-01-01T00:00:00', "a zone"),
     ],
 )
 def test_a_key_file_that_cannot_be_used_says_why(text: str, detail: str) -> None:

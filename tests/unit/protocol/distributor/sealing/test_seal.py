@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.protocol.distributor.messages import DatagramFault
 from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.tracing import DropReason
 
 
 class Stamp:
@@ -49,4 +49,4 @@ def test_strangers_are_refused_and_counted(bus: Any) -> None:
     stranger = bus.publisher()
     bus.publish(stranger, "/a")
     assert bus.updates(subscriber) == []
-    assert subscriber.statistics().faults[DatagramFault.SEAL.value] == len(bus.sent)
+    assert subscriber.statistics().faults[DropReason.SEAL.value] == len(bus.sent)

@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import ConfigError
-from skerry.limits import DISTRIBUTOR_REPLAY_COUNT_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.events import UpdatesLost
-from skerry.protocol.distributor.messages import RETRANSMISSION, DatagramFault
+from skerry.protocol.distributor.messages import RETRANSMISSION
 from skerry.protocol.distributor.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.protocol.distributor.sealing.sealed_datagrams import (
+    DISTRIBUTOR_REPLAY_COUNT_MAX,
     SEAL_OVERHEAD_BYTES,
     GroupSeal,
     SealRefusal,
 )
 from skerry.protocol.machine import Address
+from skerry.tracing import DropReason
 
 S = 1_000_000_000
 WALL_NS = 1_794_726_418 * S
@@ -304,9 +306,9 @@ def test_members_of_a_group_hear_each_other_and_nobody_else(bus: Any) -> None:
     assert bus.subjects(open_subscriber) == ["/open"]
     assert refused(ours[0]).keys() == {"plain", "forged"}
     refusals = sum(refused(ours[0]).values())
-    assert subscriber.statistics().faults[DatagramFault.SEAL.value] == refusals > 0
+    assert subscriber.statistics().faults[DropReason.SEAL.value] == refusals > 0
     assert subscriber.statistics().sender_count == 1
-    assert open_subscriber.statistics().faults[DatagramFault.VERSION.value] > 0
+    assert open_subscriber.statistics().faults[DropReason.VERSION.value] > 0
 
 
 def test_what_is_lost_is_sent_again_under_the_key_of_then(bus: Any) -> None:
@@ -326,7 +328,7 @@ def test_what_is_lost_is_sent_again_under_the_key_of_then(bus: Any) -> None:
 
 
 def test_keys_without_a_seal_are_refused(bus: Any) -> None:
-    with pytest.raises(ConfigError, match="no seal was made of them"):
+    with pytest.raises(ConfigError, match="was given no seal"):
         bus.join(key_file="keys.toml")
     bus.join(key_file="keys.toml", seal=make())
 
@@ -347,4 +349,4 @@ def test_a_recording_that_is_played_to_the_group_changes_nothing(bus: Any) -> No
         subscriber.receive(data, Address("127.0.0.9", 9), bus.now_ns)
     bus.settle()
     assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
-    assert subscriber.statistics().faults[DatagramFault.SEAL.value] == before
+    assert subscriber.statistics().faults[DropReason.SEAL.value] == before

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.limits import DISTRIBUTOR_POSITION_COUNT_MAX, DISTRIBUTOR_POSITION_INTERVAL_NS
-from skerry.protocol.distributor.sending.flow import Bandwidth, SendTurns, UpdateRate
+from skerry.protocol.distributor.sending.flow import (
+    DISTRIBUTOR_POSITION_COUNT_MAX,
+    DISTRIBUTOR_POSITION_INTERVAL_NS,
+    Bandwidth,
+    SendTurns,
+    UpdateRate,
+)
 
 MS = 1_000_000
 SECOND = 1000 * MS

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
-from skerry.limits import (
-    DISTRIBUTOR_GAP_COUNT_MAX,
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
+from skerry.protocol.distributor.sending.history import SendHistory
+from skerry.protocol.distributor.sending.resending import (
     DISTRIBUTOR_NAK_COUNT_MAX,
     DISTRIBUTOR_REQUESTER_COUNT_MAX,
     DISTRIBUTOR_RESEND_BYTES_MAX,
     DISTRIBUTOR_RESEND_INTERVAL_NS,
+    Resender,
 )
-from skerry.protocol.distributor.sending.history import SendHistory
-from skerry.protocol.distributor.sending.resending import Resender
 
 
 def _content(seq: int, size: int) -> bytes:

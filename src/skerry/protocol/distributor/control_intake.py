@@ -1,0 +1,213 @@
+"""Processing of received control messages: announcements, heartbeats, requests and their answers.
+
+A sender becomes known by its first datagram, also by one with data; see `meet`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.distributor.identity import address_bytes, is_marked
+from skerry.protocol.distributor.messages import (
+    GOODBYE,
+    HEARTBEAT,
+    POSITION,
+    POSITION_REQUEST,
+    REQUEST,
+    Configuration,
+    DatagramHeader,
+    HeartbeatMessage,
+    Nak,
+    Position,
+    PositionRequest,
+    RepairRequest,
+    UpdateMessage,
+)
+from skerry.protocol.distributor.own_identity import OwnIdentity
+from skerry.protocol.distributor.receiving.remote_senders import RemoteSender
+from skerry.protocol.distributor.receiving.sender_table import SenderTable, sender_info
+from skerry.protocol.distributor.sending.sender import Sender
+from skerry.protocol.distributor.wire import DatagramWire
+from skerry.protocol.machine import Address
+from skerry.tracing import DropReason
+
+__all__ = ["ControlIntake"]
+
+_WITHOUT_GROUP: Final = (REQUEST, POSITION_REQUEST, POSITION)
+"""Kinds of messages that do not name the group."""
+
+
+class ControlIntake:
+    """Processes the control messages that a connection receives from its group."""
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        senders: SenderTable,
+        identity: OwnIdentity,
+        wire: DatagramWire,
+        group: Address,
+        hears_own: bool,
+        may_have_java: bool,
+    ) -> None:
+        """`hears_own` is whether the connection receives its own data, and `may_have_java` whether
+        Java programs can take part in the group.
+        """
+        self._sender = sender
+        self._senders = senders
+        self._identity = identity
+        self._wire = wire
+        self._hears_own = hears_own
+        self._may_have_java = may_have_java
+        self._is_v6 = ":" in group.host
+        self._group_bytes = address_bytes(group.host)
+        self.own_host = ""
+        """The source address of the connection's own datagrams in an IPv6 group; empty until one
+        is received."""
+        self.requests_received_count = 0
+        self.requests_seen_count = 0
+        self.naks_received_count = 0
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> DropReason | None:
+        """Process a control message with a whole header; return why it is dropped, or None."""
+        key = data[4:16]
+        if data[2] not in _WITHOUT_GROUP and self._is_other_dialect(data[20:24]):
+            self._senders.add_foreign(key)
+        if self._senders.is_foreign(key):
+            return DropReason.DIALECT
+        try:
+            message = self._wire.decode(data)
+        except DecodeError:
+            return DropReason.BODY if HEARTBEAT <= data[2] <= POSITION else DropReason.KIND
+        assert not isinstance(message, UpdateMessage)
+        if self._may_have_java:
+            self._detect_java(message.header)
+        if isinstance(message, RepairRequest):
+            self._receive_request(key, message, now_ns)
+        elif isinstance(message, Nak):
+            self._receive_nak(key, message)
+        elif isinstance(message, PositionRequest):
+            if self._identity.is_target(message.target_id, message.target_start):
+                self._sender.position(message.seq, message.span_us, now_ns)
+        elif isinstance(message, Position):
+            self._receive_position(key, message, now_ns)
+        elif self._is_muted(message.header, source):
+            pass
+        elif isinstance(message, Configuration):
+            return self._receive_configuration(data, message, source, now_ns)
+        else:
+            return self._receive_heartbeat(data, message, source, now_ns)
+        return None
+
+    def meet(self, data: bytes, source: Address, now_ns: int) -> RemoteSender | DropReason:
+        """Add the sender of a datagram, which is not known yet; or return why it is refused."""
+        key = data[4:16]
+        if self._senders.is_foreign(key):
+            return DropReason.DIALECT
+        header = self._wire.decode_header(data)
+        # Four bytes cannot hold an IPv6 address; the source address is reported instead.
+        address = source.host if self._is_v6 else ""
+        remote = self._senders.add(key, header, now_ns, address)
+        if remote is None:
+            return DropReason.SENDERS
+        if self._identity.is_own(header):
+            self.own_host = address
+        else:
+            self._identity.compare(remote.receiver.sender, now_ns)
+        return remote
+
+    def _receive_heartbeat(
+        self, data: bytes, message: HeartbeatMessage, source: Address, now_ns: int
+    ) -> DropReason | None:
+        is_goodbye = message.header.kind == GOODBYE
+        key = data[4:16]
+        remote = self._senders.remotes.get(key)
+        if remote is None:
+            # A sender that is leaving is added only if some of its updates may be missing.
+            is_missed = message.last_seq and self._senders.may_miss(key)
+            if is_goodbye and not is_missed:
+                return DropReason.DUPLICATE
+            found = self.meet(data, source, now_ns)
+            if isinstance(found, DropReason):
+                return found
+            remote = found
+        remote.heard_ns = now_ns
+        if self._senders.is_listening:
+            remote.receiver.last_seq_told(message.last_seq, now_ns)
+        if is_goodbye:
+            remote.leaves(last_seq=message.last_seq, now_ns=now_ns)
+        self._senders.due_at(remote.due_ns())
+        return None
+
+    def _receive_configuration(
+        self, data: bytes, message: Configuration, source: Address, now_ns: int
+    ) -> DropReason | None:
+        remote = self._senders.remotes.get(data[4:16])
+        if remote is None:
+            found = self.meet(data, source, now_ns)
+            if isinstance(found, DropReason):
+                return found
+            remote = found
+        is_new = not remote.is_announced
+        remote.announced(
+            heartbeat_interval_ms=message.heartbeat_interval_ms,
+            configuration_interval_ms=message.configuration_interval_ms,
+            now_ns=now_ns,
+        )
+        self._senders.due_at(remote.due_ns())
+        if is_new:
+            info = sender_info(
+                message.header,
+                message.start,
+                message.application or "",
+                source.host if self._is_v6 else "",
+            )
+            self._senders.introduce(data[4:16], remote, info)
+        return None
+
+    def _receive_request(self, key: bytes, message: RepairRequest, now_ns: int) -> None:
+        if self._identity.is_target(message.target_id, message.target_start):
+            self.requests_received_count += 1
+            self._sender.request(message.first_seq, message.last_seq, now_ns, key)
+        else:
+            self.requests_seen_count += 1
+        if self._identity.is_own(message.header):
+            return
+        target = message.target_id.to_bytes(4, "big") + message.target_start.to_bytes(4, "big")
+        for other, remote in self._senders.remotes.items():
+            if len(remote.receiver.gaps) and other[4:] == target:
+                remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
+
+    def _receive_nak(self, key: bytes, message: Nak) -> None:
+        self.naks_received_count += 1
+        remote = self._senders.remotes.get(key)
+        if remote is not None:
+            remote.receiver.nak_received(message.seqs)
+
+    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> None:
+        remote = self._senders.remotes.get(key)
+        if remote is not None:
+            remote.heard_ns = now_ns
+            remote.receiver.position_received(message, now_ns)
+            self._senders.due_at(remote.due_ns())
+
+    def _is_muted(self, header: DatagramHeader, source: Address) -> bool:
+        """Return whether a message is ignored, as the connection's own data is not received."""
+        if self._hears_own or not self._identity.is_own(header):
+            return False
+        if self._is_v6:
+            self.own_host = source.host
+        return True
+
+    def _detect_java(self, header: DatagramHeader) -> None:
+        """Respect the limits of Java programs after a control message without our mark."""
+        if not is_marked(header.address, header.application_id):
+            self._may_have_java = False
+            self._sender.java_heard()
+
+    def _is_other_dialect(self, group: bytes) -> bool:
+        """Return whether the group in a message is this one in reversed byte order."""
+        mine = self._wire.address(self._group_bytes)
+        return group != mine and group == mine[::-1]
