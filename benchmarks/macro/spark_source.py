@@ -88,6 +88,7 @@ def _decoder_row() -> Row:
         theirs=BATCH_ROWS / (theirs * 1e-9),
         peer="cbor2 to Arrow",
         unit="rows per CPU s",
+        goal=4.0,
     )
 
 

@@ -77,6 +77,12 @@ class _Step(NamedTuple):
     is_regular: _Numbers
 
 
+class _StructStep(NamedTuple):
+    columns: dict[str, Callable[[], pa.Array]]
+    pos: _Numbers
+    is_regular: _Numbers
+
+
 def decode_payloads(
     reader: StructType, payload: pa.BinaryArray, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
@@ -122,12 +128,6 @@ def _slow_column(
         index = schema.get_field_index(name)
         items = [values[index] for values, _ in slow]
     return pa.array(items, schema.field(name).type)
-
-
-class _StructStep(NamedTuple):
-    columns: dict[str, Callable[[], pa.Array]]
-    pos: _Numbers
-    is_regular: _Numbers
 
 
 class _Rows:
@@ -495,8 +495,4 @@ def _decimals(numbers: _Numbers) -> pa.Array:
 
 
 def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return raw.decode("utf-8", "ignore").encode() == raw

@@ -85,7 +85,7 @@ def test_a_log_without_retention_gets_one_and_an_explicit_one_is_kept(
 
 
 def short_log(root: Path, commits: int) -> tuple[Table, list[DataFile]]:
-    """A table whose log is shortened at each checkpoint, and its files; it has only the last one."""
+    """A table whose log is shortened at each checkpoint, and files of which it has the last."""
     table = Table(TableStore(root), "t", log_keep_s=0)
     files = [data_file(root, "t", f"{number}.parquet", number) for number in range(commits)]
     for number, file in enumerate(files):
