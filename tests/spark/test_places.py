@@ -67,7 +67,7 @@ def test_tables_of_a_bucket_are_those_of_the_folder_it_was_copied_from(
     assert run_all(Lake(spark, tmp_path / "there", BARE), each).row_count == 0
 
 
-def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
+def test_losses_before_the_copy_are_the_same_gaps_in_the_tables(
     spark: Any,
     recordings: Path,
     bucket: str,
@@ -87,7 +87,7 @@ def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
     assert len(there["raw"]) == 1
 
 
-def test_no_row_is_passed_over_where_an_older_manifest_came_last(
+def test_no_row_is_skipped_if_an_older_manifest_was_copied_last(
     recordings: Path, bucket: str
 ) -> None:
     folder, place = recordings / "r1", RemotePath(bucket) / "r1"
@@ -112,7 +112,7 @@ def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) ->
     assert sorted(map(str, stored.collect())) == sorted(map(str, files.collect()))
 
 
-def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
+def test_follow_merges_copied_segments_and_waits_for_missing_ones(
     spark: Any, recordings: Path, bucket: str, tmp_path: Path, object_store: ObjectStore
 ) -> None:
     """As where a tool copies the manifest before what it names."""
@@ -175,7 +175,7 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
         spark.read.format("skerry").option("strict", "true").load(place).count()
 
 
-def test_what_cannot_be_read_is_said_before_anything_is_done(
+def test_unreadable_input_is_reported_before_the_start(
     spark: Any,
     bucket: str,
     tmp_path: Path,
@@ -195,7 +195,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_done(
     assert not (tmp_path / "lake").exists()
 
 
-def test_tables_on_a_store_need_the_jars_of_spark_and_that_is_said(
+def test_missing_jars_for_remote_tables_are_reported(
     spark: Any, recordings: Path, bucket: str
 ) -> None:
     """Spark comes without what it needs for s3a, and these tests have no way to fetch it."""

@@ -37,7 +37,7 @@ def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_tables_are_not_listed(tmp_path: Path) -> None:
+def test_folders_that_are_not_tables_are_not_listed(tmp_path: Path) -> None:
     layout = LakeLayout(TableStore(fleet(tmp_path)))
     (tmp_path / "latest" / "Stray").mkdir()
     assert "latest/Stray" in layout.folders()

@@ -47,7 +47,7 @@ def answers(root: Path) -> dict[int, Any]:
     return {at_ns: sorted(map(repr, lake.asof("Vessel", at_ns).to_pylist())) for at_ns in instants}
 
 
-def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
+def test_queries_after_the_cutoff_have_the_same_results(tmp_path: Path) -> None:
     root = tables(tmp_path / "my lake")
     before = answers(root)
     (planned,) = retain(root, AGES, now_ns=NOW_NS, dry_run=True)

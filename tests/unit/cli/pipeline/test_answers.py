@@ -35,7 +35,7 @@ def test_values_are_those_of_json(value: Any, plain: Any) -> None:
     assert json_value(value) == plain
 
 
-def test_fields_go_by_name_and_unset_ones_are_left_out() -> None:
+def test_fields_have_their_names_and_unset_ones_are_left_out() -> None:
     row = {"mmsi": 1, "key_": "a", "lat": None, "space": "bay"}
     assert VESSEL.values(row) == {"mmsi": 1, "key": "a"}
 
@@ -55,13 +55,13 @@ def test_instants_are_checked_by_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "99999999999999999999", "1500-01-01T00Z"])
-def test_instants_that_no_recording_can_have_are_refused(text: str) -> None:
+def test_instants_out_of_range_are_rejected(text: str) -> None:
     context, option = click.Context(click.Command("asof")), click.Option(["--at"])
     with pytest.raises(click.BadParameter, match="outside of the years 1678 to 2261"):
         instant_of(context, option, text)
 
 
-def test_what_spark_made_json_of_is_as_its_columns_were() -> None:
+def test_values_are_restored_from_the_json_of_spark() -> None:
     types = define_types(
         """
         struct Inner { 1: bytes raw; 2: float32 x; }

@@ -32,7 +32,7 @@ def progress(**others: object) -> Progress:
     return Progress(**{**usual, **others})  # type: ignore[arg-type]
 
 
-def test_line_tells_how_far_it_is() -> None:
+def test_the_status_line_has_the_progress() -> None:
     assert summary_text(progress()) == "1,234 rows in 2 batches, 7 in the backlog"
     assert summary_text(progress(batch_count=1, backlog_rows=0)) == "1,234 rows in 1 batch"
 
@@ -45,7 +45,7 @@ def test_progress_counts_tasks_of_the_running_batch_and_estimates_the_end() -> N
     assert progress_text(progress(rows_per_s=0.0)) == "0 rows read, 1,234 merged, 7 in the backlog"
 
 
-def test_notices_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notices_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_progress(Output(), JobStatus()) as show:
         show(progress(notices=("Vessel@2 was opened",)))
         show(progress(notices=("Vessel@2 was opened",)))
@@ -66,7 +66,7 @@ def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> Non
     assert "skerry_pipeline_is_running 1.0" in text
 
 
-def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with served_metrics("127.0.0.1:0", JobStatus(), Output()):
         taken = capsys.readouterr().err.split()[-1].removeprefix("http://").partition("/")[0]
         with pytest.raises(ConnectFailed), served_metrics(taken, JobStatus(), Output()):
@@ -74,7 +74,7 @@ def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("place", ["nonsense", "127.0.0.1:99999", ":80", "127.0.0.1:"])
-def test_place_of_metrics_is_checked_before_anything_is_started(place: str) -> None:
+def test_the_address_of_metrics_is_checked_before_the_start(place: str) -> None:
     command = metrics_option(click.command()(lambda metrics: metrics))
     with pytest.raises(click.BadParameter, match="is not HOST:PORT"):
         command.main(["--metrics", place], standalone_mode=False)

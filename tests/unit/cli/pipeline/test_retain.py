@@ -37,7 +37,7 @@ def test_rows_are_dropped_by_their_age(run: Run, tmp_path: Path, monkeypatch: An
     assert (refused.code, "are kept only from 2026-11-15T15:00:00Z" in refused.err) == (1, True)
 
 
-def test_ages_come_from_the_configuration_too(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+def test_ages_can_be_configured(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
     root = tables(tmp_path / "lake")
     monkeypatch.setattr("skerry.runtime.clock.wall_ns", lambda: (1_794_751_200 + 3 * 3600) * S)
     monkeypatch.setenv("SKERRY_PIPELINE__KEEP", "2h")

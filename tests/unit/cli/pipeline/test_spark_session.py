@@ -27,7 +27,9 @@ from skerry.spark.lake.lake import KEEP_HOURS
 Run = Callable[..., Any]
 
 
-def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_with_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("skerry.spark.startup.extras.NEEDED", ("pyspark_that_nobody_has",))
     at = ("--at", "2026-11-15T14:00:00Z")
     for words in (("compact",), ("asof", *at, "--engine", "spark")):
@@ -69,7 +71,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_a_folder_that_is_not_there_is_said_and_not_made(
+def test_a_missing_folder_is_an_error_and_is_not_created(
     run: Run, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -92,7 +94,7 @@ def test_tables_are_not_made_in_a_file(run: Run, tmp_path: Path, command: str) -
     assert f"{place} is not a folder" in done.err
 
 
-def test_words_of_programs_go_to_a_file_and_ours_to_people(
+def test_stderr_of_processes_goes_to_a_file(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with redirected_stderr() as (words, people):
@@ -112,7 +114,7 @@ def test_stderr_is_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> Non
     assert capfd.readouterr().err == "after"
 
 
-def test_faults_of_spark_say_the_one_thing_that_matters() -> None:
+def test_errors_of_spark_are_reduced_to_their_cause() -> None:
     from pyspark.errors import PySparkException
 
     trace = (
@@ -158,7 +160,7 @@ def test_an_interruption_waits_until_the_end() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_handler_that_somebody_else_put_in_place_stays() -> None:
+def test_a_signal_handler_that_was_installed_meanwhile_is_kept() -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def own(_number: int, _frame: object) -> None:
@@ -186,7 +188,7 @@ def test_only_the_main_thread_has_signals_to_hold_back() -> None:
 
 
 @pytest.mark.slow
-def test_a_master_that_is_none_is_told_in_the_words_of_the_jvm(tmp_path: Path) -> None:
+def test_an_invalid_master_is_reported_with_the_message_of_the_jvm(tmp_path: Path) -> None:
     """In a process of its own: here a session may run, which would be used."""
     (tmp_path / "lake").mkdir()
     command = ("pipeline", "compact", "--tables", str(tmp_path / "lake"), "--master", "nonsense")
@@ -204,7 +206,7 @@ def test_a_master_that_is_none_is_told_in_the_words_of_the_jvm(tmp_path: Path) -
     assert "above" not in done.stderr
 
 
-def test_what_ended_a_jvm_is_told_apart_from_what_else_it_said(tmp_path: Path) -> None:
+def test_the_cause_is_found_in_the_messages_of_the_jvm(tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text(
         'WARN Utils: odd\nException in thread "main" org.apache.X$YException: the first\n'

@@ -69,7 +69,7 @@ def content(folder: Path, known: dict[str, TypeState]) -> TypeContent:
     return content_of_segments(recording.segments(), known)
 
 
-def test_segments_tell_what_they_have_rows_of(tmp_path: Path) -> None:
+def test_segments_list_the_definitions_of_their_rows(tmp_path: Path) -> None:
     teller = Teller()
     rows = [teller.create(FIRST(a=1)), teller.create(WIDER(a=1)), teller.create(MESSAGE(a=1))]
     record(tmp_path, rows, FIRST, WIDER)

@@ -18,7 +18,7 @@ T: Any = skerry.define_types("struct T { 1: [key] uint8 a; }").T
 NO_SPARK: Any = None
 
 
-def test_backlog_is_what_lies_after_the_lines_that_were_seen(tmp_path: Path) -> None:
+def test_backlog_is_the_number_of_rows_after_the_offsets(tmp_path: Path) -> None:
     teller = Teller()
     for count in (2, 3):
         record(tmp_path, [teller.create(T(a=n)) for n in range(count)], T)
@@ -30,7 +30,7 @@ def test_backlog_is_what_lies_after_the_lines_that_were_seen(tmp_path: Path) -> 
     assert backlog([str(tmp_path)], {recording.id: second + 1}) == 0
 
 
-def test_folder_without_recordings_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_a_folder_without_recordings_is_rejected_before_the_start(tmp_path: Path) -> None:
     loop = Loop(Lake(NO_SPARK, tmp_path / "lake"), tmp_path / "nothing")
     with pytest.raises(RecordingError):
         loop.run()
@@ -43,7 +43,7 @@ def test_paths_may_be_one_or_several(tmp_path: Path) -> None:
     assert Loop(lake, [tmp_path, "b"], batch_bytes=1).paths == [str(tmp_path), "b"]
 
 
-def test_time_left_follows_from_what_waits_and_the_rate() -> None:
+def test_the_remaining_time_follows_from_backlog_and_rate() -> None:
     assert Progress(backlog_rows=300, rows_per_s=100.0).left_s == 3.0
     assert Progress(backlog_rows=300).left_s is None
 
@@ -64,13 +64,13 @@ def test_time_left_follows_from_what_waits_and_the_rate() -> None:
         ),
     ],
 )
-def test_a_failure_says_in_a_line_what_to_change(text: str, notice: str, hint: str) -> None:
+def test_a_failure_has_one_line_and_a_hint(text: str, notice: str, hint: str) -> None:
     error = _pipeline_error(RuntimeError(text))
     assert str(error) == f"the job failed: {notice}"
     assert hint in str(getattr(error, "hint", ""))
 
 
-def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it() -> None:
+def test_errors_of_workers_are_reported_without_tracebacks() -> None:
     text = "[STREAM_FAILED] it ended: Traceback\n  File x\nskerry.errors.RecordingError: no s3://b"
     assert str(_pipeline_error(RuntimeError(text))) == "the job failed: no s3://b"
     text = (
@@ -82,7 +82,7 @@ def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it() -> No
     assert _pipeline_error(own) is own
 
 
-def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str) -> None:
+def test_missing_segments_are_reported_once(tmp_path: Path, bucket: str) -> None:
     teller = Teller()
     for count in (1, 2):
         record(tmp_path, [teller.create(T(a=n)) for n in range(count)], T)

@@ -39,7 +39,7 @@ def test_bucket_begins_at_a_multiple_of_its_length() -> None:
 
 
 @pytest.mark.slow
-def test_columns_name_parts_in_utc_whatever_the_session_says(spark: Any) -> None:
+def test_columns_name_parts_in_utc_in_any_time_zone_of_the_session(spark: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     frame = spark.createDataFrame([(AT_NS,), (-1,), (FIRST_NS,), (None,)], "ns bigint")

@@ -98,15 +98,13 @@ def test_new_column_is_added_and_other_kinds_replace_all(tmp_path: Path) -> None
     assert [file.path for file in table.files()] == ["c.parquet"]
 
 
-def test_table_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
+def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="there is no table nothing"):
         table_of(tmp_path, "nothing").frame(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_staged_rows_come_back_with_the_parts_they_were_divided_by(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_staged_rows_are_read_with_their_partition_values(spark: Any, tmp_path: Path) -> None:
     table = table_of(tmp_path, "raw")
     schema = pa.schema(
         [
@@ -134,7 +132,7 @@ def test_staged_rows_come_back_with_the_parts_they_were_divided_by(
 
 
 @pytest.mark.slow
-def test_columns_that_came_later_stand_where_the_log_has_them(spark: Any, tmp_path: Path) -> None:
+def test_later_columns_are_in_the_order_of_the_log(spark: Any, tmp_path: Path) -> None:
     table = table_of(tmp_path, "t")
     old = spark.createDataFrame([(1, "h")], "order_ns bigint, hour string")
     new = spark.createDataFrame([(2, "n", "i")], "order_ns bigint, note string, hour string")
@@ -187,7 +185,7 @@ def test_cached_contents_are_not_read_again_and_include_commits(
 # -- elsewhere
 
 
-def test_a_table_elsewhere_takes_each_batch_once(bucket: str) -> None:
+def test_a_remote_table_commits_each_batch_once(bucket: str) -> None:
     store = TableStore(f"{bucket.replace('s3:', 's3a:')}/lake")
     table = Table(store, "updates/T")
     assert (table.exists(), table.files(), table.version_of("x")) == (False, [], -1)
@@ -200,7 +198,7 @@ def test_a_table_elsewhere_takes_each_batch_once(bucket: str) -> None:
     assert Table(TableStore(f"{bucket}/lake"), "updates/T").files() == [second]
 
 
-def test_two_who_commit_at_once_elsewhere_do_not_write_over_each_other(
+def test_concurrent_remote_commits_do_not_overwrite_each_other(
     bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store itself sees to it: an entry of a log is only written where there is none."""
@@ -219,9 +217,7 @@ def test_two_who_commit_at_once_elsewhere_do_not_write_over_each_other(
 
 
 @pytest.mark.slow
-def test_a_log_elsewhere_that_cannot_be_reached_is_said(
-    bucket: str, object_store: ObjectStore
-) -> None:
+def test_an_unreachable_remote_log_is_an_error(bucket: str, object_store: ObjectStore) -> None:
     table = Table(TableStore(f"{bucket}/lake"), "t")
     with object_store.locked(), pytest.raises(PipelineError, match="credentials") as caught:
         table.files()

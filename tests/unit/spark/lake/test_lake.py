@@ -147,7 +147,7 @@ def test_a_damaged_plan_that_was_begun_has_to_be_restored(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text", ["garbage", "{}", "[]", "7", '{"types": [{"table": "T", "schema": "x"}]}']
 )
-def test_a_plan_that_says_something_else_is_damaged(tmp_path: Path, text: str) -> None:
+def test_a_plan_with_other_content_is_damaged(tmp_path: Path, text: str) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     lake.store.write_text("_skerry/plans/0000000000.json", text)
     with pytest.raises(PipelineError, match="is damaged"):
@@ -155,7 +155,7 @@ def test_a_plan_that_says_something_else_is_damaged(tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize("data", [b"garbage", b"\xff", b"[]", b"{}", b'{"format": 1}'])
-def test_a_damaged_identity_is_said(tmp_path: Path, data: bytes) -> None:
+def test_a_damaged_identity_is_an_error(tmp_path: Path, data: bytes) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     (tmp_path / "_skerry").mkdir()
     (tmp_path / "_skerry/lake.json").write_bytes(data)
@@ -177,7 +177,7 @@ def test_inside_of_a_batch_a_log_is_read_once(tmp_path: Path) -> None:
     assert len(lake.table("links").files()) == 2
 
 
-def test_entries_of_logs_stay_as_long_as_is_said(tmp_path: Path) -> None:
+def test_log_entries_are_kept_as_long_as_configured(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path, LakeConfig(log_keep_s=60))
     lake.table("t").rewrite(change("t", data_file(tmp_path, "t", "a.parquet", 1)))
     assert "interval 60 seconds" in (tmp_path / f"t/_delta_log/{0:020}.json").read_text()
@@ -192,7 +192,7 @@ def test_jobs_delete_no_file_that_may_be_of_a_batch(tmp_path: Path) -> None:
         LakeConfig(vacuum_hours=0.9)
 
 
-def test_plans_are_kept_and_carried_out_elsewhere(bucket: str) -> None:
+def test_plans_are_written_and_committed_at_a_remote_path(bucket: str) -> None:
     lake = Lake(NO_SPARK, f"{bucket}/lake")
     with lake.writing():
         for number in range(5):

@@ -18,7 +18,7 @@ def test_instants_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert kept_from(store) == {"Vessel": HOUR_NS}
 
 
-def test_questions_about_what_was_dropped_are_refused(tmp_path: Path) -> None:
+def test_queries_about_deleted_rows_are_rejected(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     require_kept(store, "Vessel", 0)
     write_kept(store, {"Vessel": HOUR_NS})

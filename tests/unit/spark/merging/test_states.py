@@ -74,7 +74,7 @@ def test_values_last_until_they_are_set_cleared_or_begun_again() -> None:
     assert not len(found.gone())
 
 
-def test_updates_go_on_from_the_latest_state_or_from_nothing() -> None:
+def test_updates_continue_from_the_latest_state_or_from_none() -> None:
     state = table([{"valid_from_ns": 1, "life": 4, "a": 1, "b": 2}])
     one = np.zeros(1, np.int64)
     found = MergedStates([steps_of_states(one, state), updates((2, UPDATE, A, 9, None))], FIELDS)
@@ -94,7 +94,7 @@ def test_an_update_before_the_latest_state_is_noticed() -> None:
     assert MergedStates([seeds, updates((2, UPDATE, A, 9, None))], FIELDS).has_seed_after_new(1)
 
 
-def test_what_is_gone_is_told_with_its_life() -> None:
+def test_removed_objects_have_their_life() -> None:
     schema = pa.schema([*list(SCHEMA)[:2], ("life", pa.int64()), ("removed_ns", pa.int64())])
     wide = pa.schema(
         [*schema, *(SCHEMA.field(n) for n in ("sender", "node", "position", "sequence"))]

@@ -98,7 +98,7 @@ def test_only_counters_that_may_be_known_or_went_back_are_looked_at() -> None:
     assert groups_to_check(counted, before, lambda _low, _high: False) == []
 
 
-def test_what_was_found_does_not_set_a_clock() -> None:
+def test_snapshot_rows_do_not_advance_a_clock() -> None:
     teller = Teller()
     first, second = (teller.update(Buoy(id=1)) for _ in range(2))
     counted = survey([batch(first, found(second))], assignment(first)).tables[1]

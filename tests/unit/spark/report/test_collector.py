@@ -116,7 +116,7 @@ def found(tables: Frames) -> Findings:
     return collect_findings(tables, SIZES)
 
 
-def test_summary_counts_what_was_said(found: Findings) -> None:
+def test_the_summary_counts_updates(found: Findings) -> None:
     summary = found.summary
     assert summary is not None
     assert (summary.spaces, summary.updates, summary.byte_count) == (("bay",), 5, 50)
@@ -141,7 +141,7 @@ def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
     assert found.lost == (0, 0, 0)
 
 
-def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
+def test_nodes_are_first_and_others_are_sorted_by_updates(found: Findings) -> None:
     assert [(session.kind, session.name, session.updates) for session in found.sessions] == [
         ("node", "node 99", 6),
         ("client", "tracker", 3),
@@ -149,7 +149,7 @@ def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
     ]
 
 
-def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSession) -> None:
+def test_a_silent_client_is_connected_until_its_node_reports_an_end(spark: SparkSession) -> None:
     def session(kind: str, sender: int, last: int, state: str | None = None) -> tuple[Any, ...]:
         row = {"kind": kind, "space": "bay", "node": 99, "sender": sender, "updates": 1}
         times = {"first": NOON, "last": NOON + timedelta(seconds=last), "day": "2026-09-21"}
@@ -176,7 +176,7 @@ def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSes
     }
 
 
-def test_what_skerry_itself_does_is_shown_when_asked_for(tables: Frames) -> None:
+def test_own_types_and_tools_are_shown_on_request(tables: Frames) -> None:
     whole = collect_findings(tables, SIZES, has_own=True)
     assert whole.summary is not None
     assert (whole.summary.updates, whole.summary.clients, whole.summary.types) == (6, 3, 2)
@@ -202,7 +202,7 @@ def test_programs_are_judged_by_their_delay_alone(tables: Frames, found: Finding
     ]
 
 
-def test_alarms_name_what_they_are_about(found: Findings) -> None:
+def test_alarms_have_the_name_of_their_subject(found: Findings) -> None:
     assert [alarm.who for alarm in found.alarms] == [
         "tracker",
         "type Vessel",
@@ -211,12 +211,12 @@ def test_alarms_name_what_they_are_about(found: Findings) -> None:
     ]
 
 
-def test_subjects_and_sizes_are_there(found: Findings) -> None:
+def test_subjects_and_sizes_are_collected(found: Findings) -> None:
     first, *_ = found.subjects
     assert (first.name, first.updates) == ("/Vessel/1", 3)
     assert not found.are_prefixes
     assert [(table.name, table.byte_count) for table in found.tables] == [("rates", 99)]
 
 
-def test_no_tables_are_no_findings() -> None:
+def test_without_tables_there_are_no_findings() -> None:
     assert collect_findings(Frames()).summary is None

@@ -117,7 +117,7 @@ def read(findings: Findings) -> Reader:
     return reader
 
 
-def test_page_tells_all_that_was_found() -> None:
+def test_the_page_shows_all_findings() -> None:
     text = read(FINDINGS).text
     for words in (
         "What happened in local",
@@ -193,7 +193,7 @@ def test_long_names_are_cut() -> None:
     assert "x" * 200 not in text
 
 
-def test_quiet_recording_says_so() -> None:
+def test_a_page_without_loss_and_alarms_states_it() -> None:
     calm = replace(
         FINDINGS,
         summary=replace(SUMMARY, lost=0, gaps=0, byte_count=None, latency_ms=None, datagrams=None),
@@ -216,7 +216,7 @@ def test_nothing_recorded_is_a_page_too() -> None:
     assert "There are no updates in these tables." in text
 
 
-def test_larger_recordings_say_what_their_figures_are_of() -> None:
+def test_pages_of_large_recordings_name_the_base_of_their_figures() -> None:
     assert FINDINGS.latency is not None
     large = replace(FINDINGS, are_prefixes=True, latency=replace(FINDINGS.latency, is_exact=False))
     text = read(large).text
@@ -224,14 +224,14 @@ def test_larger_recordings_say_what_their_figures_are_of() -> None:
     assert "of the median sender" in text
 
 
-def test_gaps_of_unknown_size_are_not_told_as_nothing() -> None:
+def test_gaps_of_unknown_size_are_not_shown_as_zero() -> None:
     text = read(replace(FINDINGS, summary=replace(SUMMARY, lost=0, gaps=1))).text
     assert "An unknown number of updates is missing in 1 gap." in text
     assert "some updates missing" in text
     assert "No updates are known to be missing." not in text
 
 
-def test_what_was_sent_again_is_told_as_far_as_it_is_known() -> None:
+def test_retransmissions_are_shown_if_they_were_recorded() -> None:
     calm = read(replace(FINDINGS, summary=replace(SUMMARY, retransmissions=0))).text
     assert "None of 3\u202f000 datagrams had to be sent again." in calm
     untimed = read(replace(FINDINGS, summary=replace(SUMMARY, recovery_ms=None))).text

@@ -171,7 +171,7 @@ def test_storms_apart_are_two_alarms(built: dict[str, Rows]) -> None:
 
 
 @pytest.mark.parametrize("space", ["few minutes", "few updates", "twice"])
-def test_what_is_no_storm(built: dict[str, Rows], space: str) -> None:
+def test_busy_and_quiet_minutes_are_not_storms(built: dict[str, Rows], space: str) -> None:
     assert built[space] == []
 
 
@@ -210,7 +210,7 @@ def test_loss_is_always_an_alarm(built: dict[str, Rows]) -> None:
     assert loss["evidence"] == "40 updates are missing in 2 gaps: queue full"
 
 
-def test_where_nobody_knows_how_much_is_missing_no_number_is_told(built: dict[str, Rows]) -> None:
+def test_an_unknown_loss_has_no_number(built: dict[str, Rows]) -> None:
     (loss,) = built["unknown loss"]
     assert (loss["kind"], loss["score"]) == ("loss", 1)
     assert loss["evidence"] == "updates are missing in 1 gaps: 2 datagrams were lost"
@@ -236,14 +236,16 @@ def test_publisher_of_every_minute_that_fell_silent(built: dict[str, Rows]) -> N
     assert stall["evidence"] == "silent for 4 minutes after 16 minutes with updates"
 
 
-def test_publisher_that_never_came_back(built: dict[str, Rows]) -> None:
+def test_a_publisher_that_stays_silent_is_a_stall(built: dict[str, Rows]) -> None:
     assert spans(built["stall to the end"]) == [("12:10", "12:20")]
 
 
 @pytest.mark.parametrize(
     "space", ["went", "irregular", "hardly began", "short silence", "silent node"]
 )
-def test_what_is_no_stall(built: dict[str, Rows], space: str) -> None:
+def test_sessions_that_ended_and_irregular_senders_do_not_stall(
+    built: dict[str, Rows], space: str
+) -> None:
     assert built[space] == []
 
 

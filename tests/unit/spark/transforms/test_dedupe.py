@@ -22,7 +22,7 @@ REST = (b"k", 2, "/s", "T", None)
 
 
 @pytest.mark.slow
-def test_same_update_is_known_by_what_counts_it(spark: Any) -> None:
+def test_the_same_update_is_identified_by_its_counter(spark: Any) -> None:
     rows = [
         (1, 7, 5, 3, 9, "access", 2, 100),
         (2, 7, 5, 3, 0, "access", 5, 90),  # found by a recorder that began later
