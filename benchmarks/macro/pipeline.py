@@ -235,7 +235,7 @@ def fill(lake: Lake) -> None:
             ),
         )
     )
-    lake.carry_out(lake.last_plan())
+    lake.commit_plan(lake.last_plan())
     say("make its snapshots")
     make_snapshots(lake, STATE)
 

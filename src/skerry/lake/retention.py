@@ -72,7 +72,7 @@ def retain(
     found = []
     with lake.writing():
         # An uncommitted plan refers to files that retention would remove.
-        lake.carry_out(lake.last_plan())
+        lake.commit_plan(lake.last_plan())
         for name in sorted(ages_ns.keys() & types.keys()):
             before_ns = bucket_start_ns(now_ns - ages_ns[name], HOUR_NS)
             found.append(_Retention(lake, layout, types[name], before_ns).run(dry_run=dry_run))

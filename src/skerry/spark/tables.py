@@ -89,16 +89,16 @@ class Tables:
 
         require_kept(self._lake.store, state.table, at_ns)
         fields = field_columns(state.schema)
-        places = states_around(state.table, at_ns, lambda name: self._lake.table(name).contents())
+        found = states_around(state.table, at_ns, lambda name: self._lake.table(name).contents())
         # A union of one answer per table: a table without matching files is not planned.
         answers = [
             live_at(
-                self._lake.rows_of(place.kind, state, place.contents),
+                self._lake.rows_of(files.kind, state, files.contents),
                 fields,
                 at_ns,
-                after_ns=place.after_ns,
+                after_ns=files.after_ns,
             )
-            for place in places
+            for files in found
         ]
         if not answers:
             return live_at(self._lake.rows_of("latest", state, None), fields, at_ns)

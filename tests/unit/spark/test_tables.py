@@ -28,7 +28,7 @@ def test_name_that_is_nearly_right_is_suggested(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     work = change("links", data_file(tmp_path, "links", "a.parquet", 1))
     lake.write_plan(Plan(number=0, types={"T@2": STATE}, changes=(work,)))
-    lake.carry_out(lake.last_plan())
+    lake.commit_plan(lake.last_plan())
     tables = Tables(NO_SPARK, tmp_path)
     assert (tables.names(), tables.types()) == (["links"], ["T@2"])
     with pytest.raises(PipelineError) as caught:

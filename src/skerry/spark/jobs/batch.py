@@ -63,7 +63,7 @@ def process_batch(lake: Lake, paths: Sequence[str], ranges: Sequence[Range]) -> 
     with lake.batch():
         last = lake.last_plan()
         if last.number >= 0:
-            lake.carry_out(last)
+            lake.commit_plan(last)
         left = [
             (name, max(first, last.offsets.get(name, 0)), stop)
             for name, first, stop in ranges
@@ -82,7 +82,7 @@ def process_batch(lake: Lake, paths: Sequence[str], ranges: Sequence[Range]) -> 
         notices = (*plan.notices, *dropped(options))
         plan = replace(plan, offsets=offsets, notices=notices)
         lake.write_plan(plan)
-        lake.carry_out(plan)
+        lake.commit_plan(plan)
     for notice in plan.notices:
         # The user sees notices in the progress of the job.
         _LOG.info("notice", extra={"detail": notice})

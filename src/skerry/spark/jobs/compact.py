@@ -44,7 +44,7 @@ def compact(lake: Lake) -> dict[str, Compacted]:
     """Compact all tables that have small files; returns the counts of the compacted tables."""
     with lake.writing():
         # An uncommitted plan refers to files that compaction would remove.
-        lake.carry_out(lake.last_plan())
+        lake.commit_plan(lake.last_plan())
         made = {name: compact_table(lake, name) for name in lake.names()}
     return {name: counts for name, counts in made.items() if counts[0]}
 

@@ -44,7 +44,7 @@ def build_derived(lake: Lake) -> Plan | None:
         hours = frozenset(last.stale_hours)
         if not hours or not lake.config.derived:
             return None
-        lake.carry_out(last)
+        lake.commit_plan(last)
         label = f"d{last.number + 1:08}-{uuid4().hex[:6]}"
         rows = sum(file.rows for name in last.types for file in _updates(lake, name, hours))
         with few_rows(lake.spark) if rows <= FEW_ROWS else nullcontext():
@@ -60,7 +60,7 @@ def build_derived(lake: Lake) -> Plan | None:
             stale_hours=(),
         )
         lake.write_plan(plan)
-        lake.carry_out(plan)
+        lake.commit_plan(plan)
         return plan
 
 

@@ -123,7 +123,7 @@ class Loop:
         self._batch_bytes = self._batch_bytes or batch_bytes_of(self.lake.spark)
         with self.lake.writing():
             last = self.lake.last_plan()
-            self.lake.carry_out(last)
+            self.lake.commit_plan(last)
             self._seen = dict(last.offsets)
             presence = None
             if self._interval_s is None:

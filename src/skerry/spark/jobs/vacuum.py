@@ -38,7 +38,7 @@ def vacuum(lake: Lake, keep_hours: float = KEEP_HOURS, *, dry_run: bool = False)
     is_alone = keep_hours < SAFE_HOURS
     with lake.writing() if is_alone else nullcontext():
         if is_alone:
-            lake.carry_out(lake.last_plan())
+            lake.commit_plan(lake.last_plan())
         before_ns = wall_ns() - int(keep_hours * HOUR_NS)
         planned = _planned(lake)
         files = bytes_ = 0

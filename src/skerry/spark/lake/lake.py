@@ -252,7 +252,7 @@ class Lake:
         self.trace("plan")
         self.store.write_text(f"{_PLANS}/{plan.number:010}.json", _plan_to_text(plan))
 
-    def carry_out(self, plan: Plan) -> int:
+    def commit_plan(self, plan: Plan) -> int:
         """Make the commits of a plan that are not made yet; returns how many were made."""
         if plan.number == self._completed:
             return 0

@@ -53,20 +53,20 @@ def states_around(
     snapshot = _snapshot_before(contents_of(f"snapshots/{table}"), at_ns)
     edge_ns = None if snapshot is None else _edge_ns(snapshot.files[0])
 
-    def may_hold(file: DataFile) -> bool:
+    def may_match(file: DataFile) -> bool:
         if edge_ns is not None and file.high.get("valid_from_ns", at_ns) <= edge_ns:
             return False
         has_begun = file.low.get("valid_from_ns", at_ns) <= at_ns
         return bool(has_begun and file.high.get("valid_to_ns", at_ns + 1) > at_ns)
 
-    places = []
+    states = []
     for kind in ("history", "latest"):
         contents = contents_of(f"{kind}/{table}")
-        if contents is not None and (found := contents.only(may_hold)).files:
-            places.append(StateFiles(kind=kind, contents=found, after_ns=edge_ns))
+        if contents is not None and (found := contents.only(may_match)).files:
+            states.append(StateFiles(kind=kind, contents=found, after_ns=edge_ns))
     if snapshot is not None:
-        places.append(StateFiles(kind="snapshots", contents=snapshot, after_ns=None))
-    return places
+        states.append(StateFiles(kind="snapshots", contents=snapshot, after_ns=None))
+    return states
 
 
 def known_type(types: Mapping[str, Known], name: str) -> Known:

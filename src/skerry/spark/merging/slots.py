@@ -240,22 +240,22 @@ class _Slot:
         found = [read_rows(self.store, name, file, schema) for file in files]
         rows = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
         if rows.num_rows and table.slot_count > table.part_count_before:
-            places = part_of(_hashes(rows), table.slot_count)
-            rows = rows.filter(pa.array(places == self.slot - table.first_slot))
+            slots = part_of(_hashes(rows), table.slot_count)
+            rows = rows.filter(pa.array(slots == self.slot - table.first_slot))
         return rows
 
     def _write_history(self, found: MergedStates) -> None:
         assert self.table.schema is not None
-        places = found.closed()
-        if not len(places):
+        indices = found.closed()
+        if not len(indices):
             return
-        begun = found.begun_ns(places)
+        begun = found.begun_ns(indices)
         buckets = np.floor_divide(begun, self.work.bucket_ns)
         if (buckets[1:] < buckets[:-1]).any():
             order = np.argsort(buckets, kind="stable")
-            places, begun = places[order], begun[order]
+            indices, begun = indices[order], begun[order]
         schema = table_schema("history", self.table.schema)
-        rows = found.states(places, schema, is_open=False)
+        rows = found.states(indices, schema, is_open=False)
         parts = time_parts(begun, self.work.bucket_ns, bucket_text)
         self._write("history", rows, ("bucket",), parts)
 

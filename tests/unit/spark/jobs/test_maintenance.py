@@ -20,7 +20,7 @@ def test_small_tables_are_left_as_they_are(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     work = change("links", data_file(tmp_path, "links", "a.parquet", 1))
     plan = Plan(number=0, changes=(work,))
-    lake.carry_out(plan)
+    lake.commit_plan(plan)
     maintain(lake, plan)
     assert len(lake.table("links").files()) == 1
     assert make_snapshots(lake, STATE) == 0

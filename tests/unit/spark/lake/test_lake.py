@@ -56,8 +56,8 @@ def test_plan_is_carried_out_to_its_end_and_not_twice(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path, trace=steps.append)
     changes = tuple(change(name, data_file(tmp_path, name, "a.parquet", 1)) for name in ("a", "b"))
     plan = Plan(number=0, changes=changes)
-    assert Lake(NO_SPARK, tmp_path).carry_out(Plan(number=0, changes=changes[:1])) == 1
-    assert [lake.carry_out(plan), lake.carry_out(plan)] == [1, 0]
+    assert Lake(NO_SPARK, tmp_path).commit_plan(Plan(number=0, changes=changes[:1])) == 1
+    assert [lake.commit_plan(plan), lake.commit_plan(plan)] == [1, 0]
     assert steps[:3] == ["commit a", "commit b", "done"]
     assert lake.names() == ["a", "b"]
 
@@ -66,7 +66,7 @@ def test_only_the_last_plans_are_kept(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     for number in range(5):
         lake.write_plan(Plan(number=number))
-        lake.carry_out(Plan(number=number))
+        lake.commit_plan(Plan(number=number))
     assert len(list(tmp_path.glob("_skerry/plans/*.json"))) == 3
     assert lake.last_plan().number == 4
 
@@ -83,7 +83,7 @@ def test_lake_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     lake.store.write_text("_skerry/lake.json", '{"format": 2, "id": "x"}')
     with pytest.raises(PipelineError, match="newer skerry"):
-        lake.carry_out(Plan(number=0))
+        lake.commit_plan(Plan(number=0))
 
 
 @pytest.mark.parametrize("seconds", [0, 90, 7 * 3600])
@@ -122,7 +122,7 @@ def test_a_damaged_plan_that_no_table_has_a_part_of_may_be_deleted(tmp_path: Pat
         if number == 0:
             assert "delete the file" in str(damaged(tmp_path, 0).hint)
             lake.write_plan(plan)
-            lake.carry_out(plan)
+            lake.commit_plan(plan)
     assert "delete the file" in str(damaged(tmp_path, 1).hint)
     (tmp_path / "_skerry/plans/0000000001.json").unlink()
     assert lake.last_plan().number == 0
@@ -134,7 +134,7 @@ def test_a_damaged_plan_that_was_begun_has_to_be_restored(tmp_path: Path) -> Non
     for number in range(2):
         plan = Plan(number=number, changes=(work,) if number == 0 else ())
         lake.write_plan(plan)
-        lake.carry_out(plan)
+        lake.commit_plan(plan)
     (tmp_path / "_skerry/plans/0000000000.json").unlink()
     # Nobody knows what the batches before it did.
     assert "restore the file" in str(damaged(tmp_path, 1).hint)
@@ -160,7 +160,7 @@ def test_a_damaged_identity_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "_skerry").mkdir()
     (tmp_path / "_skerry/lake.json").write_bytes(data)
     with pytest.raises(PipelineError, match=r"lake\.json is damaged") as caught:
-        lake.carry_out(Plan(number=0))
+        lake.commit_plan(Plan(number=0))
     assert "txn" in str(caught.value.hint)
 
 
@@ -198,9 +198,9 @@ def test_plans_are_written_and_committed_at_a_remote_path(bucket: str) -> None:
         for number in range(5):
             file = stored_file(lake.store, "history/T", f"{number}.parquet", number)
             lake.write_plan(Plan(number=number, changes=(change("history/T", file),)))
-            assert lake.carry_out(lake.last_plan()) == 1
+            assert lake.commit_plan(lake.last_plan()) == 1
     again = Lake(NO_SPARK, f"{bucket}/lake")
-    assert again.carry_out(again.last_plan()) == 0, "it is found in the log"
+    assert again.commit_plan(again.last_plan()) == 0, "it is found in the log"
     assert again.names() == ["history/T"]
     assert [file.rows for file in again.table("history/T").files()] == [1] * 5
     plans = [file.path for file in again.store.listed("_skerry/plans")]
