@@ -267,7 +267,7 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
     record(pipeline.recordings, changes, renamed, other)
     plan = pipeline.run()
     assert len(plan.notices) == 1
-    assert "Tank@2 is a table of its own" in plan.notices[0]
+    assert "Tank@2 is a separate table" in plan.notices[0]
     tables = BothTables(spark, tmp_path / "lake")
     latest = tables.frame("latest/Tank")
     assert dict(latest.dtypes)["level"] == "int"

@@ -99,7 +99,7 @@ def test_no_row_is_skipped_if_an_older_manifest_was_copied_last(
     options = read_options({"paths": json.dumps([str(place)]), "range": ranges})
     with pytest.raises(PipelineError, match="fewer lines than when this batch began") as caught:
         list(segments(options))
-    assert "copy the recording once more" in str(caught.value.hint)
+    assert "copy the recording again" in str(caught.value.hint)
 
 
 def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) -> None:
@@ -157,12 +157,14 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
     object_store.put_folder(folder, place)
     second = open_recordings(folder)[0].segments()[1]
     object_store.delete(f"{place}/{second.name}")
-    with pytest.raises(RecordingError, match=f"^{second.name} of {place} is not there") as caught:
+    with pytest.raises(
+        RecordingError, match=f"^segment {second.name} of {place} is missing"
+    ) as caught:
         run_all(Lake(spark, tmp_path / "lake", BARE), place)
-    assert "copy it there and run again" in str(caught.value.hint)
+    assert "copy it and run again" in str(caught.value.hint)
     tables = BothTables(spark, tmp_path / "lake")
     assert tables.frame("updates/Buoy").count() == 5
-    # Who asks for all of it is not given a part.
+    # A batch read of the whole recording fails instead of returning a part.
     with pytest.raises(Exception, match="there is no such file"):
         spark.read.format("skerry").load(place).count()
     data = bytearray(second.path.read_bytes())
@@ -170,7 +172,7 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
     object_store.put(f"{place}/{second.name}", bytes(data))
     done = run_all(Lake(spark, tmp_path / "lake", BARE), place)
     assert (done.row_count, done.damaged_count) == (1, 1)
-    assert tables.frame("raw").count() == 1, "what is missing is a gap"
+    assert tables.frame("raw").count() == 1, "the missing updates are a gap"
     with pytest.raises(Exception, match=rf"batch \d of {place}/{second.name} is damaged"):
         spark.read.format("skerry").option("strict", "true").load(place).count()
 
