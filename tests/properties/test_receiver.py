@@ -127,7 +127,7 @@ class Stream:
 
     def beat(self, seq: int) -> None:
         was_synchronised = self.receiver.is_synchronised
-        self.receiver.last_seq_told(seq & U32, self.world.now_ns)
+        self.receiver.heartbeat_received(seq & U32, self.world.now_ns)
         if not was_synchronised and self.receiver.is_synchronised:
             self.resumed_at(seq + 1)
 
@@ -283,7 +283,7 @@ class World:
             naks = [(seq + n) & U32 for n in range(which % 4)]
             stream.receiver.nak_received(tuple(naks))
         elif kind < 228:
-            stream.receiver.request_heard(seq & U32, (seq + which - 3) & U32, self.now_ns)
+            stream.receiver.request_seen(seq & U32, (seq + which - 3) & U32, self.now_ns)
         elif kind < 246:
             self.now_ns += where * 10_000_000
             stream.ask()

@@ -18,7 +18,7 @@ from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import Factory, Setting, World
 from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import Ended, RequestProgram
+from skerry.testing.machines.request_program import RequestEnded, RequestProgram
 from skerry.testing.machines.request_scenarios import play_requests
 
 SEED_COUNT = 20
@@ -320,8 +320,8 @@ class Boasts(RequestProgram):
     def _end(self, number: int) -> None:
         super()._end(number)
         ended = self._events[-1]
-        if isinstance(ended, Ended) and ended.outcome == "overflow":
-            self._events[-1] = Ended(number=number, outcome="answered", answer=number)
+        if isinstance(ended, RequestEnded) and ended.outcome == "overflow":
+            self._events[-1] = RequestEnded(number=number, outcome="answered", answer=number)
 
 
 def caught_by(play: Callable[[World, int], None], checker: str) -> set[str]:

@@ -24,12 +24,12 @@ from skerry.testing import (
     World,
 )
 from skerry.testing.machines.echo import EchoServer
+from skerry.testing.stream_end import StreamEnd
 from skerry.testing.streams import (
     PIECE_BYTES_MAX,
     SIM_STREAM_BYTES_MAX,
     SIM_STREAM_COUNT_MAX,
     WINDOW_BYTES,
-    StreamEnd,
     Streams,
 )
 from tests.sim.probe import Probe

@@ -1,4 +1,4 @@
-"""Headers that come again: what counts as the same one, and what does not."""
+"""Repeated headers: which ones are recognised."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ HEADERS = st.builds(
 
 
 @given(first=HEADERS, second=HEADERS)
-def test_what_fits_is_the_same_header_but_for_its_times(first: Header, second: Header) -> None:
+def test_a_header_that_fits_differs_only_in_its_times(first: Header, second: Header) -> None:
     repeat = repeat_of(first)
     data = body(second)
     if not repeat.is_usable or not repeat.fits(data, 0, len(data)):

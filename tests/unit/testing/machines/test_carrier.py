@@ -37,9 +37,9 @@ def test_order_and_gaps_are_watched(nodes: list[Any]) -> None:
     for number in (3, 4):
         assert checker.observed(nodes[0], heard("Call", "node-1/1", number)) is None
     again = checker.observed(nodes[0], heard("Call", "node-1/1", 4))
-    assert again == "node-0 heard Call 4 of node-1/1 again"
+    assert again == "node-0 received Call 4 of node-1/1 again"
     missed = checker.observed(nodes[0], heard("Call", "node-1/1", 7))
-    assert missed == "node-0 did not hear Call 5 of node-1/1"
+    assert missed == "node-0 misses Call 5 of node-1/1"
 
 
 def test_a_gap_that_was_told_is_excused_once(nodes: list[Any]) -> None:
@@ -70,7 +70,7 @@ def test_what_speaks_to_its_own_node_is_not_heard_elsewhere(nodes: list[Any]) ->
 def test_in_the_end_all_have_heard_the_last_word(world: World, nodes: list[Any]) -> None:
     checker = MessagesInOrder()
     checker.published(nodes[1], "Call", 3)
-    assert checker.liveness(world) == "node-0 heard Call -1 of node-1/1, which is at 3"
+    assert checker.liveness(world) == "node-0 received Call -1 of node-1/1, whose last is 3"
     for node in nodes:
         checker.observed(node, heard("Call", "node-1/1", 3))
     assert checker.liveness(world) is None

@@ -85,7 +85,7 @@ def test_a_value_that_nobody_published_is_found(program: Node[Program]) -> None:
     checker = Genuine(history)
     assert checker.observed(program, seen(state={"level": 1})) is None
     fault = checker.observed(program, seen(state={"level": 2}))
-    assert fault == "program sees Boat b1 with level 2, which nobody published"
+    assert fault == "program received Boat b1 with level 2, which was not published"
 
 
 def test_an_earlier_publish_after_a_later_one_is_found(program: Node[Program]) -> None:
@@ -115,7 +115,7 @@ def test_an_update_that_is_missing_is_found(program: Node[Program]) -> None:
     checker = NothingLeftOut(history)
     assert checker.observed(program, told(numbers[0])) is None
     fault = checker.observed(program, told(numbers[2]))
-    assert fault == f"program was not told of 1 updates before number {numbers[2]}"
+    assert fault == f"program misses 1 updates before number {numbers[2]}"
 
 
 def test_an_update_may_be_missing_of_types_that_may_be_refused(program: Node[Program]) -> None:
@@ -202,7 +202,8 @@ def test_a_subscriber_that_has_other_objects_is_found(
     store = program.machine.subscriptions[1].interest.route.store  # type: ignore[union-attr]
     store.objects.clear()  # type: ignore[union-attr]
     assert (
-        checker.liveness(world) == "program, type Boat: its container has other bytes than the node"
+        checker.liveness(world)
+        == "program, type Boat: its container differs from the cache of the node"
     )
     world.crash(node)
     assert checker.liveness(world) == "node is down"
@@ -214,7 +215,10 @@ def test_a_program_that_is_not_back_is_waited_for(
     checker = SameObjects("node", Retold())
     world.restart(node, down_ns=MS)
     world.run_for(2 * MS)
-    assert checker.liveness(world) == "program has not come back, or has not been told all"
+    assert (
+        checker.liveness(world)
+        == "program has not reconnected, or its cache replay is not complete"
+    )
 
 
 def test_a_confirmed_object_that_is_gone_or_old_is_found(
@@ -228,17 +232,17 @@ def test_a_confirmed_object_that_is_gone_or_old_is_found(
         )
     checker.observed(program, Flushed(number=2))
     assert checker.confirmed_count == 1
-    assert checker.safety(world) == "k1 is gone, and number 2 was confirmed"
+    assert checker.safety(world) == "k1 does not exist, but number 2 was confirmed"
     publish(program, PERSISTENT, "k1", 1)
     world.run_for(MS)
-    assert checker.safety(world) == "k1 is at number 1, and number 2 was confirmed"
+    assert checker.safety(world) == "k1 is at number 1, but number 2 was confirmed"
     publish(program, PERSISTENT, "k1", 2)
     world.run_for(MS)
     assert objects_of(node.machine, PERSISTENT) == {"k1": {"number": 2}}
     assert checker.safety(world) is None
     checker.published(history.add(("program", 1), PERSISTENT, "k1", is_remove=True, connection=1))
     checker.observed(program, Flushed(number=3))
-    assert checker.safety(world) == "k1 is back, whose removal by number 3 was confirmed"
+    assert checker.safety(world) == "k1 exists, but its removal by number 3 was confirmed"
     world.crash(node)
     assert checker.safety(world) is None, "nobody can look"
 
@@ -381,4 +385,4 @@ def test_only_who_wants_every_update_is_cut_for_being_slow(
         ClientDisconnected(client_id=2, name=name, reason="slow") for name in ("program", "lenient")
     ]
     assert checker.observed(node, cut[0]) is None
-    assert checker.observed(node, cut[1]) == "node cut lenient: "
+    assert checker.observed(node, cut[1]) == "node disconnected lenient: "
