@@ -305,7 +305,9 @@ def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
 
 
 def _reload(
-    server: NodeServer, carrier: NodeDistributorCarriage | None = None, reloader: _Reloader | None = None
+    server: NodeServer,
+    carrier: NodeDistributorCarriage | None = None,
+    reloader: _Reloader | None = None,
 ) -> None:
     try:
         if reloader is not None:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.delta import Contents, DataFile
-from skerry.spark.lake.questions import cached_type, known_type, states_around, unknown_name
+from skerry.spark.lake.data_files import Contents, DataFile
+from skerry.spark.lake.state_lookup import cached_type, known_type, states_around, unknown_name
 from tests.unit.lake.lakes import HAIL, VESSEL
 
 TYPES = {"Vessel": VESSEL, "a~2fb": HAIL}
@@ -53,7 +53,7 @@ def test_files_whose_states_had_not_begun_or_were_over_are_left_out() -> None:
     assert around(10, {}) == []
 
 
-def test_the_last_snapshot_that_reaches_an_instant_spares_what_was_before() -> None:
+def test_the_last_valid_snapshot_replaces_earlier_history() -> None:
     tables: dict[str, list[DataFile]] = {
         "history/T": [file("before", (0, 9), (5, 99)), file("after", (9, 15), (12, 99))],
         "snapshots/T": [
@@ -67,21 +67,24 @@ def test_the_last_snapshot_that_reaches_an_instant_spares_what_was_before() -> N
     assert not [found for found in around(50, tables) if found[0] == "snapshots"]
 
 
-def test_types_go_by_the_name_of_their_tables_or_by_their_own() -> None:
+def test_types_are_found_by_the_name_of_their_tables_or_their_own() -> None:
     assert known_type(TYPES, "Vessel") is cached_type(TYPES, "Vessel") is VESSEL
     assert known_type(TYPES, "Hail") is HAIL
     with pytest.raises(PipelineError, match="message type") as caught:
         cached_type(TYPES, "Hail")
     assert "between" in str(caught.value.hint)
-    with pytest.raises(PipelineError, match="nothing is known of Vesel") as caught:
+    with pytest.raises(PipelineError, match="there is no type Vesel") as caught:
         known_type(TYPES, "Vesel")
     assert caught.value.hint == "did you mean Vessel?"
 
 
 @pytest.mark.parametrize(
     ("names", "hint"),
-    [([], "the pipeline has made no tables here yet"), (["x", "y"], "there are x, y")],
+    [
+        ([], "there are no tables yet; create them with `skerry pipeline run`"),
+        (["x", "y"], "known names: x, y"),
+    ],
 )
-def test_an_unknown_name_comes_with_those_there_are(names: Any, hint: str) -> None:
+def test_the_error_of_an_unknown_name_lists_known_ones(names: Any, hint: str) -> None:
     error = unknown_name("latest/Q", names)
     assert (str(error), error.hint) == ("there is no table latest/Q", hint)

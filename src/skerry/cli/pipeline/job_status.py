@@ -1,4 +1,4 @@
-"""What people and monitors see of a job: how many rows wait, how quick it is, what it is doing."""
+"""The status of a running job: progress on the terminal, and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skerry.spark.jobs.loop import Progress
 
 __all__ = [
-    "Watch",
+    "JobStatus",
     "metrics_option",
     "progress_text",
     "served_metrics",
@@ -29,23 +29,23 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NOTE_GAP_S: Final = 60.0
-"""How often a job that nobody looks at says something."""
+"""Interval of progress messages without a terminal."""
 
 
-class Watch:
-    """A job as it was told last."""
+class JobStatus:
+    """The last reported status of a job."""
 
     def __init__(self) -> None:
         self.statistics = PipelineStatistics()
         self.step = ""
-        """What the batch is at."""
+        """The current step of the batch."""
 
     def trace(self, step: str) -> None:
-        """The batch is at something else."""
+        """Set the current step."""
         self.step = step
 
     def progress(self, now: Progress) -> None:
-        """The job reports how far it is."""
+        """Update the statistics with the progress of the job."""
         if now.batch_count > self.statistics.batches:
             self.batch_done(seconds=now.batch_s, at_s=time())
         self.statistics = replace(
@@ -58,21 +58,21 @@ class Watch:
         )
 
     def batch_done(self, *, seconds: float, at_s: float) -> None:
-        """A batch came to its end at this time of the clock."""
+        """Record the duration and the end of a batch."""
         self.statistics = replace(self.statistics, batch_s=seconds, last_batch_s=at_s)
 
 
 def metrics_option(command: Command) -> Command:
-    """Gives a command `--metrics`."""
+    """Adds `--metrics` to a command."""
     return click.option(
         "--metrics",
         metavar="HOST:PORT",
-        callback=_checked_place,
-        help="Where metrics and health are served.",
+        callback=_checked_address,
+        help="Address at which metrics and health are served; by default they are not.",
     )(command)
 
 
-def _checked_place(
+def _checked_address(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
     from skerry.apps.node.config import split_host_port
@@ -86,9 +86,9 @@ def _checked_place(
 
 
 @contextmanager
-def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[None]:
-    """Inside, metrics and health are served at HOST:PORT, if one is given."""
-    if place is None:
+def served_metrics(address: str | None, status: JobStatus, output: Output) -> Iterator[None]:
+    """Within the context, metrics and health are served at HOST:PORT, if one is given."""
+    if address is None:
         yield
         return
     from skerry.apps.node.config import split_host_port
@@ -97,7 +97,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     from skerry.observe.pipeline_metrics import pipeline_registry
     from skerry.runtime.health import HealthServer, Page
 
-    registry = pipeline_registry(lambda: watch.statistics)
+    registry = pipeline_registry(lambda: status.statistics)
     server = HealthServer(
         {
             "/healthz": lambda: Page(body=b"ok\n"),
@@ -106,7 +106,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     )
     thread = LoopThread("skerry-pipeline-metrics")
     try:
-        output.note(f"metrics at {thread.run(server.listen(*split_host_port(place)))}/metrics")
+        output.note(f"metrics at {thread.run(server.listen(*split_host_port(address)))}/metrics")
         yield
     finally:
         thread.run(server.close())
@@ -114,10 +114,10 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
 
 
 @contextmanager
-def shown_progress(output: Output, watch: Watch) -> Iterator[Callable[[Progress], None]]:
-    """Shows how a job goes: bars on a terminal, elsewhere a line each minute."""
+def shown_progress(output: Output, status: JobStatus) -> Iterator[Callable[[Progress], None]]:
+    """Shows the progress of a job: bars on a terminal, otherwise a line each minute."""
     if not (output.config.progress and sys.stderr.isatty()):
-        yield _noted(output, watch)
+        yield _noted(output, status)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -130,19 +130,20 @@ def shown_progress(output: Output, watch: Watch) -> Iterator[Callable[[Progress]
     with Progress(*columns, console=output.console(sys.stderr), transient=True) as bars:
         rows = bars.add_task("rows", total=None, words="")
         tasks = bars.add_task("starting", total=None, words="")
-        told: list[str] = []
+        notice_count = 0
 
         def show(now: Any) -> None:
-            watch.progress(now)
-            for notice in now.notices[len(told) :]:
-                told.append(notice)
+            nonlocal notice_count
+            status.progress(now)
+            for notice in now.notices[notice_count:]:
                 output.warning(notice)
+            notice_count = len(now.notices)
             read = now.read_count + _read_in_batch(now)
             total = now.read_count + now.backlog_rows
             bars.update(rows, completed=read, total=total or None, words=progress_text(now))
             bars.update(
                 tasks,
-                description=watch.step or "waiting",
+                description=status.step or "waiting",
                 completed=now.stages_done,
                 total=now.stages_total or None,
                 words=f"{now.stages_done} of {now.stages_total} tasks" if now.stages_total else "",
@@ -151,15 +152,15 @@ def shown_progress(output: Output, watch: Watch) -> Iterator[Callable[[Progress]
         yield show
 
 
-def _noted(output: Output, watch: Watch) -> Callable[[Progress], None]:
-    noted_s, noted_batches, told = monotonic(), 0, 0
+def _noted(output: Output, status: JobStatus) -> Callable[[Progress], None]:
+    noted_s, noted_batches, notice_count = monotonic(), 0, 0
 
     def note(now: Progress) -> None:
-        nonlocal noted_s, noted_batches, told
-        watch.progress(now)
-        for notice in now.notices[told:]:
+        nonlocal noted_s, noted_batches, notice_count
+        status.progress(now)
+        for notice in now.notices[notice_count:]:
             output.warning(notice)
-        told = len(now.notices)
+        notice_count = len(now.notices)
         if now.batch_count > noted_batches and monotonic() - noted_s >= _NOTE_GAP_S:
             noted_s, noted_batches = monotonic(), now.batch_count
             output.note(progress_text(now))
@@ -168,16 +169,16 @@ def _noted(output: Output, watch: Watch) -> Callable[[Progress], None]:
 
 
 def _read_in_batch(now: Progress) -> int:
-    """Rows of the running batch that are done, by the tasks that are."""
+    """Estimated number of processed rows of the running batch, by its completed tasks."""
     return now.batch_rows * now.stages_done // now.stages_total if now.stages_total else 0
 
 
 def progress_text(now: Progress) -> str:
-    """How far a job is, and when it will be done."""
+    """The progress of a job and its estimated remaining time."""
     words = [
         f"{now.read_count + _read_in_batch(now):,} rows read",
         f"{now.row_count:,} merged",
-        f"{now.backlog_rows:,} wait",
+        f"{now.backlog_rows:,} in the backlog",
     ]
     if now.rows_per_s:
         words.append(f"{now.rows_per_s:,.0f} rows/s")
@@ -193,7 +194,7 @@ def _duration(seconds: float) -> str:
 
 
 def summary_text(now: Progress) -> str:
-    """How far a job has come, in a line."""
-    waiting = f", {now.backlog_rows:,} wait" if now.backlog_rows else ""
+    """The result of a job in one line."""
+    waiting = f", {now.backlog_rows:,} in the backlog" if now.backlog_rows else ""
     batches = "1 batch" if now.batch_count == 1 else f"{now.batch_count:,} batches"
     return f"{now.row_count:,} rows in {batches}{waiting}"

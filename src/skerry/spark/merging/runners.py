@@ -1,7 +1,7 @@
-"""Where the work of a batch is done: by this process if it is little, else by tasks of Spark.
+"""Runs the steps of a batch: small batches in this process, others as Spark tasks.
 
-Both ways run the same functions. Rows travel between the tasks of Spark as whole Arrow streams, one
-value for some thousand rows: the shuffle moves them without a look inside.
+Both runners call the same functions. Spark tasks exchange rows as Arrow streams, one value for
+some thousand rows, so that the shuffle does not process single rows.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from skerry.runtime.recordings.reader import is_intact, read_block
 from skerry.spark.merging.identity import CounterGroup
 from skerry.spark.merging.slots import merge_slot
 from skerry.spark.merging.splitting import packed, split, unpacked
-from skerry.spark.merging.survey import Detail, Placing, Survey, details, survey
+from skerry.spark.merging.survey import Detail, Survey, TableAssignment, details, survey
 from skerry.spark.merging.work import SlotResult, Work
 from skerry.spark.source.planning import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Here", "OnSpark", "Runner"]
+__all__ = ["BatchRunner", "InProcess", "SparkTasks"]
 
 _Tasks = Sequence[tuple[Run, ...]]
 _Wanted = Mapping[int, frozenset[CounterGroup]]
 _Found = dict[tuple[int, CounterGroup], Detail]
 
 _THREADS = 2
-"""Numpy and Arrow do most of the work without the lock of the interpreter."""
+"""Numpy and Arrow release the interpreter lock for most of the work."""
 
 
-class Runner(Protocol):
-    """Does the steps of a batch."""
+class BatchRunner(Protocol):
+    """Runs the steps of a batch."""
 
-    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
-        """Look at the rows."""
+    def survey(self, tasks: _Tasks, assignment: TableAssignment) -> Survey:
+        """Count the rows of all tasks."""
 
-    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
-        """The rows of some groups."""
+    def details(self, tasks: _Tasks, assignment: TableAssignment, wanted: _Wanted) -> _Found:
+        """The rows of the wanted groups."""
 
     def merge(self, work: Work) -> list[SlotResult]:
-        """Write the files of a batch."""
+        """Merge the rows and write the files of a batch."""
 
 
-# -- what a task does
+# -- steps of both runners
 
 
 def _read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The recorded batches; segments with a damaged one are noted in `damaged`."""
+    """The recorded batches; names of segments with a damaged one are added to `damaged`."""
     for run in runs:
         chosen = run.segment.batches[run.first : run.stop]
         for noted, block in read_blocks(run.segment, chosen):
@@ -63,33 +63,33 @@ def _read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.R
             yield read_block(block, noted, space=run.space)
 
 
-def _survey_runs(runs: Iterable[Run], placing: Placing) -> Survey:
-    """Look at the rows of runs."""
+def _survey_runs(runs: Iterable[Run], assignment: TableAssignment) -> Survey:
+    """The survey of the rows of runs."""
     damaged: set[str] = set()
-    found = survey(_read(runs, damaged), placing)
+    found = survey(_read(runs, damaged), assignment)
     found.damaged = damaged
     return found
 
 
 def _merge_slots(work: Work, rows: Mapping[int, list[pa.RecordBatch]]) -> Iterator[SlotResult]:
-    """Merge slots one after the other; rows are let go as soon as they are merged."""
+    """Merge slots one after the other; the rows of each are freed once they are merged."""
     waiting = dict(rows)
     while waiting:
         slot, batches = waiting.popitem()
         yield merge_slot(work, slot, batches)
 
 
-# -- here
+# -- in this process
 
 
-class Here:
-    """Does all of it in this process; for batches that fit into memory several times."""
+class InProcess:
+    """Runs all steps in this process; for batches that fit into memory several times."""
 
-    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
-        return Survey.of_all(_survey_runs(runs, placing) for runs in tasks)
+    def survey(self, tasks: _Tasks, assignment: TableAssignment) -> Survey:
+        return Survey.of_all(_survey_runs(runs, assignment) for runs in tasks)
 
-    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
-        return details((rows for runs in tasks for rows in _read(runs)), placing, wanted)
+    def details(self, tasks: _Tasks, assignment: TableAssignment, wanted: _Wanted) -> _Found:
+        return details((rows for runs in tasks for rows in _read(runs)), assignment, wanted)
 
     def merge(self, work: Work) -> list[SlotResult]:
         rows: dict[int, list[pa.RecordBatch]] = {slot: [] for slot in work.required()}
@@ -101,22 +101,21 @@ class Here:
             return [job.result() for job in jobs]
 
 
-# -- by Spark
+# -- on Spark
 
 
-class OnSpark:
-    """Does it by tasks of Spark: one job for the survey, one for the rest."""
+class SparkTasks:
+    """Runs the steps as Spark tasks: one job for the survey, one for the merge."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
-        found = self._mapped(tasks, partial(_survey_task, placing=placing))
-        return Survey.of_all(found)
+    def survey(self, tasks: _Tasks, assignment: TableAssignment) -> Survey:
+        return Survey.of_all(self._mapped(tasks, partial(_survey_runs, assignment=assignment)))
 
-    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
+    def details(self, tasks: _Tasks, assignment: TableAssignment, wanted: _Wanted) -> _Found:
         whole: _Found = {}
-        function = partial(_details_task, placing=placing, wanted=wanted)
+        function = partial(_details_task, assignment=assignment, wanted=wanted)
         for each in self._mapped(tasks, function):
             for key, detail in each.items():
                 whole[key] = whole[key].joined(detail) if key in whole else detail
@@ -128,27 +127,23 @@ class OnSpark:
         try:
             count = len(work.tasks)
             rows = self._spark.range(0, count, 1, count).mapInArrow(
-                partial(_read_task, shared=shared), "place int, slot int, data binary"
+                partial(_read_task, shared=shared), "partition int, slot int, data binary"
             )
-            places = 1 + max(work.partitions.values(), default=0)
-            placed = rows.repartitionById(places, "place")
-            found = placed.mapInArrow(partial(_write_task, shared=shared), "result binary")
+            partition_count = 1 + max(work.partitions.values(), default=0)
+            divided = rows.repartitionById(partition_count, "partition")
+            found = divided.mapInArrow(partial(_write_task, shared=shared), "result binary")
             return [pickle.loads(row.result) for row in found.collect()]  # noqa: S301 - our own
         finally:
             shared.unpersist()
 
     def _mapped(self, tasks: _Tasks, function: Callable[[tuple[Run, ...]], Any]) -> list[Any]:
-        """What a function makes of each task."""
+        """The results of a function for each task."""
         context = self._spark.sparkContext
         return context.parallelize(tasks, max(1, len(tasks))).map(function).collect()
 
 
-def _survey_task(runs: tuple[Run, ...], placing: Placing) -> Survey:
-    return _survey_runs(runs, placing)
-
-
-def _details_task(runs: tuple[Run, ...], placing: Placing, wanted: _Wanted) -> _Found:
-    return details(_read(runs), placing, wanted)
+def _details_task(runs: tuple[Run, ...], assignment: TableAssignment, wanted: _Wanted) -> _Found:
+    return details(_read(runs), assignment, wanted)
 
 
 def _read_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.RecordBatch]:
@@ -169,7 +164,7 @@ def _value(work: Work, slot: int, data: pa.Buffer | bytes) -> pa.RecordBatch:
         pa.array([slot], pa.int32()),
         pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(data)]),
     ]
-    return pa.RecordBatch.from_arrays(columns, ["place", "slot", "data"])
+    return pa.RecordBatch.from_arrays(columns, ["partition", "slot", "data"])
 
 
 def _write_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.RecordBatch]:

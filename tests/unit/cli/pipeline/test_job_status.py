@@ -8,8 +8,8 @@ import click
 import pytest
 
 from skerry.cli.output import Output
-from skerry.cli.pipeline.watching import (
-    Watch,
+from skerry.cli.pipeline.job_status import (
+    JobStatus,
     metrics_option,
     progress_text,
     served_metrics,
@@ -32,31 +32,31 @@ def progress(**others: object) -> Progress:
     return Progress(**{**usual, **others})  # type: ignore[arg-type]
 
 
-def test_line_tells_how_far_it_is() -> None:
-    assert summary_text(progress()) == "1,234 rows in 2 batches, 7 wait"
+def test_the_status_line_has_the_progress() -> None:
+    assert summary_text(progress()) == "1,234 rows in 2 batches, 7 in the backlog"
     assert summary_text(progress(batch_count=1, backlog_rows=0)) == "1,234 rows in 1 batch"
 
 
 def test_progress_counts_tasks_of_the_running_batch_and_estimates_the_end() -> None:
     now = progress(read_count=1500, batch_rows=400, backlog_rows=5000)
     assert progress_text(now) == (
-        "1,600 rows read, 1,234 merged, 5,000 wait, 50 rows/s, about 2 min left"
+        "1,600 rows read, 1,234 merged, 5,000 in the backlog, 50 rows/s, about 2 min left"
     )
-    assert progress_text(progress(rows_per_s=0.0)) == "0 rows read, 1,234 merged, 7 wait"
+    assert progress_text(progress(rows_per_s=0.0)) == "0 rows read, 1,234 merged, 7 in the backlog"
 
 
-def test_notices_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown_progress(Output(), Watch()) as show:
+def test_notices_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown_progress(Output(), JobStatus()) as show:
         show(progress(notices=("Vessel@2 was opened",)))
         show(progress(notices=("Vessel@2 was opened",)))
     assert capsys.readouterr().err.count("Vessel@2 was opened") == 1
 
 
 def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> None:
-    watch = Watch()
-    watch.progress(progress())
-    watch.batch_done(seconds=1.5, at_s=1000.0)
-    with served_metrics("127.0.0.1:0", watch, Output()):
+    status = JobStatus()
+    status.progress(progress())
+    status.batch_done(seconds=1.5, at_s=1000.0)
+    with served_metrics("127.0.0.1:0", status, Output()):
         place = capsys.readouterr().err.split()[-1]
         with urllib.request.urlopen(place, timeout=10) as answer:
             text = answer.read().decode()
@@ -66,15 +66,15 @@ def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> Non
     assert "skerry_pipeline_is_running 1.0" in text
 
 
-def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with served_metrics("127.0.0.1:0", Watch(), Output()):
+def test_an_address_in_use_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with served_metrics("127.0.0.1:0", JobStatus(), Output()):
         taken = capsys.readouterr().err.split()[-1].removeprefix("http://").partition("/")[0]
-        with pytest.raises(ConnectFailed), served_metrics(taken, Watch(), Output()):
+        with pytest.raises(ConnectFailed), served_metrics(taken, JobStatus(), Output()):
             pass
 
 
 @pytest.mark.parametrize("place", ["nonsense", "127.0.0.1:99999", ":80", "127.0.0.1:"])
-def test_place_of_metrics_is_checked_before_anything_is_started(place: str) -> None:
+def test_the_address_of_metrics_is_checked_before_the_start(place: str) -> None:
     command = metrics_option(click.command()(lambda metrics: metrics))
     with pytest.raises(click.BadParameter, match="is not HOST:PORT"):
         command.main(["--metrics", place], standalone_mode=False)

@@ -8,8 +8,8 @@ import pytest
 import skerry
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.merging.identity import BY_POSITION, CounterGroup
-from skerry.spark.merging.running import Here, OnSpark, Runner
-from skerry.spark.merging.survey import Placing
+from skerry.spark.merging.runners import BatchRunner, InProcess, SparkTasks
+from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Wanted, pack, runs
 from tests.spark.lakes import Teller, record
 
@@ -26,13 +26,13 @@ def test_both_ways_see_the_same_rows(spark: Any, tmp_path: Path) -> None:
     (recording,) = open_recordings(tmp_path)
     found = [(recording, segment) for segment in recording.segments()]
     tasks = [runs for pair in found for runs in pack(runs_of(pair), 1 << 20)]
-    placing = Placing(numbers={("Buoy", updates[0].fingerprint): 1})
-    ways: list[Runner] = [Here(), OnSpark(spark)]
+    assignment = TableAssignment(numbers={("Buoy", updates[0].fingerprint): 1})
+    ways: list[BatchRunner] = [InProcess(), SparkTasks(spark)]
     for way in ways:
-        counted = way.survey(tasks, placing).tables[1]
+        counted = way.survey(tasks, assignment).tables[1]
         assert (counted.rows, counted.groups[NODE].number_max) == (4, 4)
-        assert counted.groups[NODE].is_straight
-        details = way.details(tasks, placing, {1: frozenset([NODE])})
+        assert counted.groups[NODE].is_ascending
+        details = way.details(tasks, assignment, {1: frozenset([NODE])})
         assert sorted(details[1, NODE].numbers.tolist()) == [1, 2, 3, 4]
 
 
@@ -44,7 +44,7 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
     data[segment.batches[-1].offset + segment.batches[-1].size // 2] ^= 0xFF
     segment.path.write_bytes(data)
     tasks = pack(runs_of((recording, segment)), 1 << 20)
-    assert Here().survey(tasks, Placing(numbers={})).damaged == {segment.name}
+    assert InProcess().survey(tasks, TableAssignment(numbers={})).damaged == {segment.name}
 
 
 def runs_of(pair: Any) -> Any:

@@ -1,12 +1,9 @@
-"""Many payloads at once: every engine gives what the rules give."""
+"""The columnar decoder returns the same values as the decoder of single payloads."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -17,24 +14,9 @@ from hypothesis import strategies as st
 import skerry
 from skerry.schema.model import StructType
 from skerry.spark.lake.schema import UNKNOWN, payload_schema, typed_schema
-from skerry.spark.source.decode import columnar
-from skerry.spark.source.decode.exact import read_payload
+from skerry.spark.source.columnar_decoder import decode_payloads
+from skerry.spark.source.payload_decoder import WHOLE_TAG, decode_payload
 from skerry.testing import strategies
-
-
-def plain_twin() -> ModuleType:
-    """The engine in numpy, which in the compiled build lies beside the other and is not used."""
-    path = Path(columnar.__file__).parent / "columnar.py"
-    spec = importlib.util.spec_from_file_location("plain_columnar", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ENGINES = [columnar] if columnar.__file__.endswith("columnar.py") else [columnar, plain_twin()]
-engines = pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.__name__)
 
 TYPES = skerry.define_types("""
 enum Kind { 1: cargo, 2: tanker, 3000: tug }
@@ -88,7 +70,7 @@ def damaged(draw: st.DrawFn, payload: bytes) -> bytes:
 
 def expected(reader: StructType, payloads: Sequence[bytes]) -> list[pa.Array]:
     schema = payload_schema(reader)
-    rows = [read_payload(reader, payload) for payload in payloads]
+    rows = [decode_payload(reader, payload) for payload in payloads]
     arrays = [
         pa.array([values[index] for values, _ in rows], schema.field(index).type)
         for index in range(len(reader.fields))
@@ -97,12 +79,15 @@ def expected(reader: StructType, payloads: Sequence[bytes]) -> list[pa.Array]:
     return [*arrays, pa.array(items, schema.field(UNKNOWN).type)]
 
 
-def check(engine: Any, reader: StructType, payloads: Sequence[bytes]) -> None:
+def check(reader: StructType, payloads: Sequence[bytes]) -> None:
     schema = payload_schema(reader)
     # Not at the start of its buffers, as a part of a batch is not.
     column = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
-    found = engine.decode(reader, column, schema.names)
-    for name, got, want in zip(schema.names, found, expected(reader, payloads), strict=True):
+    found = decode_payloads(reader, column)
+    assert found.schema == schema
+    for name, got, want in zip(
+        schema.names, found.columns, expected(reader, payloads), strict=True
+    ):
         got.validate(full=True)
         assert got.type == want.type, name
         assert comparable(got) == comparable(want), name
@@ -125,68 +110,82 @@ def plain(value: Any) -> Any:
     return value
 
 
-@engines
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(case=cases())
-def test_random_payloads_of_random_types(engine: Any, case: tuple[StructType, list[bytes]]) -> None:
+def test_random_payloads_of_random_types_decode_alike(case: tuple[StructType, list[bytes]]) -> None:
     struct, payloads = case
-    check(engine, typed_schema([struct]).reader, payloads)
+    check(typed_schema([struct]).reader, payloads)
 
 
-@engines
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(payloads=st.lists(st.binary(max_size=40), max_size=6))
-def test_random_bytes(engine: Any, payloads: list[bytes]) -> None:
-    check(engine, READER, payloads)
+def test_random_bytes_decode_alike(payloads: list[bytes]) -> None:
+    check(READER, payloads)
 
 
-@engines
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(data=st.data())
-def test_rows_of_one_type_with_any_fields_in_any_order(engine: Any, data: st.DataObject) -> None:
+def test_rows_of_one_type_with_any_fields_in_any_order(data: st.DataObject) -> None:
     objects = data.draw(st.lists(strategies.objects_of(Vessel.descriptor), max_size=4))
     turned = typed_schema([StructType(name="Vessel", fields=Vessel.descriptor.fields[::-1])])
     payloads = [obj.encode() for obj in objects]
-    check(engine, READER, payloads)
-    # The definitions met so far may have the fields in another order than a writer.
-    check(engine, turned.reader, payloads)
+    check(READER, payloads)
+    # The reader may have the fields in another order than the writer.
+    check(turned.reader, payloads)
 
 
-@engines
-def test_a_bad_row_does_no_harm_to_its_neighbours(engine: Any) -> None:
+def test_a_malformed_row_does_not_affect_other_rows() -> None:
     good = Vessel(mmsi=1, name="a", depths=[1.0, 2.0], marks=[TYPES.Mark(x=1, notes=["n"])])
-    # Wrong only at its very end, when all columns have something of it.
+    # Malformed only at its end, when all columns have a value of it.
     bad = good.encode()[:-1] + b"\xff"
     more = Vessel(mmsi=2, kind=TYPES.Kind.tug, depths=[], large=2**63)
-    check(engine, READER, [good.encode(), bad, more.encode(), bad[:9], b"", good.encode()])
+    check(READER, [good.encode(), bad, more.encode(), bad[:9], b"", good.encode()])
 
 
-@engines
-def test_vectors_of_many_elements(engine: Any) -> None:
+def test_vectors_of_many_elements_decode_alike() -> None:
     rows = [
         Vessel(mmsi=1, depths=[float(i) for i in range(500)]),
         Vessel(mmsi=2, depths=[1.0]),
         Vessel(mmsi=3, marks=[TYPES.Mark(x=i) for i in range(200)]),
         Vessel(mmsi=4),
     ]
-    check(engine, READER, [row.encode() for row in rows])
+    check(READER, [row.encode() for row in rows])
     # One of the numbers is not as wide as the others.
-    check(engine, READER, [rows[1].encode(), b"\xa1\x06\x82\xf9\x3c\x00\xfb" + bytes(8)])
+    check(READER, [rows[1].encode(), b"\xa1\x06\x82\xf9\x3c\x00\xfb" + bytes(8)])
 
 
-@engines
-def test_no_rows_at_all(engine: Any) -> None:
+def test_an_empty_column_decodes_to_no_rows() -> None:
     for column in (pa.array([], pa.binary()), pa.array([b"x"], pa.binary()).slice(1)):
-        found = engine.decode(READER, column, payload_schema(READER).names)
-        assert [len(array) for array in found] == [0] * (len(READER.fields) + 1)
+        found = decode_payloads(READER, column)
+        assert found.schema == payload_schema(READER)
+        assert found.num_rows == 0
 
 
-@engines
-def test_offsets_that_lead_elsewhere_are_refused(engine: Any) -> None:
+def test_offsets_outside_of_the_data_are_rejected() -> None:
     offsets = pa.array([0, 1, 99, 2], pa.int32()).buffers()[1]
     column = pa.Array.from_buffers(pa.binary(), 3, [None, offsets, pa.py_buffer(b"\xa0\xa0")])
-    with pytest.raises(ValueError, match="lead elsewhere"):
-        engine.decode(READER, column, ["mmsi"])
+    with pytest.raises(ValueError, match="offsets"):
+        decode_payloads(READER, column, ["mmsi"])
+
+
+def test_payloads_become_a_batch_with_a_column_for_each_field() -> None:
+    rows = [Vessel(mmsi=7, kind=TYPES.Kind.tanker).encode(), Vessel(name="a").encode()]
+    batch = decode_payloads(READER, pa.array(rows, pa.binary())).select(["mmsi", "name", "kind"])
+    assert batch.to_pylist() == [
+        {"mmsi": 7, "name": None, "kind": "tanker"},
+        {"mmsi": None, "name": "a", "kind": None},
+    ]
+
+
+def test_selected_columns_equal_those_of_the_whole_batch() -> None:
+    rows = [Vessel(mmsi=1, name="a", kind=TYPES.Kind.cargo).encode(), b"\xff", b"\xa1\x14\x00"]
+    column = pa.array(rows, pa.binary())
+    whole = decode_payloads(READER, column)
+    some = decode_payloads(READER, column, ["unknown", "name"])
+    assert some.schema.names == ["unknown", "name"]
+    assert some.column("name").equals(whole.column("name"))
+    assert some.column("unknown").to_pylist() == [None, [(WHOLE_TAG, b"\xff")], [(20, b"\x00")]]
+    assert whole.column("unknown").equals(some.column("unknown"))

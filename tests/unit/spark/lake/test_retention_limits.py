@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.kept import KEPT_FILE, kept_from, require_kept, write_kept
+from skerry.spark.lake.retention_limits import KEPT_FILE, kept_from, require_kept, write_kept
 from skerry.spark.lake.store import TableStore
 
 HOUR_NS = 1_794_751_200 * 10**9
@@ -18,13 +18,15 @@ def test_instants_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert kept_from(store) == {"Vessel": HOUR_NS}
 
 
-def test_questions_about_what_was_dropped_are_refused(tmp_path: Path) -> None:
+def test_queries_about_deleted_rows_are_rejected(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     require_kept(store, "Vessel", 0)
     write_kept(store, {"Vessel": HOUR_NS})
     require_kept(store, "Vessel", HOUR_NS)
     require_kept(store, "Buoy", 0)
-    with pytest.raises(PipelineError, match="Vessel are kept from 2026-11-15T14:00:00Z") as caught:
+    with pytest.raises(
+        PipelineError, match="Vessel are kept only from 2026-11-15T14:00:00Z"
+    ) as caught:
         require_kept(store, "Vessel", HOUR_NS - 1)
     assert "rollups/Vessel" in str(caught.value.hint)
 

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as text for people."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _THIN_SPACE: Final = "\u202f"
 
 
 def count(number: int) -> str:
-    """A whole number in groups of three digits."""
+    """An integer in groups of three digits."""
     return f"{number:,}".replace(",", _THIN_SPACE)
 
 
 def amount(number: float) -> str:
-    """A number with the three digits that matter."""
+    """A number with three significant digits."""
     if abs(number) >= 100:
         return count(round(number))
     return f"{number:.3g}"
 
 
 def bytes_text(byte_count: int) -> str:
-    """1.5 MB."""
+    """A size with its unit: 1.5 MB."""
     assert byte_count >= 0
     power = min((len(str(byte_count)) - 1) // 3, len(_UNITS) - 1)
     size, unit = byte_count / 1000**power, _UNITS[power]
@@ -32,12 +32,12 @@ def bytes_text(byte_count: int) -> str:
 
 
 def moment(when: datetime) -> str:
-    """2026-11-15 14:03:07, in UTC."""
+    """A time in UTC: 2026-11-15 14:03:07."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def span(time: timedelta) -> str:
-    """How long something took: 3 d 4 h, 5 min 7 s, 2.5 s."""
+    """A duration: 3 d 4 h, 5 min 7 s, 2.5 s."""
     seconds = time.total_seconds()
     if seconds < 60:
         return f"{seconds:.3g} s"
@@ -54,7 +54,7 @@ def span(time: timedelta) -> str:
 
 
 def span_text(since: datetime, until: datetime) -> str:
-    """From when to when, without saying the day twice."""
+    """A range of time; the day is written once if both ends have it."""
     first, last = moment(since), moment(until)
     if first == last:
         return first
@@ -62,5 +62,5 @@ def span_text(since: datetime, until: datetime) -> str:
 
 
 def gaps_text(number: int) -> str:
-    """So many gaps."""
+    """A number of gaps: 1 gap, 2 gaps."""
     return "1 gap" if number == 1 else f"{count(number)} gaps"

@@ -67,7 +67,7 @@ def test_tables_of_a_bucket_are_those_of_the_folder_it_was_copied_from(
     assert run_all(Lake(spark, tmp_path / "there", BARE), each).row_count == 0
 
 
-def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
+def test_losses_before_the_copy_are_the_same_gaps_in_the_tables(
     spark: Any,
     recordings: Path,
     bucket: str,
@@ -87,7 +87,7 @@ def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
     assert len(there["raw"]) == 1
 
 
-def test_no_row_is_passed_over_where_an_older_manifest_came_last(
+def test_no_row_is_skipped_if_an_older_manifest_was_copied_last(
     recordings: Path, bucket: str
 ) -> None:
     folder, place = recordings / "r1", RemotePath(bucket) / "r1"
@@ -97,9 +97,9 @@ def test_no_row_is_passed_over_where_an_older_manifest_came_last(
     older = (folder / MANIFEST_NAME).read_bytes().splitlines(keepends=True)[0]
     (place / MANIFEST_NAME).write(older)
     options = read_options({"paths": json.dumps([str(place)]), "range": ranges})
-    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun") as caught:
+    with pytest.raises(PipelineError, match="fewer lines than when this batch began") as caught:
         list(segments(options))
-    assert "copy the recording once more" in str(caught.value.hint)
+    assert "copy the recording again" in str(caught.value.hint)
 
 
 def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) -> None:
@@ -112,7 +112,7 @@ def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) ->
     assert sorted(map(str, stored.collect())) == sorted(map(str, files.collect()))
 
 
-def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
+def test_follow_merges_copied_segments_and_waits_for_missing_ones(
     spark: Any, recordings: Path, bucket: str, tmp_path: Path, object_store: ObjectStore
 ) -> None:
     """As where a tool copies the manifest before what it names."""
@@ -140,8 +140,11 @@ def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
         lake, place, on_progress=watch, is_stopping=lambda: seen[-1].row_count == 9, interval_s=0.2
     )
     assert (done.row_count, done.backlog_rows) == (9, 0)
-    told = f"{second} of {place} is not there, or not whole yet; what comes after it waits"
-    assert list(done.notices) == [told]
+    notice = (
+        f"segment {second} of {place} is missing or incomplete; "
+        "later segments of the recording wait for it"
+    )
+    assert list(done.notices) == [notice]
     latest = BothTables(spark, tmp_path / "lake").frame("latest/Buoy").where("id = 1").collect()
     assert [row.text for row in latest] == ["fourth"]
     assert not [name for name in object_store.names(place) if "followers" in name]
@@ -154,12 +157,14 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
     object_store.put_folder(folder, place)
     second = open_recordings(folder)[0].segments()[1]
     object_store.delete(f"{place}/{second.name}")
-    with pytest.raises(RecordingError, match=f"^{second.name} of {place} is not there") as caught:
+    with pytest.raises(
+        RecordingError, match=f"^segment {second.name} of {place} is missing"
+    ) as caught:
         run_all(Lake(spark, tmp_path / "lake", BARE), place)
-    assert "copy it there and run again" in str(caught.value.hint)
+    assert "copy it and run again" in str(caught.value.hint)
     tables = BothTables(spark, tmp_path / "lake")
     assert tables.frame("updates/Buoy").count() == 5
-    # Who asks for all of it is not given a part.
+    # A batch read of the whole recording fails instead of returning a part.
     with pytest.raises(Exception, match="there is no such file"):
         spark.read.format("skerry").load(place).count()
     data = bytearray(second.path.read_bytes())
@@ -167,12 +172,12 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
     object_store.put(f"{place}/{second.name}", bytes(data))
     done = run_all(Lake(spark, tmp_path / "lake", BARE), place)
     assert (done.row_count, done.damaged_count) == (1, 1)
-    assert tables.frame("raw").count() == 1, "what is missing is a gap"
+    assert tables.frame("raw").count() == 1, "the missing updates are a gap"
     with pytest.raises(Exception, match=rf"batch \d of {place}/{second.name} is damaged"):
         spark.read.format("skerry").option("strict", "true").load(place).count()
 
 
-def test_what_cannot_be_read_is_said_before_anything_is_done(
+def test_unreadable_input_is_reported_before_the_start(
     spark: Any,
     bucket: str,
     tmp_path: Path,
@@ -192,15 +197,15 @@ def test_what_cannot_be_read_is_said_before_anything_is_done(
     assert not (tmp_path / "lake").exists()
 
 
-def test_tables_on_a_store_need_the_jars_of_spark_and_that_is_said(
+def test_missing_jars_for_remote_tables_are_reported(
     spark: Any, recordings: Path, bucket: str
 ) -> None:
     """Spark comes without what it needs for s3a, and these tests have no way to fetch it."""
     version = spark.sparkContext._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
     for place in (bucket, bucket.replace("s3://", "s3a://")):
-        with pytest.raises(PipelineError, match="it has nothing for s3a://") as caught:
+        with pytest.raises(PipelineError, match="no file system for s3a://") as caught:
             run_all(Lake(spark, f"{place}/lake", BARE), recordings)
         assert f"hadoop-aws:{version}" in str(caught.value.hint)
     assert RemotePath(bucket).sizes() == {}
-    with pytest.raises(PipelineError, match="it has nothing for s3a://"):
+    with pytest.raises(PipelineError, match="no file system for s3a://"):
         BothTables(spark, f"{bucket}/lake")

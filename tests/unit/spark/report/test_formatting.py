@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skerry.spark.report.words import (
+from skerry.spark.report.formatting import (
     amount,
     bytes_text,
     count,
@@ -68,7 +68,7 @@ def test_times_are_those_of_greenwich() -> None:
     assert moment(datetime(2026, 11, 15, 15, 3, 7, tzinfo=berlin)) == "2026-11-15 14:03:07"
 
 
-def test_day_is_said_once() -> None:
+def test_the_day_of_a_range_is_written_once() -> None:
     first = datetime(2026, 11, 15, 14, tzinfo=UTC)
     assert span_text(first, first) == "2026-11-15 14:00:00"
     assert span_text(first, first + timedelta(hours=1)) == "2026-11-15 14:00:00 to 15:00:00"
@@ -76,5 +76,5 @@ def test_day_is_said_once() -> None:
     assert span_text(first, later) == "2026-11-15 14:00:00 to 2026-11-16 14:00:00"
 
 
-def test_one_gap_is_no_gaps() -> None:
+def test_one_gap_is_singular() -> None:
     assert (gaps_text(1), gaps_text(2000)) == ("1 gap", "2\u202f000 gaps")

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
+from skerry.spark.merging.duplicates import KnownCounters, RowDecisions, decide_rows
 from skerry.spark.merging.files import write_file
 from skerry.spark.merging.identity import BY_CONTENT, BY_POSITION, CounterGroup
-from skerry.spark.merging.judging import Judgement, KnownRows, judged
-from skerry.spark.merging.survey import Counted, CounterTally, Detail
+from skerry.spark.merging.survey import CounterTally, Detail, TableTally
 from skerry.spark.transforms.order import Clock
 
 NODE = CounterGroup(BY_POSITION, 7, 0)
@@ -36,13 +36,13 @@ def known_file(store: TableStore, *positions: int) -> DataFile:
     return write_file(store, "updates/T", "b", rows, {"hour": "2026-11-15T14"})
 
 
-def judge(tmp_path: Path, found: Detail, *positions: int, order_ns: int = 0) -> Judgement:
+def judge(tmp_path: Path, found: Detail, *positions: int, order_ns: int = 0) -> RowDecisions:
     store = TableStore(tmp_path)
     files = [known_file(store, *positions)] if positions else []
     clocks = {7: Clock(position=max(positions), order_ns=order_ns)} if positions else {}
-    counted = Counted(groups={NODE: CounterTally(1, 9, 0, 9, 9, False)})
-    known = KnownRows(clocks=clocks, marks={})
-    return judged(counted, known, {NODE: found}, files, store, "updates/T")
+    counted = TableTally(groups={NODE: CounterTally(1, 9, 0, 9, 9, False)})
+    known = KnownCounters(clocks=clocks, marks={})
+    return decide_rows(counted, known, {NODE: found}, files, store, "updates/T")
 
 
 def test_order_is_the_latest_time_that_the_node_had_stamped(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_row_before_known_ones_makes_the_table_late(tmp_path: Path) -> None:
     assert judge(tmp_path, detail((3, 3, False)), 2, 4).is_late
     store = TableStore(tmp_path)
     group = CounterGroup(BY_CONTENT, 7, 3)
-    known = KnownRows(clocks={}, marks={group: 9})
+    known = KnownCounters(clocks={}, marks={group: 9})
     files = [known_file(store, 1)]
     rows = {group: detail((5, 5, False))}
-    assert judged(Counted(), known, rows, files, store, "updates/T").is_late
+    assert decide_rows(TableTally(), known, rows, files, store, "updates/T").is_late

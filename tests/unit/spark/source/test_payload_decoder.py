@@ -1,4 +1,4 @@
-"""The rules by which a payload becomes the values of its columns."""
+"""Decodes single payloads by the rules that all decoding follows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skerry.errors import DecodeError
 from skerry.objects.classes import class_of
 from skerry.schema.model import StructType
 from skerry.spark.lake.schema import typed_schema
-from skerry.spark.source.decode import exact
-from skerry.spark.source.decode.exact import UNKNOWN_TAG_MAX, WHOLE, read_payload
+from skerry.spark.source import payload_decoder
+from skerry.spark.source.payload_decoder import UNKNOWN_TAG_MAX, WHOLE_TAG, decode_payload
 from skerry.testing import strategies
 
 TYPES = skerry.define_types("""
@@ -44,17 +44,17 @@ READER = typed_schema([TYPES.Thing.descriptor]).reader
 
 def read(entries: dict[int, Any] | bytes) -> tuple[dict[str, Any], dict[int, bytes]]:
     data = entries if isinstance(entries, bytes) else cbor2.dumps(entries)
-    values, unknown = read_payload(READER, data)
+    values, unknown = decode_payload(READER, data)
     names = [field.name for field in READER.fields]
     return {n: v for n, v in zip(names, values, strict=True) if v is not None}, unknown
 
 
-def is_refused(data: bytes) -> bool:
+def is_kept_whole(data: bytes) -> bool:
     values, unknown = read(data)
-    return not values and unknown == {WHOLE: data}
+    return not values and unknown == {WHOLE_TAG: data}
 
 
-def test_values_come_as_columns_have_them() -> None:
+def test_values_have_the_types_of_their_columns() -> None:
     obj = TYPES.Thing(
         id=7,
         name="är",
@@ -88,37 +88,41 @@ def test_values_come_as_columns_have_them() -> None:
     )
 
 
-def test_a_payload_of_nothing_has_nothing() -> None:
+def test_an_empty_payload_has_no_values() -> None:
     assert read(b"") == ({}, {})
     assert read(b"\xa0") == ({}, {})
 
 
-def test_fields_that_nobody_defined_are_kept_as_they_came() -> None:
+def test_unknown_fields_are_kept_encoded() -> None:
     values, unknown = read({1: 7, 20: {"a": [1]}, 900: b"x"})
     assert values == {"id": 7}
     assert unknown == {20: cbor2.dumps({"a": [1]}), 900: cbor2.dumps(b"x")}
 
 
-def test_a_field_with_something_unknown_inside_is_told_and_kept_whole() -> None:
+def test_a_field_with_unknown_content_is_decoded_and_kept_encoded() -> None:
     values, unknown = read({1: 7, 5: [{1: 1.0, 3: "new"}]})
     assert values == {"id": 7, "way": [{"x": 1.0, "y": None}]}
     assert unknown == {5: cbor2.dumps([{1: 1.0, 3: "new"}])}
 
 
-def test_text_that_is_not_utf8_is_shown_as_far_as_it_goes_and_kept() -> None:
+def test_text_that_is_not_utf8_is_decoded_with_replacements_and_kept() -> None:
     values, unknown = read(b"\xa1\x02\x63a\xffb")
     assert values == {"name": "a\ufffdb"}
     assert unknown == {2: b"\x63a\xffb"}
 
 
-@pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1e18, exact.TIME_S_MAX + 1])
+@pytest.mark.parametrize(
+    "seconds", [math.nan, math.inf, -math.inf, 1e18, payload_decoder.TIME_S_MAX + 1]
+)
 def test_a_time_outside_the_calendar_is_null_and_kept(seconds: float) -> None:
     values, unknown = read({3: seconds})
     assert values == {}
     assert list(unknown) == [3]
 
 
-@pytest.mark.parametrize("seconds", [exact.TIME_S_MIN, exact.TIME_S_MAX, 0.0000005, 0.0000015])
+@pytest.mark.parametrize(
+    "seconds", [payload_decoder.TIME_S_MIN, payload_decoder.TIME_S_MAX, 0.0000005, 0.0000015]
+)
 def test_times_are_rounded_to_microseconds_halves_to_even(seconds: float) -> None:
     assert read({3: seconds})[0]["seen"] == round(seconds * 1e6)
 
@@ -154,8 +158,8 @@ def test_an_enum_tag_without_a_name_is_its_number() -> None:
         "text",
     ],
 )
-def test_what_is_no_object_of_the_type_is_kept_whole(entries: Any) -> None:
-    assert is_refused(cbor2.dumps(entries))
+def test_a_payload_that_does_not_decode_is_kept_whole(entries: Any) -> None:
+    assert is_kept_whole(cbor2.dumps(entries))
 
 
 @pytest.mark.parametrize(
@@ -176,28 +180,28 @@ def test_what_is_no_object_of_the_type_is_kept_whole(entries: Any) -> None:
         b"\xa1\x14" + b"\x81" * (limits.SKIP_DEPTH_MAX + 1) + b"\x00",
     ],
 )
-def test_bytes_that_are_wrong_are_kept_whole(data: bytes) -> None:
-    assert is_refused(data)
+def test_invalid_bytes_are_kept_whole(data: bytes) -> None:
+    assert is_kept_whole(data)
 
 
-def test_what_is_nested_as_deep_as_allowed_is_kept() -> None:
+def test_values_at_the_limit_of_nesting_are_kept() -> None:
     inside = b"\x81" * limits.SKIP_DEPTH_MAX + b"\x00"
     assert read(b"\xa1\x14" + inside) == ({}, {20: inside})
 
 
 @pytest.mark.slow
-def test_more_elements_or_structs_than_the_limits_let_in_are_refused() -> None:
+def test_more_elements_or_structs_than_the_limits_are_rejected() -> None:
     count = limits.VECTOR_COUNT_MAX
     assert count + 1 > limits.STRUCT_COUNT_MAX
     points = b"\xa1\x05\x9a" + (count + 1).to_bytes(4, "big") + b"\xa0" * (count + 1)
-    assert is_refused(points)
+    assert is_kept_whole(points)
     # As many elements as a vector may have, and the struct around them is one too many.
-    assert is_refused(b"\xa1\x05\x9a" + count.to_bytes(4, "big") + b"\xa0" * count)
+    assert is_kept_whole(b"\xa1\x05\x9a" + count.to_bytes(4, "big") + b"\xa0" * count)
 
 
 @pytest.mark.slow
 @given(st.data())
-def test_it_takes_what_the_codec_takes_and_refuses_what_the_codec_refuses(
+def test_it_accepts_and_rejects_the_same_payloads_as_the_codec(
     data: st.DataObject,
 ) -> None:
     struct = data.draw(strategies.struct_types())
@@ -205,18 +209,18 @@ def test_it_takes_what_the_codec_takes_and_refuses_what_the_codec_refuses(
     if data.draw(st.booleans()) and payload:
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     raw = bytes(payload)
-    _, unknown = read_payload(typed_schema([struct]).reader, raw)
+    _, unknown = decode_payload(typed_schema([struct]).reader, raw)
     try:
         class_of(struct).decode(raw)
     except DecodeError:
         is_taken = False
     else:
         is_taken = True
-    if is_taken and WHOLE in unknown:
+    if is_taken and WHOLE_TAG in unknown:
         # Only these two: tag 0 has a meaning here, and an unknown tag may not come twice.
         assert _has_odd_tags(struct, raw)
     else:
-        assert is_taken == (WHOLE not in unknown)
+        assert is_taken == (WHOLE_TAG not in unknown)
 
 
 def _has_odd_tags(struct: StructType, raw: bytes) -> bool:

@@ -1,11 +1,11 @@
-"""One payload to the values of its columns: the rules, plainly written.
+"""Decodes one payload to the values of its columns; defines the rules of decoding.
 
-The fast ways (`columnar`, and the compiled leaf) give what this one gives. Strictness is that of
-the codec, with three differences that suit data which is there already and must not be lost. An
-enum tag without a name becomes its number as text. What a column does not tell (a field that the
-definitions do not have, at any depth; text that is not UTF-8; a time outside the calendar) is kept
-as the encoded value of its top-level field. And bytes that are no object of the type do no harm:
-the columns are null, and tag 0, which no field has, keeps all of them.
+`columnar_decoder` returns the same values for many payloads at once. The rules are those of the
+codec, with three differences so that recorded data is not lost. An enum tag without a name becomes
+its number as text. Content that a column cannot represent (an unknown field at any depth, text that
+is not UTF-8, a time outside the calendar) is kept as the encoded value of its top-level field. And
+if a payload does not decode as its type, all columns are null, and tag 0, which no field has, keeps
+the whole payload.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["TIME_S_MAX", "TIME_S_MIN", "UNKNOWN_TAG_MAX", "WHOLE", "read_payload"]
+__all__ = ["TIME_S_MAX", "TIME_S_MIN", "UNKNOWN_TAG_MAX", "WHOLE_TAG", "decode_payload"]
 
-WHOLE: Final = 0
-"""Under this tag `unknown` has a payload that is no object of the type."""
+WHOLE_TAG: Final = 0
+"""The tag under which `unknown` has a payload that does not decode as its type."""
 
 UNKNOWN_TAG_MAX: Final = 2**31 - 1
-"""Tags of `unknown` are 32-bit numbers in tables."""
+"""Tags in the column `unknown` are 32-bit integers."""
 
 TIME_S_MIN: Final = -62135596800.0
 TIME_S_MAX: Final = 253402300799.0
-"""The years 1 to 9999, which all tools that read tables can show."""
+"""The years 1 to 9999, which all readers of tables can represent."""
 
 _MAP: Final = 0xA0
 _ARRAY: Final = 0x80
@@ -53,22 +53,22 @@ _FLOAT_FORMS: Final = {0xF9: (2, ">e"), 0xFA: (4, ">f"), 0xFB: (8, ">d")}
 _FLOAT_WIDEST: Final = {Kind.FLOAT16: 0xF9, Kind.FLOAT32: 0xFA}
 
 
-def read_payload(reader: StructType, data: bytes) -> tuple[list[Any], dict[int, bytes]]:
-    """The value of each field (None where unset), and what they do not tell, by tag."""
+def decode_payload(reader: StructType, data: bytes) -> tuple[list[Any], dict[int, bytes]]:
+    """The value of each field (None if unset), and by tag the encoded values of `unknown`."""
     if not data:
         return [None] * len(reader.fields), {}
     try:
-        return _Walk(data).whole(reader)
-    except _Refused:
-        return [None] * len(reader.fields), {WHOLE: data}
+        return _PayloadReader(data).whole(reader)
+    except _Mismatch:
+        return [None] * len(reader.fields), {WHOLE_TAG: data}
 
 
-class _Refused(Exception):
-    """These bytes are no object of the type."""
+class _Mismatch(Exception):
+    """The payload does not decode as its type."""
 
 
-class _Walk:
-    """A way through one payload."""
+class _PayloadReader:
+    """Decodes one payload."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -84,7 +84,7 @@ class _Walk:
         for _ in range(self._entry_count()):
             tag = self._tag()
             if tag in values or tag in unknown:
-                raise _Refused
+                raise _Mismatch
             start = self._pos
             self._is_exact = True
             if tag in types:
@@ -93,58 +93,58 @@ class _Walk:
                 self._skip()
                 self._is_exact = False
             if not self._is_exact:
-                if tag == WHOLE:
-                    raise _Refused
+                if tag == WHOLE_TAG:
+                    raise _Mismatch
                 unknown[tag] = self._data[start : self._pos]
         if self._pos != self._end:
-            raise _Refused
+            raise _Mismatch
         return [values.get(field.tag) for field in reader.fields], unknown
 
     # -- heads
 
     def _byte(self) -> int:
         if self._pos >= self._end:
-            raise _Refused
+            raise _Mismatch
         return self._data[self._pos]
 
     def _argument(self, major: int) -> int:
         first = self._byte()
         if first & 0xE0 != major:
-            raise _Refused
+            raise _Mismatch
         info = first & 0x1F
         if info < 24:
             self._pos += 1
             return info
         if info > 27:
-            raise _Refused
+            raise _Mismatch
         start, stop = self._pos + 1, self._pos + 1 + (1 << (info - 24))
         if stop > self._end:
-            raise _Refused
+            raise _Mismatch
         self._pos = stop
         return int.from_bytes(self._data[start:stop], "big")
 
     def _count(self, major: int, limit: int) -> int:
         count = self._argument(major)
         if count > self._end - self._pos or count > limit:
-            raise _Refused
+            raise _Mismatch
         return count
 
     def _entry_count(self) -> int:
         self._struct_count += 1
         if self._struct_count > STRUCT_COUNT_MAX:
-            raise _Refused
+            raise _Mismatch
         return self._count(_MAP, STRUCT_ENTRY_COUNT_MAX)
 
     def _tag(self) -> int:
         tag = self._argument(_UNSIGNED)
         if tag > UNKNOWN_TAG_MAX:
-            raise _Refused
+            raise _Mismatch
         return tag
 
     def _span(self, major: int) -> bytes:
         length = self._argument(major)
         if length > self._end - self._pos:
-            raise _Refused
+            raise _Mismatch
         self._pos += length
         return self._data[self._pos - length : self._pos]
 
@@ -174,13 +174,13 @@ class _Walk:
         if kind == Kind.BOOL:
             first = self._byte()
             if first not in (0xF4, 0xF5):
-                raise _Refused
+                raise _Mismatch
             self._pos += 1
             return first == 0xF5
         if kind == Kind.UUID:
             raw = self._span(_BYTES)
             if len(raw) != 16:
-                raise _Refused
+                raise _Mismatch
             return str(UUID(bytes=raw))
         if kind == Kind.ANY:
             self._pair()
@@ -195,21 +195,21 @@ class _Walk:
         first = self._byte()
         major = first & 0xE0
         if first & 0x1F > widest or major > (_NEGATIVE if low else _UNSIGNED):
-            raise _Refused
+            raise _Mismatch
         argument = self._argument(major)
         value = -1 - argument if major else argument
         if not low <= value <= high:
-            raise _Refused
+            raise _Mismatch
         return value
 
     def _float(self, kind: Kind) -> float:
         first = self._byte()
         if not 0xF9 <= first <= _FLOAT_WIDEST.get(kind, 0xFB):
-            raise _Refused
+            raise _Mismatch
         width, form = _FLOAT_FORMS[first]
         start, self._pos = self._pos + 1, self._pos + 1 + width
         if self._pos > self._end:
-            raise _Refused
+            raise _Mismatch
         value: float = struct.unpack_from(form, self._data, start)[0]
         return value
 
@@ -217,7 +217,7 @@ class _Walk:
         if not TIME_S_MIN <= seconds <= TIME_S_MAX:
             self._is_exact = False
             return None
-        # To the nearest, halves to even: what machines do with the same product.
+        # Rounded half to even, as numpy does.
         return round(seconds * 1e6) if math.isfinite(seconds) else None
 
     def _text(self) -> str:
@@ -234,7 +234,7 @@ class _Walk:
         for _ in range(self._entry_count()):
             tag = self._tag()
             if tag in values:
-                raise _Refused
+                raise _Mismatch
             if tag in types:
                 values[tag] = self._value(types[tag])
             else:
@@ -244,7 +244,7 @@ class _Walk:
 
     def _pair(self) -> None:
         if self._byte() != _ARRAY | 2:
-            raise _Refused
+            raise _Mismatch
         self._pos += 1
 
     def _reference(self, type_: RefType) -> dict[str, Any]:
@@ -256,10 +256,10 @@ class _Walk:
         self._check_key()
         return {"type": name, "key": self._data[start : self._pos]}
 
-    # -- what has no type
+    # -- values without a type
 
     def _skip(self) -> None:
-        """Past the item here, whatever it is."""
+        """Skip one item of any kind."""
         pending: list[int] = []
         left = 1
         while True:
@@ -271,28 +271,28 @@ class _Walk:
             inside = self._skip_head()
             if inside:
                 if len(pending) >= SKIP_DEPTH_MAX:
-                    raise _Refused
+                    raise _Mismatch
                 pending.append(left)
                 left = inside
 
     def _skip_head(self) -> int:
-        """Past a head and its string; how many items are inside."""
+        """Skip a head and its string; returns the number of items inside."""
         major = self._byte() & 0xE0
         argument = self._argument(major)
         if major in (_BYTES, _TEXT):
             if argument > self._end - self._pos:
-                raise _Refused
+                raise _Mismatch
             self._pos += argument
         elif major in (_ARRAY, _MAP):
             if argument > self._end - self._pos:
-                raise _Refused
+                raise _Mismatch
             return argument if major == _ARRAY else argument * 2
         return 1 if major == 0xC0 else 0
 
     def _check_key(self) -> None:
-        """Past a canonical key: bytes mean identity, so only shortest heads pass."""
+        """Skip a canonical key. Equal keys must have equal bytes, so heads must be shortest."""
         if self._byte() & 0xE0 != _ARRAY:
-            raise _Refused
+            raise _Mismatch
         start = self._pos
         self._skip()
         stop, self._pos = self._pos, start
@@ -302,9 +302,9 @@ class _Walk:
             before = self._pos
             argument = self._argument(major)
             if major == 0xC0 or first == 0xF6:
-                raise _Refused
+                raise _Mismatch
             if major != 0xE0 and _head_size(argument) != self._pos - before:
-                raise _Refused
+                raise _Mismatch
             if major in (_BYTES, _TEXT):
                 self._pos += argument
 

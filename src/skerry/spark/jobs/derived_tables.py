@@ -1,8 +1,8 @@
-"""Derived tables: the hours or days that changed are built again, for all types together.
+"""Builds derived tables: the hours or days that changed are built again, for all types together.
 
-They follow the tables of types, and are not part of a batch: a plan notes the hours that derived
-tables are behind in (`Plan.stale_hours`), and a plan of its own brings them up to date. `run` does
-so at its end, `follow` at an interval. The number of jobs does not depend on the number of types.
+Derived tables are not part of a batch: a plan lists the hours that have to be built
+(`Plan.stale_hours`), and a separate plan commits them. `run` builds them at its end, `follow` at an
+interval. The number of Spark jobs does not depend on the number of types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pyspark.sql import types as T  # noqa: N812
 from skerry.spark.lake.buckets import day_column, hour_column
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.conform import conformed
-from skerry.spark.lake.delta import DataFile, TableChange, read_files
+from skerry.spark.lake.data_files import DataFile, TableChange
+from skerry.spark.lake.delta import read_files
 from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.lake.schema import no_rows, spark_schema
 from skerry.spark.startup.small_batches import FEW_ROWS, few_rows
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 
 __all__ = ["BuildInputs", "build_derived"]
 
-_TOLD = T.StructType([field for field in EVENTS if field.name != "payload"])
-"""What is read of `updates`: columns that all types have."""
+_COMMON = T.StructType([field for field in EVENTS if field.name != "payload"])
+"""The columns that are read from `updates`, which all types have."""
 
 
 def build_derived(lake: Lake) -> Plan | None:
-    """Bring the derived tables up to date; None if they are."""
+    """Bring the derived tables up to date; None if there is nothing to build."""
     with lake.batch():
         last = lake.last_plan()
         hours = frozenset(last.stale_hours)
         if not hours or not lake.config.derived:
             return None
-        lake.carry_out(last)
+        lake.commit_plan(last)
         label = f"d{last.number + 1:08}-{uuid4().hex[:6]}"
         rows = sum(file.rows for name in last.types for file in _updates(lake, name, hours))
         with few_rows(lake.spark) if rows <= FEW_ROWS else nullcontext():
@@ -59,7 +60,7 @@ def build_derived(lake: Lake) -> Plan | None:
             stale_hours=(),
         )
         lake.write_plan(plan)
-        lake.carry_out(plan)
+        lake.commit_plan(plan)
         return plan
 
 
@@ -77,7 +78,10 @@ def _staged_all(
 
 
 class BuildInputs:
-    """Rows of some hours or days, of all tables and of derived ones that are not committed yet."""
+    """The rows of some hours or days that a derived table is built from.
+
+    Includes derived tables of the same plan, which are not committed yet.
+    """
 
     def __init__(
         self,
@@ -102,8 +106,8 @@ class BuildInputs:
             for file in _updates(self._lake, name, self.parts)
         ]
         spark = self._lake.spark
-        told = spark.read.schema(_TOLD).parquet(*paths) if paths else no_rows(spark, _TOLD)
-        return events([told], self.raw())
+        updates = spark.read.schema(_COMMON).parquet(*paths) if paths else no_rows(spark, _COMMON)
+        return events([updates], self.raw())
 
     def updates(self, name: str) -> DataFrame | None:
         """Rows of `updates/<name>`."""
@@ -121,7 +125,7 @@ class BuildInputs:
         return None if rows is None else self._within(rows)
 
     def derived(self, name: str) -> DataFrame | None:
-        """Rows of a derived table that stands before this one."""
+        """Rows of a derived table that is built before this one."""
         other = next(item for item in self._lake.config.derived if item.name == name)
 
         def is_wanted(file: DataFile) -> bool:
@@ -167,7 +171,7 @@ def _updates(lake: Lake, name: str, parts: frozenset[str]) -> list[DataFile]:
 
 
 def _hour(file: DataFile, parts: frozenset[str]) -> str:
-    """The hour of a file, or its day where parts are days."""
+    """The hour of a file, or its day if the parts are days."""
     return (file.parts["hour"] or "")[: len(next(iter(parts), ""))]
 
 

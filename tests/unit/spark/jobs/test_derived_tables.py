@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.jobs.building import BuildInputs, build_derived
+from skerry.spark.jobs.derived_tables import BuildInputs, build_derived
 from skerry.spark.lake.lake import Lake, LakeConfig, Plan
 from skerry.spark.transforms.derived import Derived, Inputs
 
@@ -25,7 +25,7 @@ def test_inputs_of_a_type_that_has_no_table_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_touched_parts_are_built_anew_and_others_stay(spark: Any, tmp_path: Path) -> None:
+def test_touched_parts_are_rebuilt_and_others_are_kept(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import types as T  # noqa: N812
 
     schema = T.StructType.fromDDL("count int, day string")

@@ -1,8 +1,8 @@
-"""What a survey means for each table: which rows it has already, and the order of the others.
+"""Decides which rows of a batch a table already has, and the order of the others.
 
-Almost all counters go on from where the tables are. The others are looked at row by row: numbers
-that a table has are left out, and where a clock went back or rows are not in their order,
-`order_ns` is computed from all of them. Rows that belong before known ones make a table *late*.
+Almost all counters continue from where the table ends. The rows of the other counters are examined
+one by one: numbers that the table has are dropped, and if a clock went back or rows are out of
+order, `order_ns` is computed from all of them. Rows that precede known ones make a table *late*.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
 from skerry.spark.lake.catalog import table_schema
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import read_rows
 from skerry.spark.merging.identity import (
@@ -26,130 +26,130 @@ from skerry.spark.merging.identity import (
     Numbers,
     identity_of,
 )
-from skerry.spark.merging.survey import EARLIEST, Counted, CounterTally, Detail
+from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
 from skerry.spark.transforms.order import Clock
 
 __all__ = [
     "SKEW_NS",
-    "Judgement",
-    "KnownRows",
+    "KnownCounters",
+    "RowDecisions",
     "advanced_clocks",
     "advanced_marks",
-    "judged",
-    "unclear",
+    "decide_rows",
+    "groups_to_check",
 ]
 
 SKEW_NS: Final = 300_000_000_000
-"""How far apart receivers of one multicast may stamp it, and it is still known to be one."""
+"""Maximum difference of the times that receivers stamp on one multicast update."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
 
 _Details = Mapping[CounterGroup, Detail]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownRows:
-    """How far each counter of a table has come."""
+class KnownCounters:
+    """The highest known number of each counter of a table."""
 
     clocks: Mapping[int, Clock]
-    """By node, of rows that have a position."""
+    """By node, for rows that have a position."""
     marks: Mapping[CounterGroup, int] | None
-    """Highest numbers of all other counters; None where it was never noted."""
+    """Highest numbers of all other counters; None if they were never recorded."""
     is_by_mark: bool = False
-    """Whether rows with a position have marks, too, and no clocks."""
+    """Whether rows with a position also have marks instead of clocks."""
 
     def highest(self, group: CounterGroup) -> int | None:
-        """The highest number of a counter, or None if nothing is known of it."""
+        """The highest number of a counter, or None if it is unknown."""
         if group.kind == BY_POSITION and not self.is_by_mark:
             clock = self.clocks.get(group.node)
             return None if clock is None else clock.position
         return None if self.marks is None else self.marks.get(group)
 
     @property
-    def is_forgetful(self) -> bool:
-        """Whether the table may have rows of counters of which nothing is known."""
+    def is_incomplete(self) -> bool:
+        """Whether the table may have rows of unknown counters."""
         if self.marks is None:
             return True
         return max(len(self.clocks), len(self.marks)) >= PIPELINE_CLOCK_COUNT_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """What is to be done with the rows of one table."""
+class RowDecisions:
+    """How the rows of one table are merged; the fields are those of `TableWork`."""
 
     orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
     drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
-    has_doubles: bool = False
+    has_duplicates: bool = False
     is_late: bool = False
 
 
-def unclear(
-    counted: Counted, known: KnownRows, has_rows_at: Callable[[int, int], bool]
+def groups_to_check(
+    counted: TableTally, known: KnownCounters, has_rows_at: Callable[[int, int], bool]
 ) -> list[CounterGroup]:
-    """The groups that have to be looked at row by row.
+    """The groups whose rows have to be examined one by one.
 
-    `has_rows_at` says whether the table may have rows from one time to another.
+    `has_rows_at` returns whether the table may have rows between two times.
     """
     return [
         group
         for group, tally in counted.groups.items()
-        if _is_doubtful(group, tally, known, has_rows_at) or _is_tangled(group, tally, known)
+        if _may_be_known(group, tally, known, has_rows_at) or _needs_order(group, tally, known)
     ]
 
 
-def _is_doubtful(
+def _may_be_known(
     group: CounterGroup,
     tally: CounterTally,
-    known: KnownRows,
+    known: KnownCounters,
     has_rows_at: Callable[[int, int], bool],
 ) -> bool:
-    """Whether the table may have some of the rows, or later ones."""
+    """Whether the table may have some of the rows, or later rows of the group."""
     highest = known.highest(group)
     if highest is not None:
         return tally.number_min <= highest
     skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
-    return known.is_forgetful and has_rows_at(
+    return known.is_incomplete and has_rows_at(
         tally.time_min_ns - skew_ns, tally.time_max_ns + skew_ns
     )
 
 
-def _is_tangled(group: CounterGroup, tally: CounterTally, known: KnownRows) -> bool:
-    """Whether `order_ns` may be other than the time."""
+def _needs_order(group: CounterGroup, tally: CounterTally, known: KnownCounters) -> bool:
+    """Whether `order_ns` may differ from `time_ns`."""
     if group.kind != BY_POSITION:
         return False
     clock = known.clocks.get(group.node)
-    return not tally.is_straight or (clock is not None and tally.time_min_ns < clock.order_ns)
+    return not tally.is_ascending or (clock is not None and tally.time_min_ns < clock.order_ns)
 
 
-def judged(
-    counted: Counted,
-    known: KnownRows,
+def decide_rows(
+    counted: TableTally,
+    known: KnownCounters,
     found: _Details,
     files: Iterable[DataFile],
     store: TableStore,
     table: str,
-) -> Judgement:
-    """What the details of the unclear groups of a table say; `files` are those of `updates`."""
+) -> RowDecisions:
+    """Decide from the details of the groups to check; `files` are those of `updates`."""
     orders: dict[int, tuple[Numbers, Numbers]] = {}
     drops: dict[CounterGroup, Numbers] = {}
-    has_doubles = any(not tally.is_straight for tally in counted.groups.values())
+    has_duplicates = any(not tally.is_ascending for tally in counted.groups.values())
     all_files = list(files)
     for group, detail in found.items():
         highest = known.highest(group)
         suspects = detail if highest is None else _only(detail, detail.numbers <= highest)
         if len(suspects.numbers) and all_files:
             if group.kind == BY_CONTENT:
-                return Judgement(is_late=True)
+                return RowDecisions(is_late=True)
             seen = _seen(group, suspects, all_files, store, table)
             if len(seen):
                 drops[group] = seen
             if highest is not None and len(np.setdiff1d(suspects.numbers, seen)):
-                return Judgement(is_late=True)
+                return RowDecisions(is_late=True)
         if group.kind == BY_POSITION:
             left = detail
             if group in drops:
                 left = _only(detail, ~np.isin(detail.numbers, drops[group]))
             orders[group.node] = _ordered(left, known.clocks.get(group.node))
-    return Judgement(orders=orders, drops=drops, has_doubles=has_doubles)
+    return RowDecisions(orders=orders, drops=drops, has_duplicates=has_duplicates)
 
 
 def _only(detail: Detail, mask: Numbers) -> Detail:
@@ -157,12 +157,12 @@ def _only(detail: Detail, mask: Numbers) -> Detail:
 
 
 def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
-    """Positions with their `order_ns`: the latest time that the node had stamped by then."""
-    order = np.lexsort((detail.times_ns, detail.is_found, detail.numbers))
-    numbers, times, is_found = (column[order] for column in detail)
+    """Positions with their `order_ns`: the latest time that the node had stamped so far."""
+    order = np.lexsort((detail.times_ns, detail.is_snapshot, detail.numbers))
+    numbers, times, is_snapshot = (column[order] for column in detail)
     is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
-    numbers, times, is_found = numbers[is_first], times[is_first], is_found[is_first]
-    stamped = np.maximum.accumulate(np.where(is_found, EARLIEST, times))
+    numbers, times, is_snapshot = numbers[is_first], times[is_first], is_snapshot[is_first]
+    stamped = np.maximum.accumulate(np.where(is_snapshot, EARLIEST, times))
     floor = EARLIEST if clock is None else clock.order_ns
     return numbers, np.maximum(np.maximum(times, stamped), floor)
 
@@ -170,7 +170,7 @@ def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
 def _seen(
     group: CounterGroup, suspects: Detail, files: Iterable[DataFile], store: TableStore, table: str
 ) -> Numbers:
-    """The numbers of a counter that the table has, of some that it may have."""
+    """The suspected numbers of a counter that the table has."""
     low, high = int(suspects.numbers.min()), int(suspects.numbers.max())
     first_ns, last_ns = int(suspects.times_ns.min()), int(suspects.times_ns.max())
     skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
@@ -193,16 +193,16 @@ def _seen(
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
-# -- how far counters have come
+# -- counters after a batch
 
 
 def advanced_clocks(
     clocks: Mapping[int, Clock],
-    counted: Counted,
+    counted: TableTally,
     *,
     count_max: int = PIPELINE_CLOCK_COUNT_MAX,
 ) -> dict[int, Clock]:
-    """The clocks after a batch; of too many, those that were set last."""
+    """The clocks after a batch; the latest `count_max` are kept."""
     after = dict(clocks)
     for group, tally in counted.groups.items():
         if group.kind == BY_POSITION:
@@ -219,19 +219,19 @@ def advanced_clocks(
 
 def advanced_marks(
     marks: Mapping[CounterGroup, int] | None,
-    counted: Counted,
+    counted: TableTally,
     *,
     kinds: Iterable[int],
     count_max: int = PIPELINE_CLOCK_COUNT_MAX,
 ) -> dict[CounterGroup, int] | None:
-    """The highest numbers after a batch; of too many, those that came last."""
+    """The highest numbers after a batch; the `count_max` that changed last are kept."""
     if marks is None:
         return None
     after = dict(marks)
     wanted = frozenset(kinds)
     for group, tally in counted.groups.items():
         if group.kind in wanted:
-            # The last to be set stands last.
+            # The dictionary is ordered by the last change.
             highest = max(after.pop(group, tally.number_max), tally.number_max)
             after[group] = highest
     return dict(list(after.items())[-count_max:])
