@@ -127,7 +127,7 @@ class Stream:
 
     def beat(self, seq: int) -> None:
         was_synchronised = self.receiver.is_synchronised
-        self.receiver.last_seq_told(seq & U32, self.world.now_ns)
+        self.receiver.heartbeat_received(seq & U32, self.world.now_ns)
         if not was_synchronised and self.receiver.is_synchronised:
             self.resumed_at(seq + 1)
 
@@ -283,7 +283,7 @@ class World:
             naks = [(seq + n) & U32 for n in range(which % 4)]
             stream.receiver.nak_received(tuple(naks))
         elif kind < 228:
-            stream.receiver.request_heard(seq & U32, (seq + which - 3) & U32, self.now_ns)
+            stream.receiver.request_seen(seq & U32, (seq + which - 3) & U32, self.now_ns)
         elif kind < 246:
             self.now_ns += where * 10_000_000
             stream.ask()
@@ -328,13 +328,13 @@ def play(program: bytes, **how: Any) -> None:
     st.sampled_from([1, 2**31 - 10, 2**32 - 10]),
     st.sampled_from([60, 130, 190]),
 )
-def test_whatever_comes_in_whatever_order_nothing_is_lost_untold_or_told_twice(
+def test_in_any_order_of_input_no_update_is_lost_silently_or_delivered_twice(
     program: bytes, policy: LossPolicy, base: int, room_bytes: int
 ) -> None:
     play(program, policy=policy, base=base, room_bytes=room_bytes)
 
 
-def test_long_runs_of_anything_at_all_end() -> None:
+def test_long_runs_of_any_input_end() -> None:
     for seed in range(20):
         rng = Random(seed)
         policy = rng.choice(list(LossPolicy))

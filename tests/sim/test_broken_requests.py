@@ -18,7 +18,7 @@ from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import Factory, Setting, World
 from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import Ended, RequestProgram
+from skerry.testing.machines.request_program import RequestEnded, RequestProgram
 from skerry.testing.machines.request_scenarios import play_requests
 
 SEED_COUNT = 40
@@ -192,11 +192,11 @@ class RefusesTheOwner(Broken):
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data, source, now_ns)
-        for client in self.core._by_id.values():
-            for topic in self.core._hub.topics.values():
+        for client in self.core._table.by_id.values():
+            for topic in self.core._dispatcher.topics.values():
                 if topic.owners is not None and topic.owners.of_all == client.client_id:
                     reason = f"/{topic.name}: it is owned by client {client.client_id}"
-                    self.core.refuse(client, "publish", reason, now_ns)
+                    self.core.host.refuse(client, "publish", reason, now_ns)
 
 
 class Miscounts(Broken):
@@ -247,7 +247,7 @@ class HasFriends(Broken):
     """Lets one program change what others own."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        topics = self.core._hub.topics
+        topics = self.core._dispatcher.topics
         before = {name: topic.owners for name, topic in topics.items()}
         if source.host == "program-1":
             for topic in topics.values():
@@ -271,7 +271,7 @@ class AsksAgain(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        requests: Any = self.space._requests
+        requests: Any = self.space.connection.requests
 
         def lost(why: str) -> None:
             for request in requests._waiting.values():
@@ -303,7 +303,7 @@ class ClaimsOnce(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        claims: Any = self.space._claims
+        claims: Any = self.space.connection.claims
         connected = claims.connected
 
         def stay(connection: Any, now_s: float) -> None:
@@ -320,8 +320,8 @@ class Boasts(RequestProgram):
     def _end(self, number: int) -> None:
         super()._end(number)
         ended = self._events[-1]
-        if isinstance(ended, Ended) and ended.outcome == "overflow":
-            self._events[-1] = Ended(number=number, outcome="answered", answer=number)
+        if isinstance(ended, RequestEnded) and ended.outcome == "overflow":
+            self._events[-1] = RequestEnded(number=number, outcome="answered", answer=number)
 
 
 def caught_by(play: Callable[[World, int], None], checker: str) -> set[str]:

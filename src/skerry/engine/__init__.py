@@ -1,23 +1,27 @@
-"""What a node does, without I/O: it checks, caches and delivers updates, and serves its clients.
+"""The node as pure machines: clients, the cache of current objects, and delivery to subscribers.
 
 node
-: NodeCore, the machine that combines everything below with the access protocol.
+: `NodeCore`, which creates the parts below and connects them.
+node_statistics
+: The counters of all parts.
 clients
-: What a node knows about each client, and the tasks on its agenda.
+: The state of one client, and the tasks on its agenda.
+events
+: Events that the program which runs the node logs.
+connections
+: The streams of clients: handshake, turns, output, memory bounds, disconnection.
 dispatch
-: The path of an update: intake, dispatcher, cache, routes, client queues.
+: The path of an update: checked, cached, and queued for each subscriber.
 delivery
-: How subscribers receive updates: groups, filters, cache replay, conflation, backpressure.
-types
-: The definitions of types that clients sent, and the ones that are served.
-services
-: Messages of clients to the node itself: joins, requests, claims, echo, clear.
+: Subscribers that need more than a frame: filtered, replayed, conflated, slow.
 admission
 : Which clients may connect, what they may do, and how much.
+services
+: Messages of clients to the node: joins, requests, claims, status.
+types
+: The types that a node knows, and the definitions that it serves.
 persistence
-: The journal of changes of persistent objects.
+: The journal of changes that are not yet stored.
 carriage
 : The exchange of updates with other nodes.
-events
-: Events for the program that runs the node.
 """

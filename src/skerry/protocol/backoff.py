@@ -24,8 +24,8 @@ class Backoff:
     def delay_ns(self, attempt_count: int, rng: Random) -> int:
         """Return the delay after an attempt, counted from 1: at least a nanosecond."""
         assert attempt_count >= 1
-        # The shift is bounded, because the number of attempts is large for a peer that is absent for
-        # a week, and the power of two is only needed up to the longest delay.
+        # The shift is bounded, because the number of attempts is large if a peer is absent for a
+        # week, and the power of two is only needed up to the longest delay.
         doublings = min(attempt_count - 1, self.delay_ns_max.bit_length())
         whole_ns = min(self.first_ns << doublings, self.delay_ns_max)
         # Programs that lost the same peer at the same time must not all reconnect together. The

@@ -1,4 +1,4 @@
-"""Delays between attempts: growth, the bound, and what is left to chance."""
+"""Delays between attempts: growth, the bound, and the random part."""
 
 from __future__ import annotations
 

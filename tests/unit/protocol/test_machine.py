@@ -1,4 +1,4 @@
-"""The contract of machines: what the values are, and who keeps which part of it."""
+"""The contract of machines: its values, and the optional parts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_transmits_cannot_be_changed_on_their_way() -> None:
         transmit.data = b"y"  # type: ignore[misc]
 
 
-def test_opening_and_ending_a_stream_stand_in_line_with_data() -> None:
+def test_opening_and_closing_a_stream_are_in_order_with_data() -> None:
     assert isinstance(Connect(destination=Address("a", 7, is_stream=True)), Transmit)
     assert isinstance(Disconnect(destination=Address("a", 7, is_stream=True)), Transmit)
 
 
-def test_machines_are_recognised_by_what_they_do() -> None:
+def test_machines_are_recognised_by_their_methods() -> None:
     world = World(0)
     probe = world.add("probe", Probe).machine
     server = EchoServer()

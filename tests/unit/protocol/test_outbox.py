@@ -12,7 +12,7 @@ class Talker(Outbox):
         self._transmits.append(Transmit(destination=Address("b"), data=data))
 
 
-def test_what_was_put_out_is_taken_once_and_in_order() -> None:
+def test_output_is_taken_once_and_in_order() -> None:
     talker = Talker()
     talker.talk(b"1")
     talker.talk(b"2")
@@ -23,7 +23,7 @@ def test_what_was_put_out_is_taken_once_and_in_order() -> None:
     assert talker.take_events() == []
 
 
-def test_what_was_taken_does_not_change_any_more() -> None:
+def test_taken_updates_do_not_change() -> None:
     talker = Talker()
     talker.talk(b"1")
     taken = talker.take_transmits()

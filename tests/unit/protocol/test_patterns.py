@@ -1,4 +1,4 @@
-"""Subject patterns: what they select, what is none, and what a tree of them remembers."""
+"""Subject patterns: the subjects they select, invalid ones, and the cache of a tree."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def tree_of(*patterns: str, is_java: bool = False) -> PatternTree:
         (["/*"], "", []),
     ],
 )
-def test_a_tree_finds_what_selects_a_subject(
+def test_a_tree_finds_the_patterns_that_select_a_subject(
     patterns: list[str], subject: str, found: list[str]
 ) -> None:
     tree = tree_of(*patterns)
@@ -80,11 +80,11 @@ def test_a_tree_finds_what_selects_a_subject(
         ("/...", "/foo", True),
     ],
 )
-def test_as_in_java_the_rest_may_be_nothing(pattern: str, subject: str, is_found: bool) -> None:
+def test_in_java_the_rest_may_be_empty(pattern: str, subject: str, is_found: bool) -> None:
     assert tree_of(pattern, is_java=True).matches_any(subject) is is_found
 
 
-def test_exact_levels_come_first_then_any_one_then_the_rest() -> None:
+def test_exact_levels_precede_any_one_and_the_rest() -> None:
     patterns = ["/a/...", "/...", "/*/*", "/a/*", "/*/b", "/a/b", "/*/..."]
     expected = ["/a/b", "/a/*", "/a/...", "/*/b", "/*/*", "/*/...", "/..."]
     assert tree_of(*patterns).match("/a/b") == expected
@@ -92,7 +92,7 @@ def test_exact_levels_come_first_then_any_one_then_the_rest() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["/a/b", "/a/*", "/a/...", "/...", "/*/x/..."])
-def test_what_was_removed_is_found_no_more_and_leaves_nothing_behind(pattern: str) -> None:
+def test_a_removed_pattern_is_not_found_and_leaves_no_nodes(pattern: str) -> None:
     tree = tree_of("/a/c")
     handle = tree.add(pattern, "value")
     assert (len(tree), handle.pattern, handle.value) == (2, pattern, "value")
@@ -140,7 +140,7 @@ def test_a_tree_can_be_emptied() -> None:
     assert (len(tree), tree.match("/a")) == (0, [])
 
 
-def test_what_is_remembered_is_forgotten_when_patterns_change() -> None:
+def test_the_cache_is_cleared_when_patterns_change() -> None:
     tree = PatternTree()
     assert tree.match("/a") == []
     handle = tree.add("/*", 1)
@@ -206,7 +206,7 @@ def test_the_deepest_pattern_is_walked() -> None:
 @pytest.mark.parametrize(
     "pattern", ["/", "/a", "/a/*", "/*", "/...", "/a/b*", "/a//b", "/a/...b", "/ä", "/a.../b"]
 )
-def test_a_pattern_is_taken_as_it_is(pattern: str) -> None:
+def test_a_valid_pattern_is_unchanged(pattern: str) -> None:
     assert check_pattern(pattern) == pattern
 
 
@@ -228,7 +228,7 @@ def test_the_ellipsis_character_becomes_three_dots() -> None:
         ("", "does not begin with /", "write /"),
     ],
 )
-def test_what_is_no_pattern_is_refused_and_leaves_the_tree_as_it_was(
+def test_an_invalid_pattern_is_rejected_and_the_tree_is_unchanged(
     pattern: str, words: str, hint: str
 ) -> None:
     tree = tree_of("/foo/x")
@@ -240,7 +240,7 @@ def test_what_is_no_pattern_is_refused_and_leaves_the_tree_as_it_was(
 
 
 @pytest.mark.parametrize("subject", ["/", "/a", "/a/", "//", "/a/b*", "/a/...b", "/a*/**", "/ä"])
-def test_a_subject_is_taken_as_it_is(subject: str) -> None:
+def test_a_valid_subject_is_unchanged(subject: str) -> None:
     assert check_subject(subject) == subject
 
 
@@ -255,7 +255,7 @@ def test_a_subject_is_taken_as_it_is(subject: str) -> None:
         ("", "does not begin with /"),
     ],
 )
-def test_nothing_can_be_published_under_what_is_no_subject(subject: str, words: str) -> None:
+def test_an_invalid_subject_cannot_be_published(subject: str, words: str) -> None:
     with pytest.raises(LocalProtocolError, match=words) as caught:
         check_subject(subject)
     assert caught.value.hint

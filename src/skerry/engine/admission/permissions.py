@@ -248,7 +248,7 @@ def change_refusal(
         return None
     # Publishing an object under another subject removes it from its current one, and discloses all
     # of its fields to other subscribers.
-    known = topic.shelf.objects.get(canonical_key(plan, pieces))
+    known = topic.type_cache.objects.get(canonical_key(plan, pieces))
     is_permitted = known is None or not known.subject or rights.allows(verb, known.subject)
     return None if is_permitted else refusal
 

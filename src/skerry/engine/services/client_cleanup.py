@@ -103,11 +103,11 @@ class ClientCleanup:
         yield from self._routing.leaving(client)
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns
-        for name in client.lane.published:
+        for name in client.queue.published:
             # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:
                 self._bulk_removals.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
             yield 1 + self._types.take_work()
-        self._node.cache.left(client.client_id)
+        self._node.cache.quotas.client_left(client.client_id)
         self._node.shares.left(client.holder)

@@ -24,7 +24,8 @@ from skerry.engine.delivery.replay_selection import (
     selects_all,
 )
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.routing import Reach, Routing, knows_type
+from skerry.engine.dispatch.pattern_reach import PatternReach
+from skerry.engine.dispatch.routing import Routing, knows_type
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.type_descriptions import DefinitionList
@@ -79,7 +80,7 @@ class Joining:
             self._join(client, message, now_ns)
         elif message.event.label == "leave":
             if message.subscriptionId is not None:
-                self._routing.remove_view(client, group, message.subscriptionId)
+                self._routing.remove_filtered(client, group, message.subscriptionId)
             else:
                 self._routing.leave(client, group)
 
@@ -105,7 +106,7 @@ class Joining:
             self._replay(member, now_ns)
             if group == "SkerryLedger":
                 self._node.watch_ledger(now_ns)
-            elif group == "SkerryDefinition" and client.lane.has_subjects:
+            elif group == "SkerryDefinition" and client.queue.has_subjects:
                 task = DefinitionList(client, self._types.registry)
                 self._node.start(client, task, now_ns)
 
@@ -127,8 +128,8 @@ class Joining:
         if member.replay_count > 1:
             self._node.start(client, Later(begin), now_ns)
             return
-        wanted = self._wanted(member) if client.lane.looks > 0 else None
-        if client.lane.looks <= 0 or (client.agenda and _has_choice(wanted)):
+        wanted = self._wanted(member) if client.queue.work_left > 0 else None
+        if client.queue.work_left <= 0 or (client.agenda and _has_choice(wanted)):
             # So at most one replay of a client selects its objects at a time. Each such replay is
             # one more listener for all publishers.
             self._routing.wait(member)
@@ -149,7 +150,7 @@ class Joining:
             self._routing.replay_ended(member)
             self._send_end(client, member.group, now_s)
 
-        replay = CacheReplay(member.teller, wanted, finish)
+        replay = CacheReplay(member.replay_output, wanted, finish)
         if not replay.is_empty:
             member.active_replay = replay
             self._routing.replay_began(member)
@@ -164,9 +165,9 @@ class Joining:
         if topic is None or not topic.is_cached or not knows_type(client, topic):
             return None
         rights = _rights(client)
-        if topic.shelf.own_keys and not rights.allows_objects:
+        if topic.type_cache.own_keys and not rights.allows_objects:
             return [(topic, FilterChoice(lambda subject: rights.allows("subscribe", subject)))]
-        if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX:
+        if len(topic.type_cache.objects) > REPLAY_SORTED_COUNT_MAX:
             return [(topic, None)]
         return [(topic, _listed(client, topic))]
 
@@ -177,27 +178,27 @@ class Joining:
         """
         found: list[Wanted] = []
         listed_count = examined_count = 0
-        reach = Reach(pattern)
+        reach = PatternReach(pattern)
         topic_count = 0
         for topic in self._dispatcher.all_topics():
-            if not topic.is_cached or not topic.shelf.objects:
+            if not topic.is_cached or not topic.type_cache.objects:
                 continue
-            if not (topic.shelf.own_keys or reach.has(topic)) or not knows_type(client, topic):
+            if not (topic.type_cache.own_keys or reach.has(topic)) or not knows_type(client, topic):
                 continue
             topic_count += 1
             if selects_all(topic, pattern):
-                is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
+                is_listed = listed_count + len(topic.type_cache.objects) <= REPLAY_SORTED_COUNT_MAX
                 found.append((topic, _listed(client, topic) if is_listed else None))
-                listed_count += is_listed * len(topic.shelf.objects)
+                listed_count += is_listed * len(topic.type_cache.objects)
                 continue
             keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - examined_count)
             if keys is None:
                 found.append((topic, PatternChoice(topic, pattern)))
                 continue
-            examined_count += len(topic.shelf.own_keys)
+            examined_count += len(topic.type_cache.own_keys)
             if keys:
                 found.append((topic, keys))
-        client.lane.looks -= examined_count + topic_count * _WORK_PER_TOPIC
+        client.queue.work_left -= examined_count + topic_count * _WORK_PER_TOPIC
         return found
 
     # -- filtered subscriptions
@@ -216,7 +217,7 @@ class Joining:
                 fault = str(error)
         if query is None or topic is None or type_ is None or not knows_type(client, topic):
             # Clients without extensions are not notified, as by DOTS hosts.
-            if client.lane.has_subjects:
+            if client.queue.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
             return
         at = (name, message.subscriptionId)
@@ -234,10 +235,10 @@ class Joining:
             filter_=wanted,
             type_=type_,
             is_conflating=_is_conflating(message),
-            is_replacing=at in client.views,
+            is_replacing=at in client.filtered_subscriptions,
         )
         try:
-            self._routing.add_view(subscription)
+            self._routing.add_filtered(subscription)
         except LimitExceeded as error:
             subscription.close()
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
@@ -254,7 +255,7 @@ class Joining:
             self._send_end(client, name, now_s)
 
         def refuse(error: LimitExceeded) -> None:
-            self._routing.remove_view(client, name, subscription.number)
+            self._routing.remove_filtered(client, name, subscription.number)
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
 
         self._node.start(client, FilteredObjects(subscription, finish, refuse), now_ns)
@@ -279,8 +280,8 @@ def _has_choice(wanted: list[Wanted] | None) -> bool:
 
 def _listed(client: Client, topic: Topic) -> list[bytes]:
     """The keys of all objects of a topic; listing them counts as work for the client."""
-    keys = list(topic.shelf.objects)
-    client.lane.looks -= len(keys) // _LISTED_PER_WORK_UNIT
+    keys = list(topic.type_cache.objects)
+    client.queue.work_left -= len(keys) // _LISTED_PER_WORK_UNIT
     return keys
 
 
@@ -289,7 +290,10 @@ def _excess(client: Client, at: tuple[str, int], query: Query) -> str | None:
 
     A subscription with the same type and number is replaced and does not count.
     """
-    limits, others = client.limits, {key: n for key, n in client.views.items() if key != at}
+    limits, others = (
+        client.limits,
+        {key: n for key, n in client.filtered_subscriptions.items() if key != at},
+    )
     if len(others) >= limits.view_count_max:
         return f"{len(others)} filtered subscriptions already"
     part_count = sum(others.values()) + query.part_count

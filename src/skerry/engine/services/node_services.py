@@ -123,7 +123,7 @@ class NodeServices:
             self._node.refuse(client, "ask", f"{reason}; use several messages", now_ns)
             return True
         work, bytes_per_unit = _MESSAGE_WORK.get(topic.name, _USUAL_WORK)
-        client.lane.looks -= work + len(payload) // bytes_per_unit
+        client.queue.work_left -= work + len(payload) // bytes_per_unit
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} messages and {len(client.agenda)} tasks wait"
@@ -135,7 +135,7 @@ class NodeServices:
     ) -> bool:
         """Whether a client may publish or remove an object; if not, the client is notified."""
         # The cost of a topic that was made for this update counts for the client.
-        client.lane.looks -= self._types.take_work()
+        client.queue.work_left -= self._types.take_work()
         if client.meter is not None:
             why = client.meter.spend(1, len(payload), now_ns)
             if why is not None:
@@ -146,7 +146,7 @@ class NodeServices:
         if rights.allows_objects or topic.name in SPECIAL_TYPES:
             return True
         is_remove = header.remove_obj == 1
-        chosen = header.subject if client.lane.has_subjects else ""
+        chosen = header.subject if client.queue.has_subjects else ""
         why = change_refusal(rights, topic, payload, chosen=chosen, is_remove=is_remove)
         if why is None:
             return True
@@ -205,7 +205,7 @@ class NodeServices:
         if not message.request:
             return
         message.request = False
-        journal, number = self._node.journal, int(client.lane.stored_number)
+        journal, number = self._node.journal, int(client.queue.stored_number)
 
         def reply(now_s: float) -> None:
             client.answered(len(payload))
@@ -314,7 +314,7 @@ class NodeServices:
         def serve(
             client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
         ) -> None:
-            if client.lane.has_subjects:
+            if client.queue.has_subjects:
                 service(client, topic, header, payload, now_ns)
             else:
                 self._node.drop(client, now_ns, f"{topic.name}: without `extensions`")
@@ -324,10 +324,12 @@ class NodeServices:
 
 def _hidden(client: Client, topic: Topic) -> frozenset[bytes]:
     """The keys of objects of a type that the client may not clear: their subjects forbid it."""
-    rights, shelf = client.rights, topic.shelf
+    rights, type_cache = client.rights, topic.type_cache
     assert rights is not None
     if rights.allows_all:
         return frozenset()
     return frozenset(
-        key for key in shelf.own_keys if not rights.allows("clear", shelf.objects[key].subject)
+        key
+        for key in type_cache.own_keys
+        if not rights.allows("clear", type_cache.objects[key].subject)
     )

@@ -62,7 +62,7 @@ class ClaimTarget:
         if self.key is None:
             name = self.topic.name
             return rights.allows_group("publish", name) and rights.allows_group("remove", name)
-        known = self.topic.shelf.objects.get(self.key)
+        known = self.topic.type_cache.objects.get(self.key)
         subjects = {self.subject, (known.subject if known is not None else "") or self.subject}
         return all(
             rights.allows(verb, subject) for subject in subjects for verb in ("publish", "remove")

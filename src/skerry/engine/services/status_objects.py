@@ -143,7 +143,11 @@ class StatusObjects:
     def _publish_all_types(self, clients: list[Client], now_ns: int) -> Iterator[int]:
         for client in clients:
             if self._publish_types(client, now_ns):
-                name_count = len(client.lane.published) + len(client.groups) + len(client.views)
+                name_count = (
+                    len(client.queue.published)
+                    + len(client.groups)
+                    + len(client.filtered_subscriptions)
+                )
                 yield _WORK_PER_OBJECT + name_count // _NAMES_PER_WORK_UNIT
             else:
                 yield 1
@@ -188,21 +192,23 @@ class StatusObjects:
 
     def _publish_types(self, client: Client, now_ns: int) -> bool:
         """Publish which types a client publishes and joined, if that changed."""
-        counts = (len(client.lane.published), client.interest_count)
+        counts = (len(client.queue.published), client.interest_count)
         if counts == client.told or not client.is_in:
             return False
         client.told = counts
         obj = internal_class("DotsClient")(
             id=client.client_id,
-            publishedTypes=sorted(set(client.lane.published) - SPECIAL_TYPES),
-            subscribedTypes=sorted({*client.groups, *(name for name, _ in client.views)}),
+            publishedTypes=sorted(set(client.queue.published) - SPECIAL_TYPES),
+            subscribedTypes=sorted(
+                {*client.groups, *(name for name, _ in client.filtered_subscriptions)}
+            ),
         )
         self._publish(obj, now_ns, False)
         return True
 
     def _publish_counters(self, client: Client, now_ns: int) -> bool:
         """Publish the counters of a client, if they changed."""
-        queue = client.lane
+        queue = client.queue
         # Sent bytes are not compared: sending the counters would change them each time.
         counted = (client.received_count, client.received_bytes, int(queue.sequence))
         if not client.is_in or self._counted.get(client.client_id) == counted:

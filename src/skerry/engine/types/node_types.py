@@ -14,7 +14,7 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.dispatch.topics import PersistentTypes, Topic
+from skerry.engine.dispatch.topics import JournalWriter, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
@@ -76,7 +76,7 @@ class NodeTypes:
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
-            dispatcher.keeper = _JournalKeeper(dispatcher, journal)
+            dispatcher.journal_writer = _JournalKeeper(dispatcher, journal)
 
     def topic(self, name: str) -> Topic | None:
         """The topic of a struct type; None if the node does not know a struct of that name."""
@@ -134,21 +134,21 @@ class NodeTypes:
             position=stored.position,
         )
         if pieces.unknown:
-            topic.shelf.unknown_keys.add(stored.key)
-        self._dispatcher.cache.restore(topic.shelf, stored.key, entry)
+            topic.type_cache.unknown_keys.add(stored.key)
+        self._dispatcher.cache.restore(topic.type_cache, stored.key, entry)
 
     def _make_topic(self, type_: StructType) -> Topic:
         flags = type_.flags
         topic = Topic(
             type_,
             codec_of(class_of(type_)).plan,
-            self._dispatcher.cache.shelf(type_.name),
+            self._dispatcher.cache.type_cache(type_.name),
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
             is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.came(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_added(topic)
         return topic
 
     def _renew(self, topic: Topic, type_: StructType) -> Topic:
@@ -165,8 +165,8 @@ class NodeTypes:
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.redefined(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_redefined(topic)
         return topic
 
     def _has_objects(self, name: str) -> bool:
@@ -177,16 +177,16 @@ class NodeTypes:
 
         The union is one of the type itself, or one of a struct inside.
         """
-        shelf = self._dispatcher.cache.shelf(name)
+        type_cache = self._dispatcher.cache.type_cache(name)
         topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
-        if not shelf.unknown_keys or topic is None:
+        if not type_cache.unknown_keys or topic is None:
             return ""
-        if len(shelf.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
+        if len(type_cache.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
             return f"{name}: {_UNDESCRIBED}"
         plan = codec_of(class_of(union)).plan if union.name == name else topic.plan
-        for key in list(shelf.unknown_keys):
+        for key in list(type_cache.unknown_keys):
             try:
-                pieces = split_whole(plan, shelf.objects[key].payload)
+                pieces = split_whole(plan, type_cache.objects[key].payload)
             except DecodeError as error:
                 return f"{name}: {_UNDESCRIBED}: {error}"
             # The values inside a struct are not examined one by one.
@@ -197,16 +197,15 @@ class NodeTypes:
     def _is_needed(self, name: str) -> bool:
         """Whether clients have claims on a type or filtered subscriptions to it."""
         topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
-        return topic is not None and (topic.owners is not None or self._routing.has_views(name))
+        return topic is not None and (topic.owners is not None or self._routing.has_filtered(name))
 
     def _removed(self, name: str) -> None:
         self._dispatcher.topics.pop(name, None)
         self._dispatcher.outdated.pop(name, None)
-        self._dispatcher.cache.forget_shelf(name)
-        self._routing.went(name)
+        self._dispatcher.cache.forget_type(name)
 
 
-class _JournalKeeper(PersistentTypes):
+class _JournalKeeper(JournalWriter):
     """Passes changes of persistent objects to the journal."""
 
     def __init__(self, dispatcher: Dispatcher, journal: Journal) -> None:

@@ -17,7 +17,7 @@ from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.served_types import Definition
 from skerry.errors import SchemaMismatchError
-from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
+from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
@@ -169,8 +169,8 @@ class TypeDescriptions:
                 client=client.client_id,
                 client_name=client.name,
                 may_publish=lambda used: self._may_define(client, used),
-                is_publishing=is_publishing or name in client.lane.published,
-                address="" if client.household is None else client.household.address,
+                is_publishing=is_publishing or name in client.queue.published,
+                address="" if client.address_usage is None else client.address_usage.address,
                 address_count_max=self._node.limits.type_count_per_address_max,
                 type_count_max=(
                     TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
@@ -185,7 +185,7 @@ class TypeDescriptions:
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
-        client.lane.looks -= registry.work - work
+        client.queue.work_left -= registry.work - work
         topic = self._dispatcher.topics.get(name)
         if topic is not None:
             self._routing.definition_changed(client, topic)
@@ -195,7 +195,7 @@ class TypeDescriptions:
 
         With `is_notified`, the client is notified of the conflict.
         """
-        registry, queue = self._types.registry, client.lane
+        registry, queue = self._types.registry, client.queue
         held = registry.held(client.client_id, name)
         doubtful = queue.doubtful_types or set()
         doubtful.discard(name)
@@ -234,7 +234,7 @@ class TypeDescriptions:
         """Forward a description to the clients that subscribed to them, after the served one."""
         self._announce(own.name, now_ns)
         served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
-        if client.lane.has_subjects and fingerprint(served) != fingerprint(own):
+        if client.queue.has_subjects and fingerprint(served) != fingerprint(own):
             client.connection.describe(served, now_s)
         self._node.take(client, topic, header, payload, now_ns)
 
@@ -266,21 +266,21 @@ class _Descriptions:
 
     def step(self, now_s: float) -> bool:
         """Describe types until the turn is over. Returns whether all are described."""
-        client, queue = self._client, self._client.lane
+        client, queue = self._client, self._client.queue
         size_max = int(queue.size) + REPLAY_SLICE_BYTES
-        while queue.looks > 0 and queue.size < size_max:
+        while queue.work_left > 0 and queue.size < size_max:
             name = next(self._names, None)
             if name is None:
                 self._finish(now_s)
                 return True
-            queue.looks -= 1
+            queue.work_left -= 1
             if not self._registry.is_defined(name) or not _concerns(client, name):
                 continue
             type_ = self._registry[name]
             if isinstance(type_, EnumType) or type_.flags.internal:
                 continue
             if not client.connection.is_described(type_):
-                queue.looks -= DESCRIBE_LOOK_COUNT
+                queue.work_left -= DESCRIBE_WORK
                 client.connection.describe(type_, now_s)
         return False
 

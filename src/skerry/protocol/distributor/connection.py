@@ -425,7 +425,7 @@ class GroupConnection:
         receiver = remote.receiver
         stop = receiver.receive_run(data, size)
         if stop:
-            remote.heard_ns = now_ns
+            remote.received_ns = now_ns
             self._received_datagram_count += (stop + size - 1) // size
             self._received_byte_count += stop
             self._received_update_count += receiver.delivery.run_update_count
@@ -451,9 +451,9 @@ class GroupConnection:
             if isinstance(found, DropReason):
                 return found
             remote = found
-        remote.heard_ns = now_ns
+        remote.received_ns = now_ns
         if remote.is_leaving:
-            remote.stays_after(int.from_bytes(data[20:24], "big"))
+            remote.data_received(int.from_bytes(data[20:24], "big"))
         receiver = remote.receiver
         reason = receiver.receive(data, now_ns)
         self._senders.due_at(receiver.due_ns)

@@ -133,11 +133,11 @@ class ControlIntake:
             if isinstance(found, DropReason):
                 return found
             remote = found
-        remote.heard_ns = now_ns
+        remote.received_ns = now_ns
         if self._senders.is_listening:
-            remote.receiver.last_seq_told(message.last_seq, now_ns)
+            remote.receiver.heartbeat_received(message.last_seq, now_ns)
         if is_goodbye:
-            remote.leaves(last_seq=message.last_seq, now_ns=now_ns)
+            remote.goodbye_received(last_seq=message.last_seq, now_ns=now_ns)
         self._senders.due_at(remote.due_ns())
         return None
 
@@ -151,7 +151,7 @@ class ControlIntake:
                 return found
             remote = found
         is_new = not remote.is_announced
-        remote.announced(
+        remote.announcement_received(
             heartbeat_interval_ms=message.heartbeat_interval_ms,
             configuration_interval_ms=message.configuration_interval_ms,
             now_ns=now_ns,
@@ -178,7 +178,7 @@ class ControlIntake:
         target = message.target_id.to_bytes(4, "big") + message.target_start.to_bytes(4, "big")
         for other, remote in self._senders.remotes.items():
             if len(remote.receiver.gaps) and other[4:] == target:
-                remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
+                remote.receiver.request_seen(message.first_seq, message.last_seq, now_ns)
 
     def _receive_nak(self, key: bytes, message: Nak) -> None:
         self.naks_received_count += 1
@@ -189,7 +189,7 @@ class ControlIntake:
     def _receive_position(self, key: bytes, message: Position, now_ns: int) -> None:
         remote = self._senders.remotes.get(key)
         if remote is not None:
-            remote.heard_ns = now_ns
+            remote.received_ns = now_ns
             remote.receiver.position_received(message, now_ns)
             self._senders.due_at(remote.due_ns())
 
@@ -205,7 +205,7 @@ class ControlIntake:
         """Respect the limits of Java programs after a control message without our mark."""
         if not is_marked(header.address, header.application_id):
             self._may_have_java = False
-            self._sender.java_heard()
+            self._sender.java_detected()
 
     def _is_other_dialect(self, group: bytes) -> bool:
         """Return whether the group in a message is this one in reversed byte order."""

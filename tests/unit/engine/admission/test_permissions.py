@@ -20,7 +20,7 @@ from skerry.engine.admission.permissions import (
     change_refusal,
     group_patterns,
 )
-from skerry.engine.dispatch.cache import Shelf
+from skerry.engine.dispatch.cache import TypeCache
 from skerry.engine.dispatch.topics import Topic
 from skerry.errors import LocalProtocolError
 from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
@@ -290,7 +290,7 @@ def test_an_update_needs_the_right_to_its_object_and_to_its_subject(
 ) -> None:
     plan = codec_of(Boat).plan
     facts = {"is_cached": True, "is_persistent": False, "is_special": False}
-    topic = Topic(Boat.descriptor, plan, Shelf("Boat"), **facts)
+    topic = Topic(Boat.descriptor, plan, TypeCache("Boat"), **facts)
     payload = Boat(id=7).encode()
     why = change_refusal(rights(rule), topic, payload, chosen=chosen, is_remove=False)
     assert why == (None if is_permitted else f"{chosen or 'Boat'}: not permitted")

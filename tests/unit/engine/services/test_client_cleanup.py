@@ -99,7 +99,7 @@ def test_a_node_that_stops_completes_the_cleanup(harbour: Harbour) -> None:
     harbour.pump()
     harbour.node.farewell(harbour.now_ns)
     assert group_count(harbour) == 0
-    departures = harbour.node._departures
+    departures = harbour.node._cleanup
     assert isinstance(departures, ClientCleanup)
     assert not departures
 
@@ -114,8 +114,8 @@ def test_topics_of_published_types_are_not_renewed_for_the_cleanup(
     maker, other = harbour.guest("maker"), harbour.guest("other")
     maker.publish(*(getattr(types, f"Whole{number}")(id=1) for number in range(30)))
     other.describe(skerry.define_types(text.replace("value;", "value; 2: int32 x;")).Whole0)
-    outdated = len(harbour.node._hub.outdated)
+    outdated = len(harbour.node._dispatcher.outdated)
     assert outdated >= 29
     maker.vanish()
     harbour.pump()
-    assert len(harbour.node._hub.outdated) == outdated
+    assert len(harbour.node._dispatcher.outdated) == outdated

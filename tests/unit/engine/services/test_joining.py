@@ -47,8 +47,8 @@ HIDING = (
 
 def slow_turns(harbour: Harbour, guest: Guest, look_count: int = 2) -> None:
     """Reduce the objects that are examined in one turn of a client."""
-    lane = harbour.node._by_id[guest.client_id].lane
-    lane.look_count_max = lane.looks = look_count
+    queue = harbour.node._table.by_id[guest.client_id].queue
+    queue.work_max = queue.work_left = look_count
 
 
 def subject_of(obj: Any, own: str) -> str:
@@ -71,8 +71,8 @@ def counts(guest: Guest) -> list[int]:
 
 
 def is_idle(harbour: Harbour) -> bool:
-    topics = harbour.node._hub.topics.values()
-    return all(topic.shelf.reader_count == 0 for topic in topics)
+    topics = harbour.node._dispatcher.topics.values()
+    return all(topic.type_cache.reader_count == 0 for topic in topics)
 
 
 @pytest.fixture
@@ -262,11 +262,11 @@ def test_an_object_that_a_pattern_names_is_looked_up_by_key(
         maker.publish(Berth(pier=9, name=f"o{number}"), subject=f"/own/{number}")
     reader = harbour.guest("reader")
     slow_turns(harbour, reader, 10)
-    shelf = harbour.node._hub.topics["Berth"].shelf
-    shelf.objects, order = Unlisted(shelf.objects), shelf.order
-    shelf.order = []
+    type_cache = harbour.node._dispatcher.topics["Berth"].type_cache
+    type_cache.objects, order = Unlisted(type_cache.objects), type_cache.order
+    type_cache.order = []
     reader.join(pattern)
-    shelf.objects, shelf.order = dict(dict.items(shelf.objects)), order
+    type_cache.objects, type_cache.order = dict(dict.items(type_cache.objects)), order
     assert names(reader) == (["b4"] if pattern.endswith("1/b4") else [])
     assert len(reader.messages("DotsCacheInfo")) == 1
 
@@ -286,16 +286,16 @@ def test_an_object_that_moved_away_is_not_found_where_its_key_says(
 def test_many_objects_under_subjects_of_their_own_are_examined_in_slices(
     harbour: Harbour, maker: Guest
 ) -> None:
-    topic = harbour.node._hub.topics["Berth"]
-    (known, *_) = topic.shelf.objects.values()
+    topic = harbour.node._dispatcher.topics["Berth"]
+    (known, *_) = topic.type_cache.objects.values()
     for number in range(SELECT_SLICE_COUNT + 1):
         entry = known.with_payload(known.payload, int(known.present))
         entry.subject = f"/own/{number}"
-        topic.shelf.add(b"\xff" + number.to_bytes(3, "big"), entry)
+        topic.type_cache.add(b"\xff" + number.to_bytes(3, "big"), entry)
     reader = harbour.guest("reader")
     reader.connection.join("/own/7", 0.0)
     harbour.carry()
-    assert topic.shelf.reader_count == 1
+    assert topic.type_cache.reader_count == 1
     harbour.pump()
     assert [item.header.subject for item in reader.items("Berth")] == ["/own/7"]
     assert is_idle(harbour)
@@ -400,7 +400,7 @@ def test_a_client_that_disconnects_during_the_selection_leaves_nothing_behind(
 ) -> None:
     begin(harbour).vanish()
     assert is_idle(harbour)
-    assert harbour.node._busy == {}
+    assert harbour.node._connections.turn_queue.busy == {}
 
 
 OTHER_KEY = skerry.define_types("struct Berth { 1: [key] string id; }").Berth
@@ -424,7 +424,7 @@ def test_a_waiting_member_receives_whole_objects(harbour: Harbour, maker: Guest)
     reader = begin(harbour)
     reader.connection.join("/Berth/2/*", 0.0)
     harbour.carry()
-    client = harbour.node._by_id[reader.client_id]
+    client = harbour.node._table.by_id[reader.client_id]
 
     def is_waiting() -> bool:
         member = harbour.node._routing.find(client, "/Berth/2/*")
@@ -449,7 +449,7 @@ def test_a_waiting_member_receives_whole_objects(harbour: Harbour, maker: Guest)
     maker.publish(Berth(pier=2, name="b8", depth=88))
     (item,) = reader.items("Berth")
     assert item.header.attributes == 0b11100, "from then on only what is new"
-    assert harbour.node._hub.topics["Berth"].routes["/Berth/2/b8"].ears == []
+    assert harbour.node._dispatcher.topics["Berth"].routes["/Berth/2/b8"].listeners == []
 
 
 def test_a_waiting_member_receives_messages(harbour: Harbour, maker: Guest) -> None:

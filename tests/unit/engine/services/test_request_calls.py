@@ -27,7 +27,7 @@ def call(harbour: Harbour) -> RequestCall:
     guest.describe(Ask)
     topic = harbour.node._types.topic("Ask")
     assert topic is not None
-    client = harbour.node._by_id[guest.client_id]
+    client = harbour.node._table.by_id[guest.client_id]
     return RequestCall(
         number=9,
         requester=client,

@@ -187,16 +187,16 @@ def test_the_status_of_many_clients_is_published_in_slices(harbour: Harbour) -> 
     watcher.join("DotsClient")
     watcher.join("SkerryLedger")
     told: list[int] = []
-    usual, node = harbour.node.say, harbour.node
+    usual, node = harbour.node.host.say, harbour.node
 
     def say(obj: Any, now_ns: int, is_remove: bool) -> None:
         told.append(1)
         usual(obj, now_ns, is_remove)
 
-    node._roster._publish = say
+    node._status_objects._publish = say
     turn_count = 0
     harbour.now_ns += 6_000_000_000
-    while node._roster._work or not turn_count:
+    while node._status_objects._work or not turn_count:
         told.clear()
         node.advance(harbour.now_ns)
         assert len(told) <= SELECT_SLICE_COUNT // 15 + 2

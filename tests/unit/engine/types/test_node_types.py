@@ -486,7 +486,7 @@ def test_the_examination_of_undescribed_tags_is_limited(
     numbers = range(300, 300 + UNKNOWN_SCAN_COUNT_MAX + is_over)
     payloads = [bytes.fromhex(f"a2 01 19 {number:04x} 09 18 2a") for number in numbers]
     guest.say_bytes(b"".join(frame(header, payload) for payload in payloads))
-    assert len(topic.shelf.unknown_keys) == UNKNOWN_SCAN_COUNT_MAX + is_over
+    assert len(topic.type_cache.unknown_keys) == UNKNOWN_SCAN_COUNT_MAX + is_over
     more = types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat
     other = harbour.guest("other")
     other.publish(more(id=2, more=7))

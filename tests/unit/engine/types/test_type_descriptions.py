@@ -18,10 +18,10 @@ from skerry.engine.admission.admission import (
 )
 from skerry.engine.services.node_services import SERVICE_BYTES_MAX
 from skerry.engine.types.type_descriptions import DEFINITION_USER_COUNT_MAX, UNUSABLE_TYPE_BYTES_MAX
-from skerry.limits import DESCRIBE_LOOK_COUNT, SELECT_SLICE_COUNT
+from skerry.limits import DESCRIBE_WORK, SELECT_SLICE_COUNT
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -139,7 +139,7 @@ def test_many_types_are_described_in_slices(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
-    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT
+    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_WORK
     text = "".join(f"struct Many{n:04} {{ 1: [key] uint32 id; }}" for n in range(count))
     types = skerry.define_types(text)
     for number in range(count):
@@ -153,7 +153,7 @@ def test_many_types_are_described_in_slices(
         harbour.carry()
         slice_counts.append(len(guest.messages("StructDescriptorData")) - before)
         harbour.node.advance(harbour.now_ns)
-    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT + 1
+    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_WORK + 1
     described = [message.name for message in guest.messages("StructDescriptorData")]
     assert described == [f"Many{n:04}" for n in range(count)]
     assert guest.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
@@ -171,7 +171,7 @@ def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: 
         part = skerry.define_types(f"struct Part {{ 1: bool a; 9: uint32 n{number}; }}").Part
         guest.connection.send_message(describe(part.descriptor), 0.0)
     harbour.node.receive(guest.connection.take_output(), guest.address, harbour.now_ns)
-    client = harbour.node.client(guest.client_id)
+    client = harbour.node.host.client(guest.client_id)
     assert client is not None
     assert client.input.is_held
     assert not harbour.node.registry["Part"].has_field("n19")
@@ -394,14 +394,14 @@ def test_later_changes_and_conflicts_of_definitions_are_reported(
     harbour.node.take_events()
     harbour.guest("late").publish(wide(id=2))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     assert [record.getMessage() for record in caplog.records] == ["definition of a type changed"]
     caplog.clear()
     harbour.guest("stranger").publish(other(id=3))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
-    assert "incompatible definition of a type refused" in messages
+    assert "incompatible definition of a type rejected" in messages
 
 
 # -- definitions and their users

@@ -1,4 +1,4 @@
-"""A client's end: how it introduces itself, what it believes, and what it writes."""
+"""The client's end: the handshake, received messages, and sent ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def new_client(**arguments: Any) -> ClientConnection:
 
 
 def client_in(stage: ConnectionStage) -> ClientConnection:
-    """A connection that came so far."""
+    """A connection in this stage."""
     client = new_client()
     if stage is not ConnectionStage.CONNECTING:
         client.receive(HELLO + ACCEPTED, NOW_S)
@@ -79,7 +79,7 @@ def said(client: ClientConnection) -> list[Any]:
 
 
 @pytest.mark.parametrize("wants_preload", [False, True])
-def test_a_client_says_nothing_before_it_is_greeted(wants_preload: bool) -> None:
+def test_a_client_sends_nothing_before_the_hello(wants_preload: bool) -> None:
     client = new_client(wants_preload=wants_preload)
     assert client.take_output() == b""
     assert client.receive(HELLO, NOW_S) == []
@@ -97,7 +97,7 @@ def test_without_preload_a_client_is_connected_at_once() -> None:
     assert (client.stage, client.client_id) == (ConnectionStage.CONNECTED, 5)
 
 
-def test_with_preload_objects_come_before_the_client_is_connected() -> None:
+def test_with_preload_objects_precede_the_connected_stage() -> None:
     client = new_client()
     client.receive(HELLO, NOW_S)
     client.take_output()
@@ -118,7 +118,7 @@ def test_with_preload_objects_come_before_the_client_is_connected() -> None:
     assert client.stage is ConnectionStage.CONNECTED
 
 
-def test_a_response_may_say_more_than_it_must() -> None:
+def test_a_response_may_have_more_fields_than_required() -> None:
     client = new_client()
     extra = {"serverName": "node", "clientId": 5, "accepted": True}
     accepted = message("DotsMsgConnectResponse", preload=True, **extra)
@@ -145,7 +145,7 @@ def test_a_challenge_is_answered_with_the_secret(challenge: int) -> None:
     assert connect.authChallengeResponse == wanted
 
 
-def test_who_is_not_asked_for_a_secret_keeps_it() -> None:
+def test_a_secret_that_is_not_required_is_not_used() -> None:
     client = new_client(secret="s")
     client.receive(HELLO, NOW_S)
     (connect,) = said(client)
@@ -221,14 +221,14 @@ def test_a_message_at_the_wrong_time_breaks_the_connection(
 
 
 @pytest.mark.parametrize("fields", [{}, {"accepted": True}, {"preloadFinished": True}])
-def test_a_response_without_an_id_lets_nobody_in(fields: dict[str, Any]) -> None:
+def test_a_response_without_an_id_does_not_accept_the_client(fields: dict[str, Any]) -> None:
     client = new_client()
     inputs = client.receive(HELLO + message("DotsMsgConnectResponse", **fields), NOW_S)
     assert inputs == [ConnectionBroken(message="DotsMsgConnectResponse", detail="not expected now")]
 
 
 @pytest.mark.parametrize("greeting", [b"", HELLO])
-def test_no_object_comes_before_the_handshake(greeting: bytes) -> None:
+def test_no_object_is_accepted_before_the_handshake(greeting: bytes) -> None:
     inputs = new_client().receive(greeting + OBJECT, NOW_S)
     assert inputs == [
         ConnectionBroken(message="DotsClient", detail="an object before the handshake")
@@ -251,7 +251,7 @@ def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
 
 @pytest.mark.parametrize("name", ["DotsMsgHello", "DotsMsgConnectResponse", "DotsMsgError"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_message_that_is_none_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
+def test_a_malformed_message_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
     (broken,) = client_in(stage).receive(Wire().frame(header, b"\xa1\x01\xf6"), NOW_S)
@@ -294,7 +294,7 @@ def test_nothing_follows_the_end_a_node_announces(
 
 
 class Replay:
-    """Does with a client what a recorded one did, and hears what that one heard."""
+    """Drives a client as the recorded one, with the same input."""
 
     def __init__(self, session: str, **arguments: Any) -> None:
         recorded = json.loads((FOLDER / f"{session}.json").read_text(encoding="utf-8"))
@@ -406,7 +406,7 @@ def hello(**capabilities: Any) -> bytes:
 
 
 @pytest.mark.parametrize("offered", [0, EXTENSION_SUBJECTS, EXTENSION_SUBJECTS | EXTENSION_ORIGIN])
-def test_extensions_are_said_to_nodes_that_have_them(offered: int) -> None:
+def test_extensions_are_sent_to_nodes_that_support_them(offered: int) -> None:
     client = new_client(extensions=offered)
     client.receive(hello(filteredSubscriptions=True, skerry=1), NOW_S)
     (connect,) = said(client)
@@ -415,7 +415,7 @@ def test_extensions_are_said_to_nodes_that_have_them(offered: int) -> None:
     assert client.has_filters
 
 
-def test_plain_host_is_told_of_no_extensions() -> None:
+def test_no_extensions_are_sent_to_a_foreign_host() -> None:
     client = new_client(extensions=EXTENSION_SUBJECTS)
     client.receive(HELLO, NOW_S)
     (connect,) = said(client)
@@ -438,7 +438,7 @@ def test_condition_travels_with_its_number() -> None:
 
 
 @pytest.mark.parametrize("offered", [0, EXTENSION_SUBJECTS])
-def test_conflating_is_asked_of_nodes_that_know_it(offered: int) -> None:
+def test_conflation_is_requested_from_nodes_that_support_it(offered: int) -> None:
     client = new_client(extensions=offered)
     client.receive(hello(skerry=1) + ACCEPTED, NOW_S)
     client.take_output()

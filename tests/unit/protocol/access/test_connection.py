@@ -47,7 +47,7 @@ WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
 
 
 def sent(connection: AccessConnection) -> list[tuple[Header, Any]]:
-    """What waits to go out: headers, and names of described types or payloads."""
+    """The queued output: headers, and names of described types or payloads."""
     waiting = connection.out_bytes
     data = connection.take_output()
     assert waiting == len(data)
@@ -75,7 +75,7 @@ def publish(connection: AccessConnection, type_: NamedType) -> Header:
 # -- descriptions
 
 
-def test_what_a_type_is_made_of_is_described_before_it_and_it_before_its_object() -> None:
+def test_the_types_of_fields_are_described_before_a_type_and_the_type_before_its_object() -> None:
     connection = AccessConnection(Wire())
     publish(connection, TYPES["Outer"])
     assert names(connection) == ["describe Color", "describe Inner", "describe Outer", "Outer"]
@@ -92,7 +92,7 @@ def test_each_type_is_described_once() -> None:
     assert not connection.is_described(ELSEWHERE)
 
 
-def test_what_the_peer_described_is_not_described_again() -> None:
+def test_types_that_the_peer_described_are_not_described_again() -> None:
     connection = AccessConnection(Wire())
     connection.note_received(TYPES["Color"])
     connection.note_received(TYPES["Other"])
@@ -161,7 +161,7 @@ def test_a_message_of_our_own_has_time_attributes_and_that_it_removes_nothing() 
     assert payload == b"\xa1\x01\x07"
 
 
-def test_old_programs_get_time_and_sender_in_every_header() -> None:
+def test_old_programs_receive_time_and_sender_in_every_header() -> None:
     connection = AccessConnection(OldWire())
     publish(connection, TYPES["Other"])
     connection.send_message(internal_class("DotsMsgError")(errorCode=0), NOW_S)
@@ -170,7 +170,7 @@ def test_old_programs_get_time_and_sender_in_every_header() -> None:
     assert {(header.sent_time, header.sender) for header, _ in arrived} == {(NOW_S, 1)}
 
 
-def test_old_programs_get_time_and_sender_as_they_are_where_they_are_there() -> None:
+def test_old_programs_receive_an_existing_time_and_sender_unchanged() -> None:
     connection = AccessConnection(OldWire())
     header = Header("DotsClient")
     header.attributes, header.sent_time, header.sender = 2, 3.5, 9
@@ -245,7 +245,7 @@ def test_a_connected_peer_is_sent_the_reason_of_the_end_once(code: int, text: st
     assert connection.stage is ConnectionStage.CLOSED
 
 
-def test_stages_have_the_tags_of_the_states_that_are_told() -> None:
+def test_stages_have_the_tags_of_the_published_states() -> None:
     states = internal_class("DotsConnectionState")
     assert {stage: states.of_tag(stage.value).label for stage in ConnectionStage} == {
         ConnectionStage.CONNECTING: "connecting",
@@ -259,7 +259,7 @@ def test_stages_have_the_tags_of_the_states_that_are_told() -> None:
 
 
 class Pair:
-    """A client and a node that talk through bytes, and what each of them heard."""
+    """A client and a node that exchange bytes, and the inputs of each."""
 
     def __init__(self, framing: str, *, wants_preload: bool, challenge: int | None) -> None:
         self.random = Random(framing)
@@ -324,7 +324,7 @@ def kinds(heard: list[Any]) -> list[str]:
 @pytest.mark.parametrize("challenge", [None, 0, 2**64 - 1])
 @pytest.mark.parametrize("wants_preload", [False, True])
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_a_client_and_a_node_come_together(
+def test_a_client_and_a_node_complete_the_handshake(
     framing: str, wants_preload: bool, challenge: int | None
 ) -> None:
     pair = Pair(framing, wants_preload=wants_preload, challenge=challenge)
@@ -343,7 +343,7 @@ def test_a_client_and_a_node_come_together(
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
+def test_either_end_can_close_and_then_discards_input(framing: str) -> None:
     for ending in ("client", "server"):
         pair = Pair(framing, wants_preload=True, challenge=None)
         pair.settle()
@@ -363,7 +363,7 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
             assert leaving.receive(left.take_output(), NOW_S) == []
 
 
-def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
+def test_a_fault_of_the_framing_follows_complete_frames_once() -> None:
     pair = Pair("v2", wants_preload=False, challenge=None)
     pair.settle()
     connection = pair.client
@@ -380,7 +380,7 @@ def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
     assert connection.stage is ConnectionStage.CONNECTED, "so that the end can be explained"
 
 
-def test_frames_go_where_the_owner_of_a_connection_wants_them() -> None:
+def test_frames_are_added_to_the_queue_of_the_caller() -> None:
     outgoing = Outgoing()
     connection = AccessConnection(Wire(), outgoing)
     assert connection.outgoing is outgoing

@@ -38,7 +38,7 @@ def test_every_state_is_reached_from_the_start(table: HandshakeTable) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_stages_never_go_back(table: HandshakeTable) -> None:
+def test_a_stage_is_never_followed_by_an_earlier_one(table: HandshakeTable) -> None:
     for state, _, after in table.transitions:
         assert STAGES[state].value <= STAGES[after].value
 

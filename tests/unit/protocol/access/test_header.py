@@ -152,7 +152,7 @@ def test_a_fresh_header_has_nothing_but_its_type() -> None:
     assert write_header(Header("T")) == b"\xa1\x01\x61T"
 
 
-def test_an_empty_map_is_a_header_without_anything() -> None:
+def test_an_empty_map_is_a_header_without_fields() -> None:
     header, stop = read_header(b"\xa0", 0)
     assert (header.type_name, fields_of(header), stop) == ("", {}, 1)
 
@@ -164,7 +164,7 @@ def test_a_header_is_read_from_where_it_begins_to_where_it_ends() -> None:
     assert fields_of(header) == SAMPLE
 
 
-def test_entries_come_in_any_order() -> None:
+def test_entries_may_have_any_order() -> None:
     pairs = [b"\x04\xf5", b"\x17\x20", b"\x01\x61T", b"\x03\x06", b"\x02\xf9\x3c\x00"]
     for order in itertools.permutations(pairs):
         header, _ = read_header(entries(*order), 0)
@@ -217,7 +217,7 @@ def test_times_may_be_no_numbers() -> None:
         assert repr(header.sent_time) == repr(value)
 
 
-# -- what nobody knows yet
+# -- unknown fields
 
 
 @pytest.mark.parametrize("tag", [0, 10, 19, 24, 31, 32, 63, 64, 255, 65536, 2**32, 2**63 - 1])
@@ -226,7 +226,7 @@ def test_times_may_be_no_numbers() -> None:
     [0, -1, 2**64 - 1, "", "x" * 24, b"y" * 300, [1] * 30, {1: [{2: "z"}]}, None, True, 0.5],
     ids=repr,
 )
-def test_unknown_tags_are_passed_over_whatever_they_hold(tag: int, value: Any) -> None:
+def test_unknown_tags_are_skipped_whatever_they_hold(tag: int, value: Any) -> None:
     unknown = cbor.dumps(tag) + cbor.dumps(value)
     data = entries(b"\x01\x61T", unknown, b"\x05\x07", unknown)
     header, stop = read_header(data, 0)
@@ -250,7 +250,7 @@ def test_more_entries_than_a_type_can_have_are_refused() -> None:
 
 
 @pytest.mark.parametrize("field", ["typeName", *FIELDS.values()])
-def test_a_tag_that_comes_twice_is_refused(field: str) -> None:
+def test_a_repeated_tag_is_refused(field: str) -> None:
     field = field.removesuffix("_")
     data = write_header(header_of("T", SAMPLE))
     tag = internal_class("DotsHeader").descriptor.field(field).tag
@@ -349,7 +349,7 @@ def test_bytes_of_any_kind_are_read_or_refused(fields: dict[str, Any], data: st.
         assert write_header(read_header(again, 0)[0]) == again
 
 
-def test_time_that_stands_for_none_is_refused() -> None:
+def test_the_value_of_absent_times_is_refused() -> None:
     data = internal_class("DotsHeader")(typeName="T", sentTime=NEVER).encode()
     with pytest.raises(DecodeError, match="no time that was or will be"):
         read_header(data, 0)

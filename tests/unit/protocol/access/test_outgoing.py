@@ -7,7 +7,7 @@ import pytest
 from skerry.protocol.access.outgoing import Outgoing
 
 
-def test_what_waits_is_taken_in_order_and_once() -> None:
+def test_queued_frames_are_taken_in_order_and_once() -> None:
     outgoing = Outgoing()
     assert (outgoing.size, outgoing.take()) == (0, b"")
     for frame in (b"one", b"", b"three"):
@@ -19,7 +19,7 @@ def test_what_waits_is_taken_in_order_and_once() -> None:
 
 
 @pytest.mark.parametrize("size", [1000, 300_000])
-def test_what_was_taken_is_not_touched_by_what_comes_next(size: int) -> None:
+def test_taken_frames_are_not_changed_by_later_ones(size: int) -> None:
     outgoing = Outgoing()
     outgoing.add(b"x" * size)
     taken = outgoing.take()
@@ -28,7 +28,7 @@ def test_what_was_taken_is_not_touched_by_what_comes_next(size: int) -> None:
     assert outgoing.take() == b"y" * 10
 
 
-def test_frames_that_came_together_are_kept_as_they_are() -> None:
+def test_frames_that_were_added_together_are_not_copied() -> None:
     outgoing, other = Outgoing(), Outgoing()
     run = b"onetwo"
     for one in (outgoing, other):

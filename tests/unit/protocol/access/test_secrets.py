@@ -62,7 +62,7 @@ def test_any_other_answer_is_wrong(answer: str) -> None:
 
 
 @given(name=st.binary(), cnonce=st.binary(), answer=st.binary(), nonce=st.integers(0, 2**64 - 1))
-def test_whatever_a_client_sends_is_judged(
+def test_any_input_of_a_client_is_classified(
     name: bytes, cnonce: bytes, answer: bytes, nonce: int
 ) -> None:
     """Text of the wire need not be UTF-8."""

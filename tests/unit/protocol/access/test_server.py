@@ -1,4 +1,4 @@
-"""The node's end: who is let in, in which order, and what is refused at which time."""
+"""The node's end: the handshake, and messages that are refused in each stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES = [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, Connectio
 
 
 def server_in(stage: ConnectionStage) -> ServerConnection:
-    """A connection that came so far."""
+    """A connection in this stage."""
     server = ServerConnection(Wire(), client_id=2)
     server.greet("node", NOW_S)
     if stage is not ConnectionStage.CONNECTING:
@@ -51,7 +51,7 @@ def tell(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
 
 
 def hear(server: ServerConnection, data: bytes) -> list[Any]:
-    """What bytes mean, one after the other, up to what ends the connection."""
+    """Return the inputs of bytes in order, up to one that ends the connection."""
     if server.is_over:
         return []
     inputs: list[Any] = []
@@ -71,7 +71,7 @@ def said(server: ServerConnection) -> list[Any]:
 # -- the handshake
 
 
-def test_a_client_comes_in_at_once_without_preload() -> None:
+def test_a_client_is_connected_at_once_without_preload() -> None:
     server = ServerConnection(Wire(), client_id=5)
     assert server.name == "<not_set>"
     server.greet("node", NOW_S)
@@ -105,7 +105,7 @@ def test_a_client_joins_before_it_is_connected_with_preload() -> None:
 
 
 @pytest.mark.parametrize("challenge", [0, 1, 2**64 - 1])
-def test_a_challenge_is_given_and_its_answer_handed_on(challenge: int) -> None:
+def test_a_challenge_is_sent_and_its_response_returned(challenge: int) -> None:
     server = ServerConnection(Wire(), client_id=5)
     server.greet("node", NOW_S, challenge=challenge)
     (hello,) = said(server)
@@ -115,7 +115,7 @@ def test_a_challenge_is_given_and_its_answer_handed_on(challenge: int) -> None:
     assert (asked.response, asked.cnonce) == ("ab" * 32, "n")
 
 
-def test_who_is_rejected_is_told_so_and_not_listened_to() -> None:
+def test_a_rejected_client_receives_a_response_and_its_input_is_discarded() -> None:
     server = ServerConnection(Wire(), client_id=5)
     (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True)
     server.reject(asked, NOW_S)
@@ -211,7 +211,7 @@ def test_a_client_introduces_itself_once(preload: bool) -> None:
     assert hear(server, connect) == [ConnectionBroken(message="DotsMsgConnect", detail=detail)]
 
 
-def test_a_node_says_what_it_can_do_beyond_dots_only_where_it_may() -> None:
+def test_a_node_announces_its_extensions_only_if_enabled() -> None:
     for extensions in (False, True):
         server = ServerConnection(Wire(), client_id=5)
         server.greet("node", NOW_S, extensions=extensions)
@@ -222,7 +222,7 @@ def test_a_node_says_what_it_can_do_beyond_dots_only_where_it_may() -> None:
             assert hello.capabilities == capabilities(filteredSubscriptions=True, skerry=1)
 
 
-def test_a_fault_of_the_framing_is_told_behind_what_was_whole_and_ends_it() -> None:
+def test_a_fault_of_the_framing_follows_complete_frames_and_ends_the_input() -> None:
     server = server_in(ConnectionStage.CONNECTED)
     arrival, fault = hear(server, message("DotsClient", id=2) + b"\x00")
     assert isinstance(arrival, ReceivedFrame)
@@ -262,7 +262,7 @@ def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
 
 @pytest.mark.parametrize("name", ["DotsMsgConnect", "DotsMsgError", "DotsMsgHello"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_message_that_is_none_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
+def test_a_malformed_message_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
     (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))

@@ -139,7 +139,7 @@ def test_version_1_names_the_group_and_only_the_system_has_a_name_space() -> Non
         assert list(outer) == sorted(outer)
 
 
-def test_names_that_are_not_utf8_come_back_in_both_framings() -> None:
+def test_names_that_are_not_utf8_are_preserved_in_both_framings() -> None:
     name = b"\xff\xfeT".decode("utf-8", "surrogateescape")
     for wire in (Wire(), OldWire()):
         ((header, payload),) = wire.feed(wire.frame(Header(name), b"\xa0"))
@@ -147,12 +147,12 @@ def test_names_that_are_not_utf8_come_back_in_both_framings() -> None:
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_a_frame_larger_than_any_peer_takes_is_not_written(framing: str) -> None:
+def test_a_frame_larger_than_any_peer_accepts_is_not_written(framing: str) -> None:
     with pytest.raises(EncodeError, match="the limit is"):
         frame(bytes(FRAME_BYTES_MAX), framing)
 
 
-def test_a_header_larger_than_version_1_can_say_is_not_written() -> None:
+def test_a_header_that_is_too_large_for_version_1_is_not_written() -> None:
     with pytest.raises(EncodeError, match="a header of 70"):
         OldWire().frame(Header("T" * 35_000), b"")
 
@@ -190,7 +190,7 @@ def test_a_frame_over_the_limit_is_skipped_and_named(framing: str, step: int) ->
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_a_skipped_frame_whose_header_is_none_has_no_name(framing: str) -> None:
+def test_a_skipped_frame_with_a_malformed_header_has_no_name(framing: str) -> None:
     wire = WIRES[framing](1000)
     wire.limit_frames(10, skips_large=True)
     bad = b"\x80" + bytes(100)
@@ -213,7 +213,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("way", ["whole", "byte by byte", "random pieces"])
-def test_what_came_before_a_fault_is_given_first(fault: str, way: str) -> None:
+def test_transmissions_before_a_fault_are_returned_first(fault: str, way: str) -> None:
     framing, wrong, detail = FAULTS[fault]
     good = [frame(bytes([0xA1, 1, n]), framing) for n in range(3)]
     wire = WIRES[framing]()
@@ -227,7 +227,7 @@ def test_what_came_before_a_fault_is_given_first(fault: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_after_a_fault_nothing_is_read_any_more(fault: str) -> None:
+def test_after_a_fault_no_input_is_read(fault: str) -> None:
     framing, wrong, _ = FAULTS[fault]
     wire = WIRES[framing]()
     first = refusal(wire, wrong)
@@ -236,7 +236,7 @@ def test_after_a_fault_nothing_is_read_any_more(fault: str) -> None:
 
 
 @pytest.mark.parametrize(("tag", "name"), [(3, "dotsHeader"), (4, "payloadSize")])
-def test_a_tag_around_the_header_that_comes_twice_is_refused(tag: int, name: str) -> None:
+def test_a_repeated_tag_around_the_header_is_refused(tag: int, name: str) -> None:
     header = b"\x03\xa1\x01\x61T"
     pairs = (header, header, b"\x04\x01") if tag == 3 else (header, b"\x04\x01", b"\x04\x01")
     outer = b"\xa3" + b"".join(pairs)
@@ -261,7 +261,7 @@ def test_bytes_behind_the_header_around_are_refused() -> None:
     assert error.detail == "bytes behind the header"
 
 
-def test_all_else_around_the_header_is_passed_over() -> None:
+def test_other_fields_around_the_header_are_skipped() -> None:
     outer = {5: 7, 40: "x" * 300, 4: 3, 1: ["no", "name"], 3: {1: "T", 5: 2}, 2: 0.5}
     ((header, payload),) = OldWire().feed(around(outer, b"\xa1\x01\x02"))
     assert (header.type_name, header.sender, payload) == ("T", 2, b"\xa1\x01\x02")

@@ -1,4 +1,4 @@
-"""A group without a network: what one connection sends, all receive, unless a test drops it."""
+"""A group without a network: all connections receive each datagram, unless a test drops it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Bus:
             self.settle()
 
     def settle(self) -> None:
-        """Carry datagrams until nobody has any."""
+        """Transmit datagrams until there are none."""
         is_quiet = False
         while not is_quiet:
             is_quiet = True

@@ -1,4 +1,4 @@
-"""Parameters: the defaults of the specification, and what is refused."""
+"""Parameters: the defaults of the specification, and invalid values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_bandwidth_is_never_below_the_floor_unless_there_is_no_limit(
     assert DistributorConfig(**given).bandwidth_bit_max == bits
 
 
-def test_a_bandwidth_is_given_in_one_unit_only() -> None:
+def test_a_bandwidth_has_one_unit_only() -> None:
     with pytest.raises(ConfigError, match="bandwidth_mbit_max is set as well"):
         DistributorConfig(bandwidth_mbit_max=1.0, bandwidth_kbit_max=1)
 

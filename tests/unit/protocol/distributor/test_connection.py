@@ -68,7 +68,7 @@ def test_a_connection_is_a_machine(bus: Any) -> None:
     assert machine.deadline_ns() == bus.now_ns + 4000 * MS  # the monitor of requests
 
 
-def test_what_is_published_reaches_all_who_subscribed_in_order(bus: Any) -> None:
+def test_updates_reach_all_subscribers_in_order(bus: Any) -> None:
     first, second = bus.subscriber("/a/*"), bus.subscriber("/...")
     publisher = bus.publisher()
     bus.publish(publisher, "/a/1", "/b", "/a/2", "/a/1/x")
@@ -77,14 +77,14 @@ def test_what_is_published_reaches_all_who_subscribed_in_order(bus: Any) -> None
     assert first.match("/a/1") == ["/a/*"]
 
 
-def test_a_connection_hears_itself(bus: Any) -> None:
+def test_a_connection_receives_its_own_updates(bus: Any) -> None:
     both = bus.subscriber()
     both.open_publisher(bus.now_ns)
     bus.publish(both, "/a")
     assert bus.subjects(both) == ["/a"]
 
 
-def test_updates_come_with_their_sender(bus: Any) -> None:
+def test_updates_are_delivered_with_their_sender(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher(application="feed")
     bus.publish(publisher, "/a")
@@ -98,7 +98,7 @@ def test_updates_come_with_their_sender(bus: Any) -> None:
     assert found.sender.application_id == publisher.identity.application_id
 
 
-def test_a_late_subscriber_hears_data_at_once_and_is_told_of_the_sender_within_a_heartbeat(
+def test_a_late_subscriber_receives_data_at_once_and_the_sender_within_a_heartbeat(
     bus: Any,
 ) -> None:
     publisher = bus.publisher()
@@ -119,7 +119,7 @@ def test_a_late_subscriber_hears_data_at_once_and_is_told_of_the_sender_within_a
 # -- repair
 
 
-def test_a_lost_datagram_is_asked_for_and_sent_again(bus: Any) -> None:
+def test_a_lost_datagram_is_requested_and_sent_again(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = losing(2)
@@ -164,7 +164,7 @@ def test_receivers_that_lost_the_same_ask_once(bus: Any) -> None:
     assert subscribers[0].statistics().requests_seen_count == 1
 
 
-def test_an_answer_that_is_lost_too_is_asked_for_again_after_the_timeout(bus: Any) -> None:
+def test_an_answer_that_is_lost_too_is_requested_again_after_the_timeout(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = lambda source, to, data: losing(2)(source, to, data) or data[2] == RETRANSMISSION
@@ -179,7 +179,7 @@ def test_an_answer_that_is_lost_too_is_asked_for_again_after_the_timeout(bus: An
     assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
 
 
-def test_what_the_sender_does_not_have_any_more_is_told_and_passed(bus: Any) -> None:
+def test_datagrams_that_the_sender_no_longer_has_are_reported_and_skipped(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher(cache_bytes_max=120)
     bus.drop = losing(2, 3)
@@ -194,7 +194,7 @@ def test_what_the_sender_does_not_have_any_more_is_told_and_passed(bus: Any) -> 
     assert subscriber.statistics().naks_received_count == 1
 
 
-def test_after_too_many_retries_the_stream_goes_on(bus: Any) -> None:
+def test_after_too_many_retries_the_stream_continues(bus: Any) -> None:
     subscriber = bus.subscriber(request_retry_count_max=3)
     publisher = bus.publisher()
     bus.drop = lambda source, to, data: losing(2)(source, to, data) or data[2] == RETRANSMISSION
@@ -266,7 +266,7 @@ def test_streams_survive_the_wrap_of_their_numbers(bus: Any) -> None:
 # -- coming and going
 
 
-def test_a_silent_sender_is_removed_and_its_missing_part_is_told(bus: Any) -> None:
+def test_a_silent_sender_is_removed_and_its_missing_part_is_reported(bus: Any) -> None:
     subscriber = bus.subscriber(request_retry_count_max=100)
     publisher = bus.publisher(configuration_interval_ms=15_000)
     bus.drop = losing(2)
@@ -296,7 +296,7 @@ def test_a_sender_that_announces_itself_no_more_is_removed(bus: Any) -> None:
     assert bus.subjects(subscriber) == ["/1"]
 
 
-def test_a_sender_that_comes_back_goes_on_without_a_gap_or_a_duplicate(bus: Any) -> None:
+def test_a_sender_that_returns_continues_without_a_gap_or_a_duplicate(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher(cache_age_s=0)
     bus.publish(publisher, "/1", "/2")
@@ -322,7 +322,7 @@ def test_programs_of_our_own_do_not_change_the_size_of_datagrams(bus: Any) -> No
     assert publisher.statistics().sent_datagram_count == 2
 
 
-def test_requests_keep_a_sender_that_said_goodbye_up_to_a_bound(bus: Any) -> None:
+def test_requests_keep_a_leaving_sender_up_to_a_bound(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = lambda _source, _to, data: data[2] in (UPDATE, RETRANSMISSION)
@@ -366,7 +366,7 @@ def test_a_goodbye_removes_a_sender_after_the_last_repair(bus: Any) -> None:
     assert bus.events_of(subscriber, UpdatesLost) == []
 
 
-def test_a_goodbye_with_something_missing_tells_what(bus: Any) -> None:
+def test_a_goodbye_reports_the_datagrams_that_are_missing(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = lambda source, to, data: losing(2, 4)(source, to, data) or data[2] == RETRANSMISSION
@@ -379,7 +379,7 @@ def test_a_goodbye_with_something_missing_tells_what(bus: Any) -> None:
     assert all(event.reason is LossReason.REMOVED for event in lost)
 
 
-def test_a_copy_of_something_old_does_not_bring_a_sender_back_to_life(bus: Any) -> None:
+def test_a_replayed_datagram_does_not_revive_a_sender(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.publish(publisher, "/1", "/2")
@@ -441,7 +441,7 @@ def test_a_connection_that_only_listened_closes_at_once(bus: Any) -> None:
     assert bus.sent == []
 
 
-def test_without_a_subscription_data_is_ignored_and_asked_for_by_nobody(bus: Any) -> None:
+def test_without_a_subscription_data_is_ignored_and_not_requested(bus: Any) -> None:
     subscriber = bus.join()
     publisher = bus.publisher()
     bus.drop = losing(2)
@@ -452,7 +452,7 @@ def test_without_a_subscription_data_is_ignored_and_asked_for_by_nobody(bus: Any
     assert len(bus.events_of(subscriber, SenderFound)) == 1
 
 
-def test_who_ends_the_last_subscription_and_begins_anew_misses_nothing_it_should_have(
+def test_a_new_subscription_after_the_last_one_receives_all_later_updates(
     bus: Any,
 ) -> None:
     subscriber = bus.join()
@@ -490,7 +490,7 @@ def other_sender(sender_id: int, start: int, *, address: bytes = b"\x0a\0\0\x63"
     return JAVA_WIRE.encode(message)
 
 
-def test_an_identity_that_was_heard_in_the_group_is_given_up_before_the_first_announcement(
+def test_an_identity_that_is_in_use_is_replaced_before_the_first_announcement(
     bus: Any,
 ) -> None:
     connection = bus.join()
@@ -503,7 +503,7 @@ def test_an_identity_that_was_heard_in_the_group_is_given_up_before_the_first_an
     assert now.application_id == mine.application_id
 
 
-def test_an_identity_that_turns_up_before_the_first_data_is_given_up_too(bus: Any) -> None:
+def test_an_identity_with_a_conflict_before_the_first_data_is_replaced(bus: Any) -> None:
     publisher = bus.publisher()
     mine = publisher.identity
     publisher.receive(other_sender(mine.sender_id, mine.start_ms & 0xFFFFFFFF), GROUP, bus.now_ns)
@@ -512,7 +512,7 @@ def test_an_identity_that_turns_up_before_the_first_data_is_given_up_too(bus: An
     assert kinds == [CONFIGURATION, HEARTBEAT]
 
 
-def test_an_identity_that_turns_up_later_is_told(bus: Any) -> None:
+def test_a_later_conflict_of_identities_is_reported(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/a")
     mine = publisher.identity
@@ -565,7 +565,7 @@ def test_pycast_programs_understand_each_other_by_option(bus: Any) -> None:
 @pytest.mark.parametrize(
     ("mine", "theirs"), [(Dialect.JAVA, Dialect.PYCAST), (Dialect.PYCAST, Dialect.JAVA)]
 )
-def test_the_other_dialect_is_told_once_and_never_taken_for_data(
+def test_the_other_dialect_is_reported_once_and_never_delivered(
     bus: Any, mine: Dialect, theirs: Dialect
 ) -> None:
     subscriber = bus.subscriber(dialect=mine)
@@ -580,10 +580,10 @@ def test_the_other_dialect_is_told_once_and_never_taken_for_data(
     assert subscriber.statistics().faults[DropReason.DIALECT.value] > 5
 
 
-# -- those who ask too much
+# -- too many requests
 
 
-def test_who_asks_all_the_time_is_stopped_until_the_connection_is_closed(bus: Any) -> None:
+def test_a_connection_that_requests_all_the_time_is_stopped_until_it_is_closed(bus: Any) -> None:
     subscriber = bus.subscriber(nagging_request_count_max=15)
     publisher = bus.publisher(cache_age_s=0)
     dropped: set[int] = set()
@@ -613,7 +613,7 @@ def test_who_asks_all_the_time_is_stopped_until_the_connection_is_closed(bus: An
 # -- flaws of others
 
 
-def test_one_per_thousand_of_a_thousand_is_taken_as_not_received(bus: Any) -> None:
+def test_received_datagrams_are_dropped_on_purpose(bus: Any) -> None:
     subscriber = bus.subscriber(fake_receive_loss_permille=500)
     publisher = bus.publisher()
     bus.publish(publisher, *["/a"] * 200)
@@ -677,7 +677,7 @@ def valid(kind: int) -> bytes:
         (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], DropReason.UPDATES),
     ],
 )
-def test_malformed_datagrams_are_counted_by_reason_and_harm_nobody(
+def test_malformed_datagrams_are_counted_by_reason_and_have_no_other_effect(
     bus: Any, data: bytes, fault: DropReason
 ) -> None:
     subscriber = bus.subscriber()
@@ -698,7 +698,7 @@ def test_good_datagrams_of_every_kind_are_not_counted_as_faults(bus: Any) -> Non
     assert faults == {DropReason.DUPLICATE.value: 1}
 
 
-def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: Any) -> None:
+def test_an_update_with_an_invalid_subject_is_counted_and_skipped(bus: Any) -> None:
     subscriber = bus.subscriber()
     data = valid(UPDATE).replace(b"/a", b"xa")
     subscriber.receive(data, GROUP, bus.now_ns)
@@ -708,7 +708,7 @@ def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: 
 
 
 class Listener:
-    """Keeps what is traced."""
+    """Records trace events."""
 
     def __init__(self) -> None:
         self.reasons: list[DropReason] = []
@@ -718,7 +718,7 @@ class Listener:
         self.reasons.append(event.reason)
 
 
-def test_what_is_dropped_is_traced(bus: Any) -> None:
+def test_dropped_datagrams_are_traced(bus: Any) -> None:
     listener = Listener()
     connection = GroupConnection(
         group=GROUP,
@@ -768,7 +768,7 @@ def test_no_bytes_whatsoever_raise_or_stop_a_connection(
 # -- the rest
 
 
-def test_a_socket_that_refuses_is_told_and_the_data_can_still_be_asked_for(bus: Any) -> None:
+def test_a_failed_socket_is_reported_and_the_data_can_still_be_requested(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
@@ -798,7 +798,7 @@ def test_statistics_count_both_directions(bus: Any) -> None:
     assert (received.delivered_update_count, received.sender_count) == (2, 1)
 
 
-def test_what_is_held_back_goes_when_it_is_flushed(bus: Any) -> None:
+def test_held_updates_are_sent_by_a_flush(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher(holdback_delay_ms=1000, holdback_threshold_per_s=0)
     bus.publish(publisher, "/1", "/2", "/3")
@@ -824,7 +824,7 @@ def test_the_defaults_make_a_connection() -> None:
     assert PYCAST_WIRE.address(configuration.group) != configuration.group
 
 
-def test_a_train_gives_what_its_datagrams_give_one_by_one(bus: Any) -> None:
+def test_segments_are_delivered_as_single_datagrams_are(bus: Any) -> None:
     publisher = bus.publisher()
     single, train = bus.subscriber("/a/*"), bus.subscriber("/a/*")
     bus.publish(publisher, "/a/1", "/b/1")

@@ -1,4 +1,4 @@
-"""Control messages that a connection receives: what each does, and which are dropped."""
+"""Received control messages: the effect of each, and which are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities: told apart also by programs that look at a sum only."""
+"""Identities, which programs that compare only a sum can distinguish too."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_senders_that_start_in_the_same_millisecond_differ_almost_always() -> No
     assert len({draw(seed).start_ms for seed in range(100)}) > 90
 
 
-def test_an_application_id_tells_our_programs_from_those_in_java() -> None:
+def test_an_application_id_distinguishes_our_programs_from_java_programs() -> None:
     identity = draw(1)
     assert is_marked(identity.address, identity.application_id)
     assert not is_marked(identity.address, 0x01022345), "this is how the Java program makes it"
     assert mark_application(identity.address, 5) != mark_application(identity.address, 6)
 
 
-def test_a_sum_that_was_heard_in_the_group_is_not_drawn() -> None:
+def test_a_sum_that_is_in_use_in_the_group_is_not_drawn() -> None:
     first = draw(1)
     other = draw(1, taken_sums={java_sum(first.sender_id, first.start_ms)})
     assert java_sum(other.sender_id, other.start_ms) != java_sum(first.sender_id, first.start_ms)
@@ -68,5 +68,5 @@ def test_the_sum_of_java_programs_wraps_and_knows_no_address() -> None:
         ("ff02::1%eth0", hashlib.sha256(ipaddress.ip_address("ff02::1").packed).digest()[:4]),
     ],
 )
-def test_four_bytes_stand_for_any_address(host: str, packed: bytes) -> None:
+def test_any_address_is_represented_by_four_bytes(host: str, packed: bytes) -> None:
     assert address_bytes(host) == packed

@@ -1,4 +1,4 @@
-"""Messages as values: the numbers that stand on the wire."""
+"""Messages as values: the numbers on the wire."""
 
 from __future__ import annotations
 

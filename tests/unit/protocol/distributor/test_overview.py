@@ -1,4 +1,4 @@
-"""The overview for those who watch: read and written, and refused when it is none."""
+"""The overview for monitoring programs: encoded, decoded, and refused if malformed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEEN = Overview(
 )
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_encoded_messages_decode_to_equal_ones() -> None:
     data = SEEN.encode()
     assert data[:4] == OVERVIEW.to_bytes(4, "big")
     assert Overview.decode(data) == SEEN

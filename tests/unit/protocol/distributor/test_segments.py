@@ -21,7 +21,7 @@ def test_sizes_are_those_of_the_java_program() -> None:
 
 
 @given(st.binary(min_size=1, max_size=400), st.integers(30, 90))
-def test_what_is_cut_is_put_together_again(data: bytes, room: int) -> None:
+def test_a_cut_update_is_reassembled(data: bytes, room: int) -> None:
     if len(HEAD) + 4 + len(data) <= room:
         return
     pieces = cut(HEAD, data, room=room)
@@ -55,7 +55,7 @@ def test_pieces_without_data_take_no_memory() -> None:
     assert whole.whole() == b"12"
 
 
-def test_of_what_nobody_wants_only_the_size_is_kept() -> None:
+def test_only_the_size_of_an_update_without_subscribers_is_kept() -> None:
     whole = Reassembly("", 4, 1)
     assert whole.add(b"1234")
     assert whole.whole() == b""
@@ -74,6 +74,6 @@ def test_of_what_nobody_wants_only_the_size_is_kept() -> None:
     ],
     ids=["empty", "no subject", "subject too long", "no data", "null data", "no length"],
 )
-def test_what_is_no_first_piece_is_refused(body: bytes) -> None:
+def test_a_malformed_first_piece_is_refused(body: bytes) -> None:
     with pytest.raises(DecodeError):
         first_piece(bytes(28) + body, text_length_bytes=4)

@@ -72,7 +72,7 @@ SKEWS_MS = [0, 15, 1000, -1000, 3_600_000, -3_600_000, 2**31]
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 @pytest.mark.parametrize("listened_ms", [0, 1, 100, 5000, 8999, 60_000])
-def test_what_a_new_sender_sent_before_its_first_datagram_arrived_is_asked_for(
+def test_datagrams_of_a_new_sender_before_the_first_received_one_are_requested(
     bus: Any, listened_ms: int, skew_ms: int
 ) -> None:
     subscriber = bus.subscriber()
@@ -91,7 +91,7 @@ def test_what_a_new_sender_sent_before_its_first_datagram_arrived_is_asked_for(
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, GOODBYE])
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
-def test_a_lone_update_is_asked_for_when_only_a_sign_of_life_arrives(
+def test_a_single_update_is_requested_when_only_a_heartbeat_arrives(
     bus: Any, kind: int, skew_ms: int
 ) -> None:
     subscriber = bus.subscriber()
@@ -109,7 +109,7 @@ def test_a_lone_update_is_asked_for_when_only_a_sign_of_life_arrives(
     assert bus.subjects(subscriber) == ["/only"]
 
 
-def test_what_cannot_be_had_of_a_new_sender_is_told(bus: Any) -> None:
+def test_the_lost_start_of_a_new_sender_is_reported(bus: Any) -> None:
     subscriber = bus.subscriber()
     bus.run_ms(1)
     publisher = bus.join()
@@ -127,7 +127,7 @@ def test_what_cannot_be_had_of_a_new_sender_is_told(bus: Any) -> None:
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 @pytest.mark.parametrize("pause_ms", [0, 1, 100, 5000, 60_000])
 @pytest.mark.parametrize("first_ms", [0, 100, 20_000])
-def test_who_joins_late_asks_for_nothing_that_was_before(
+def test_a_late_subscriber_requests_no_earlier_datagrams(
     bus: Any, pause_ms: int, first_ms: int, skew_ms: int
 ) -> None:
     publisher = bus.publisher()
@@ -143,7 +143,9 @@ def test_who_joins_late_asks_for_nothing_that_was_before(
     assert bus.events_of(subscriber, UpdatesLost) == []
 
 
-def test_who_joins_while_the_publisher_is_away_asks_for_nothing_that_was_before(bus: Any) -> None:
+def test_a_subscriber_that_joins_without_the_publisher_requests_no_earlier_datagrams(
+    bus: Any,
+) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, *numbered())
     publisher.close_publisher(bus.now_ns)
@@ -157,7 +159,7 @@ def test_who_joins_while_the_publisher_is_away_asks_for_nothing_that_was_before(
     assert bus.sent_of(REQUEST) == []
 
 
-def test_who_listens_again_asks_for_nothing_of_the_time_between(bus: Any) -> None:
+def test_a_new_subscription_requests_nothing_from_the_time_between(bus: Any) -> None:
     subscriber = bus.join()
     handle = subscriber.subscribe("/...", None, bus.now_ns)
     publisher = bus.publisher()
@@ -175,7 +177,7 @@ def test_who_listens_again_asks_for_nothing_of_the_time_between(bus: Any) -> Non
     assert bus.sent_of(REQUEST) == []
 
 
-def test_a_sender_that_is_heard_seldom_is_not_taken_for_a_new_one(bus: Any) -> None:
+def test_a_sender_with_rare_messages_is_not_taken_for_a_new_one(bus: Any) -> None:
     bus.wall_offset_ns = None
     publisher = bus.publisher(heartbeat_interval_ms=60_000, configuration_interval_ms=60_000)
     bus.publish(publisher, *numbered())
@@ -195,7 +197,7 @@ def test_a_sender_whose_stream_was_forgotten_is_not_taken_for_a_new_one(bus: Any
     bus.publish(publisher, *numbered())
     publisher.close_publisher(bus.now_ns)
     bus.run_ms(60_000)
-    # So many strangers came and went that nobody remembers the publisher.
+    # After so many other senders the publisher is forgotten.
     data = bus.sent_of(UPDATE)[0]
     for number in range(2001):
         stranger = data[:8] + number.to_bytes(4, "big") + data[12:]
@@ -236,7 +238,7 @@ def test_a_program_is_known_early_though_its_first_announcement_was_lost(bus: An
 # -- where a receiver joined
 
 
-def test_who_joins_a_running_stream_gets_what_was_lost_since_it_joined_and_nothing_before(
+def test_a_subscriber_of_a_running_stream_receives_losses_since_it_joined_and_nothing_before(
     bus: Any,
 ) -> None:
     publisher = bus.publisher()
@@ -253,7 +255,7 @@ def test_who_joins_a_running_stream_gets_what_was_lost_since_it_joined_and_nothi
     assert bus.events_of(subscriber, StartUnknown) == []
 
 
-def test_who_listens_again_gets_what_was_lost_since_then(bus: Any) -> None:
+def test_a_new_subscription_receives_what_was_lost_since_then(bus: Any) -> None:
     subscriber = bus.join()
     handle = subscriber.subscribe("/...", None, bus.now_ns)
     publisher = bus.publisher()
@@ -268,7 +270,7 @@ def test_who_listens_again_gets_what_was_lost_since_then(bus: Any) -> None:
     assert bus.subjects(subscriber) == ["/1", "/3", "/4"]
 
 
-def test_a_lost_position_is_asked_for_again(bus: Any) -> None:
+def test_a_lost_position_is_requested_again(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
     bus.run_ms(10)
@@ -295,7 +297,7 @@ def test_a_sender_that_never_answers_is_reported_and_delivered(bus: Any) -> None
     assert bus.events_of(subscriber, UpdatesLost) == []
 
 
-def test_what_is_gone_of_the_time_since_the_subscription_is_reported(bus: Any) -> None:
+def test_losses_since_the_subscription_are_reported(bus: Any) -> None:
     publisher = bus.publisher(cache_bytes_max=100)
     bus.publish(publisher, "/before")
     bus.run_ms(10)
@@ -309,7 +311,7 @@ def test_what_is_gone_of_the_time_since_the_subscription_is_reported(bus: Any) -
     assert bus.subjects(subscriber) == numbered()[5:]
 
 
-def test_of_a_stream_that_began_after_the_subscription_all_that_is_gone_is_reported(
+def test_all_losses_of_a_stream_that_began_after_the_subscription_are_reported(
     bus: Any,
 ) -> None:
     subscriber = bus.subscriber()
@@ -345,7 +347,7 @@ def test_a_stream_that_is_too_long_to_be_requested_is_reported(bus: Any) -> None
     assert bus.subjects(subscriber)[-1] == "/last"
 
 
-def test_what_waits_for_a_position_is_bounded(bus: Any) -> None:
+def test_datagrams_that_wait_for_a_position_are_bounded(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
     bus.run_ms(10)
@@ -374,7 +376,7 @@ def test_forged_senders_cause_few_position_requests(bus: Any) -> None:
     assert len(bus.sent_of(POSITION_REQUEST)) <= 11 * DISTRIBUTOR_POSITION_COUNT_MAX
 
 
-def test_with_many_senders_due_at_different_times_looks_are_few(bus: Any) -> None:
+def test_many_senders_with_different_deadlines_are_advanced_together(bus: Any) -> None:
     publisher = bus.publisher()
     subscriber = bus.subscriber()
     bus.publish(publisher, "/1")
@@ -443,7 +445,7 @@ def test_the_lost_start_of_a_java_sender_is_requested_or_reported(
     assert bus.sent_of(POSITION_REQUEST) == []
 
 
-def test_who_joins_a_java_stream_late_is_told_that_it_is_not_whole(bus: Any) -> None:
+def test_a_late_subscriber_of_a_java_stream_receives_an_event_about_its_start(bus: Any) -> None:
     publisher = java(bus, bus.publisher())
     bus.publish(publisher, *numbered())
     bus.run_ms(60_000)
@@ -468,7 +470,7 @@ def test_a_sender_of_which_only_the_announcement_arrived_is_reported(bus: Any) -
     assert (unknown.first_seq, unknown.stop_seq) == (1, 1)
 
 
-def test_a_connection_that_does_not_hear_itself_asks_itself_for_nothing(bus: Any) -> None:
+def test_a_connection_without_its_own_data_requests_nothing_from_itself(bus: Any) -> None:
     connection = bus.join()
     connection._control._hears_own = False
     connection.subscribe("/...", None, bus.now_ns)
@@ -496,7 +498,7 @@ def test_a_connection_that_does_not_hear_itself_asks_itself_for_nothing(bus: Any
     gaps_ms=st.lists(st.sampled_from([0, 1, 50, 500, 4000]), min_size=1, max_size=12),
     is_closed=st.booleans(),
 )
-def test_every_update_after_the_subscription_is_delivered_and_none_of_before(
+def test_only_updates_after_the_subscription_are_delivered(
     skew_ms: int,
     joins_ms: int,
     first_ms: int,

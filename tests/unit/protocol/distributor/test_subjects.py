@@ -9,7 +9,7 @@ from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
 from skerry.protocol.distributor.subjects import Subjects
 
 
-def test_a_wanted_subject_is_given_and_an_unwanted_one_is_empty() -> None:
+def test_a_subject_without_subscribers_resolves_to_an_empty_text() -> None:
     subjects = Subjects()
     subjects.add("/a/*", 1)
     assert subjects.resolve(b"/a/b") == "/a/b"
@@ -18,7 +18,7 @@ def test_a_wanted_subject_is_given_and_an_unwanted_one_is_empty() -> None:
     assert subjects.match("/a/b") == [1]
 
 
-def test_subscribing_and_unsubscribing_begin_the_memory_anew() -> None:
+def test_subscribing_and_unsubscribing_clear_the_cache() -> None:
     subjects = Subjects()
     memo = subjects.memo
     handle = subjects.add("/a", 1)
@@ -38,7 +38,7 @@ def test_subscribing_and_unsubscribing_begin_the_memory_anew() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"foo", b"foo/bar"])
-def test_each_subject_that_none_can_have_is_counted(raw: bytes) -> None:
+def test_each_invalid_subject_is_counted(raw: bytes) -> None:
     subjects = Subjects()
     subjects.add("/...", 1)
     assert subjects.resolve(raw) == ""
@@ -100,7 +100,7 @@ def test_the_memory_is_emptied_before_it_is_too_large() -> None:
         (["/*/*"], "//", ["/*/*"]),
     ],
 )
-def test_subscriptions_select_what_the_table_says(
+def test_subscriptions_select_the_subjects_of_the_table(
     patterns: list[str], published: str, found: list[str]
 ) -> None:
     subjects = Subjects()
@@ -111,7 +111,7 @@ def test_subscriptions_select_what_the_table_says(
 
 
 @pytest.mark.parametrize("pattern", ["/foo/.../bar", "*", "...", "", "foo/bar"])
-def test_what_is_no_pattern_is_refused_and_leaves_nothing(pattern: str) -> None:
+def test_an_invalid_pattern_is_rejected_and_not_added(pattern: str) -> None:
     subjects = Subjects()
     subjects.add("/foo/*", 1)
     with pytest.raises(LocalProtocolError):

@@ -105,7 +105,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
 
 
 @given(messages, st.sampled_from([JAVA_WIRE, PYCAST_WIRE]))
-def test_what_is_written_is_read_again(message: Message, wire: DatagramWire) -> None:
+def test_encoded_messages_decode_to_equal_ones(message: Message, wire: DatagramWire) -> None:
     data = wire.encode(message)
     assert wire.decode(data) == message
     assert wire.decode_header(data) == message.header
@@ -171,7 +171,7 @@ def test_lengths_are_those_of_the_specification() -> None:
     )
 
 
-def test_an_older_heartbeat_is_told_by_its_length() -> None:
+def test_an_older_heartbeat_is_recognised_by_its_length() -> None:
     head = DatagramHeader(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
     old = JAVA_WIRE.header(head) + bytes(12) + (7).to_bytes(4, "big")
     message = JAVA_WIRE.decode(old)
@@ -206,7 +206,7 @@ def test_text_is_utf8_or_else_one_byte_a_letter() -> None:
     assert text_of(b"/\xe5") == "/å"
 
 
-def test_a_reader_takes_no_more_than_there_is() -> None:
+def test_a_reader_does_not_read_beyond_the_end() -> None:
     reader = Reader(b"abc", 0)
     assert reader.take(2) == b"ab"
     assert reader.left() == 1

@@ -41,14 +41,14 @@ def requests(world: World, host: Node[RequestHost], pair: Pair) -> Any:
 def test_holders_claims_and_open_requests_are_seen(
     host: Node[RequestHost], pair: Pair, requests: Any
 ) -> None:
-    first, second = (program.machine.space.client_id for program in pair)
+    first, second = (program.machine.space.connection.client_id for program in pair)
     state = look(host.machine.core)
     claims = pair[1].machine.claims
     assert state.seats == {
         ("Task", "port", None): Seat(
             kind="requests", subject="/Task/port", holder=(first, 1), standbys=((second, 1),)
         ),
-        (PLAIN, None, claims[1].place): Seat(
+        (PLAIN, None, claims[1].canonical_key): Seat(
             kind="objects", subject="/Boat/b1", holder=(second, 2), standbys=()
         ),
     }
@@ -127,22 +127,25 @@ def claim_more(requests: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (drop_claim, "hold or wait"),
-        (keep_for_nobody, "something is kept for client 999, which is gone"),
+        (drop_claim, "holders and standbys are"),
+        (keep_for_nobody, "state is stored for client 999, which has disconnected"),
         (leave_without_holder, "(0, 0)"),
         (forget_owner, "owners at the topics are {}"),
         (own_more, "owners at the topics are"),
-        (tell_of_another, "all are told that"),
+        (tell_of_another, "published holders are"),
         (close_desk, "desks are of {}"),
-        (count_less, "1 requests wait, and their handler has room"),
-        (count_less, f"was given {REQUEST_WINDOW_COUNT}, counted {REQUEST_WINDOW_COUNT - 1}"),
-        (give_more, f"was given {REQUEST_WINDOW_COUNT + 1} at a time"),
-        (keep_over, "is over, and kept for client"),
+        (count_less, "1 requests wait, but their handler has a free window"),
+        (
+            count_less,
+            f"received {REQUEST_WINDOW_COUNT} requests, {REQUEST_WINDOW_COUNT - 1} are counted",
+        ),
+        (give_more, f"received {REQUEST_WINDOW_COUNT + 1} requests at a time"),
+        (keep_over, "has ended, but is stored for client"),
         (ask_more, "requests"),
         (claim_more, "claims"),
     ],
 )
-def test_what_does_not_agree_is_told(
+def test_inconsistencies_are_reported(
     host: Node[RequestHost], requests: Any, spoil: Callable[[Any], None], text: str
 ) -> None:
     spoil(requests)

@@ -70,7 +70,7 @@ class Gaps:
         if self._missing:
             self._due_at(latest_ns)
 
-    def calm_down(self) -> None:
+    def end_hurry(self) -> None:
         """Undo `hurry`, because the sender stays after all."""
         if self.is_hurried:
             self.is_hurried = False
@@ -80,7 +80,7 @@ class Gaps:
         """Remove a number, whether it was missing or not."""
         self._missing.pop(seq, None)
 
-    def came(self, seq: int, now_ns: int) -> None:
+    def received(self, seq: int, now_ns: int) -> None:
         """Remove a number that was received, whether it was missing or not, and count it."""
         ask = self._missing.pop(seq, None)
         if ask is not None and ask.count:
@@ -96,11 +96,7 @@ class Gaps:
         self.due_ns = None
         return seqs
 
-    def first(self) -> int:
-        """Return the lowest number that is missing."""
-        return min(self._missing)
-
-    def heard(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
+    def requested_by_another(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
         """Process a request of another receiver for these numbers."""
         # A request shortly before ours makes ours superfluous. A request while an answer is
         # outstanding has no effect: otherwise other receivers could delay ours for ever.

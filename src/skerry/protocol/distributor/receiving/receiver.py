@@ -221,7 +221,7 @@ class Receiver:
             self._highest_seq = self._next_seq - 1
         return stop
 
-    def last_seq_told(self, last_seq: int, now_ns: int) -> None:
+    def heartbeat_received(self, last_seq: int, now_ns: int) -> None:
         """Process a heartbeat: request what is missing up to the last number that was sent."""
         last = self._unwrapped(last_seq)
         if self._is_lapped(last + 1):
@@ -237,11 +237,11 @@ class Receiver:
             self.gaps.open(self._highest_seq + 1, last + 1, now_ns)
             self._highest_seq = last
 
-    def request_heard(self, first_seq: int, last_seq: int, now_ns: int) -> None:
+    def request_seen(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """Process a request of another receiver to this sender."""
         if len(self.gaps):
             first, last = self._unwrapped(first_seq), self._unwrapped(last_seq)
-            self.gaps.heard(first, last + 1, now_ns)
+            self.gaps.requested_by_another(first, last + 1, now_ns)
 
     def nak_received(self, seqs: tuple[int, ...]) -> None:
         """Give up datagrams that the sender no longer has."""
@@ -415,7 +415,7 @@ class Receiver:
         if seq > self._highest_seq:
             self._highest_seq = seq
         else:
-            self.gaps.came(seq, now_ns)
+            self.gaps.received(seq, now_ns)
             self._gone.pop(seq, None)
             self._drain()
         return None
@@ -453,7 +453,7 @@ class Receiver:
         if seq > self._highest_seq + 1:
             self.gaps.open(self._highest_seq + 1, seq, now_ns)
         self._highest_seq = max(self._highest_seq, seq)
-        self.gaps.came(seq, now_ns)
+        self.gaps.received(seq, now_ns)
         # Given up, but received before the loss was reported: it is delivered.
         self._gone.pop(seq, None)
         self.waiting.add(seq, content)

@@ -17,10 +17,10 @@ from skerry.protocol.distributor.receiving.gaps import HURRY
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.stream_start import StreamOrigin
 
-__all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
+__all__ = ["SILENT_HEARTBEAT_COUNT", "Departed", "RemoteSender"]
 
 _MS: Final = 1_000_000
-HEARTBEATS_UNHEARD: Final = 3
+SILENT_HEARTBEAT_COUNT: Final = 3
 """A datagram of an existing sender is almost always received in this many heartbeats."""
 
 
@@ -33,7 +33,7 @@ class RemoteSender:
         """`listened_ns` is how long the connection had listened before this sender."""
         self.receiver = receiver
         self._listened_ns = listened_ns
-        self.heard_ns = now_ns
+        self.received_ns = now_ns
         """When data or a heartbeat was received last."""
         self.is_announced = False
         self._heartbeat_lost_count_max = config.heartbeat_lost_count_max
@@ -52,26 +52,23 @@ class RemoteSender:
         """The longest time after its goodbye that a sender answers requests."""
         self._left_ns = 0
 
-    def announced(
+    def announcement_received(
         self, *, heartbeat_interval_ms: int, configuration_interval_ms: int, now_ns: int
     ) -> None:
         """Process an announcement, which names the intervals of the sender."""
-        heard_often_ns = HEARTBEATS_UNHEARD * heartbeat_interval_ms * _MS
-        if (
-            self.receiver.start.origin is StreamOrigin.UNHEARD
-            and self._listened_ns < heard_often_ns
-        ):
+        silent_ns = SILENT_HEARTBEAT_COUNT * heartbeat_interval_ms * _MS
+        if self.receiver.start.origin is StreamOrigin.SILENT and self._listened_ns < silent_ns:
             # The sender may have been silent for longer than this connection listened.
             self.receiver.start.origin = StreamOrigin.UNKNOWN
         self.is_announced = True
-        self.heard_ns = max(self.heard_ns, now_ns)
+        self.received_ns = max(self.received_ns, now_ns)
         self._announced_ns = now_ns
         self._silence_ns = self._period_ns(heartbeat_interval_ms, self._heartbeat_lost_count_max)
         self._unannounced_ns = self._period_ns(
             configuration_interval_ms, self._configuration_lost_count_max
         )
 
-    def leaves(self, *, last_seq: int, now_ns: int) -> None:
+    def goodbye_received(self, *, last_seq: int, now_ns: int) -> None:
         """Process a goodbye: the sender is removed after a timeout, once nothing is missing."""
         if not self.is_leaving:
             self.is_leaving = True
@@ -80,11 +77,11 @@ class RemoteSender:
         self._goodbye_seq = last_seq
         self.receiver.gaps.hurry(now_ns)
 
-    def stays_after(self, seq: int) -> None:
+    def data_received(self, seq: int) -> None:
         """Cancel the goodbye if this data is newer."""
         if 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
             self.is_leaving = False
-            self.receiver.gaps.calm_down()
+            self.receiver.gaps.end_hurry()
 
     def removal(self, now_ns: int) -> RemovalReason | None:
         """Return why the sender has to be removed now; None if it stays."""
@@ -92,7 +89,7 @@ class RemoteSender:
             if not self._is_repairing(now_ns):
                 return RemovalReason.GOODBYE
             self._leaving_ns = now_ns + self._timeout_ns // HURRY
-        if now_ns - self.heard_ns >= self._silence_ns:
+        if now_ns - self.received_ns >= self._silence_ns:
             return RemovalReason.SILENT
         if self._unannounced_ns and now_ns - self._announced_ns >= self._unannounced_ns:
             return RemovalReason.UNANNOUNCED
@@ -100,7 +97,7 @@ class RemoteSender:
 
     def due_ns(self) -> int:
         """Return when the sender may have to be removed, or a request is due."""
-        due_ns = self.heard_ns + self._silence_ns
+        due_ns = self.received_ns + self._silence_ns
         if self._unannounced_ns:
             due_ns = min(due_ns, self._announced_ns + self._unannounced_ns)
         if self.is_leaving:
@@ -110,8 +107,8 @@ class RemoteSender:
 
     def _is_repairing(self, now_ns: int) -> bool:
         """Return whether the sender still answers, and datagrams are missing that it may have."""
-        # It stays for a timeout after each request, and each answer updates `heard_ns`.
-        is_there = now_ns - self.heard_ns < 2 * self._timeout_ns
+        # It stays for a timeout after each request, and each answer updates `received_ns`.
+        is_there = now_ns - self.received_ns < 2 * self._timeout_ns
         is_repairing = self.receiver.is_repairing
         return is_repairing and is_there and now_ns - self._left_ns < self._repair_ns
 

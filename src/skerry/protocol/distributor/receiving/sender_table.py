@@ -23,7 +23,7 @@ from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import (
-    HEARTBEATS_UNHEARD,
+    SILENT_HEARTBEAT_COUNT,
     Departed,
     RemoteSender,
 )
@@ -34,9 +34,9 @@ from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import DatagramWire
 from skerry.protocol.machine import Address
 
-__all__ = ["Asked", "SenderTable", "dotted", "sender_info"]
+__all__ = ["DueRequest", "SenderTable", "dotted", "sender_info"]
 
-Asked = tuple[SenderInfo, int, int]
+DueRequest = tuple[SenderInfo, int, int]
 """A request to be sent: the sender, first and last number. For a position request: the sender, a
 number and the span in microseconds."""
 _NOTHING: Final = LinkCounts()
@@ -83,7 +83,7 @@ class SenderTable:
         self._departed = Departed()
         self._removed_links: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
         """Counts of removed senders until they are taken; the oldest are discarded first."""
-        self._positions: list[Asked] = []
+        self._positions: list[DueRequest] = []
         self._foreign: dict[bytes, None] = {}
         self._has_refused = False
         self._lost_count = 0
@@ -180,11 +180,11 @@ class SenderTable:
         remote.receiver.delivery.sender = info
         self._deliveries.add(self._found(info))
 
-    def advance(self, now_ns: int) -> list[Asked]:
+    def advance(self, now_ns: int) -> list[DueRequest]:
         """Remove senders that are gone; return the repair requests that are due."""
         self.due_ns = None
         self._advanced_ns = now_ns
-        asked: list[Asked] = []
+        asked: list[DueRequest] = []
         for key, remote in list(self.remotes.items()):
             receiver = remote.receiver
             ranges = receiver.take_requests(now_ns)
@@ -209,7 +209,7 @@ class SenderTable:
         if self.due_ns is None or due_ns < self.due_ns:
             self.due_ns = due_ns
 
-    def take_positions(self) -> list[Asked]:
+    def take_positions(self) -> list[DueRequest]:
         """Return the position requests to be sent since the last call."""
         positions, self._positions = self._positions, []
         return positions
@@ -281,9 +281,9 @@ class SenderTable:
         forgot_ns = self._departed.forgot_ns
         if self._has_started(header, max(since_ns, forgot_ns or since_ns), now_ns):
             return StreamOrigin.STARTED
-        unheard_ns = HEARTBEATS_UNHEARD * self._config.heartbeat_interval_ms * _MS
-        if forgot_ns is None and now_ns - since_ns >= unheard_ns:
-            return StreamOrigin.UNHEARD
+        silent_ns = SILENT_HEARTBEAT_COUNT * self._config.heartbeat_interval_ms * _MS
+        if forgot_ns is None and now_ns - since_ns >= silent_ns:
+            return StreamOrigin.SILENT
         return StreamOrigin.UNKNOWN
 
     def _has_started(self, header: DatagramHeader, since_ns: int, now_ns: int) -> bool:

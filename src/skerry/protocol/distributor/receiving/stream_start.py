@@ -60,7 +60,7 @@ class StreamOrigin(enum.Enum):
     UNKNOWN = "unknown"
     """The sender may have sent before this connection listened: the stream begins with the first
     datagram that is received, and `StartUnknown` is reported."""
-    UNHEARD = "unheard"
+    SILENT = "silent"
     """Nothing was received from the sender in several heartbeats of listening, so its first
     datagram was sent in that time, unless it had no publisher."""
     STARTED = "started"

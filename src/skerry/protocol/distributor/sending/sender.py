@@ -191,7 +191,7 @@ class Sender(Packer):
         """When a sender without publishers has served all requests; None if unknown."""
         return None if self._backlog else self.serves_until_ns
 
-    def java_heard(self) -> None:
+    def java_detected(self) -> None:
         """Send datagrams as large as Java programs can read, because there is one in the group."""
         self._has_java = True
         if self._config.segment_bytes or self.segment_bytes == SEGMENT_BYTES_JAVA:

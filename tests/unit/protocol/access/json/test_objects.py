@@ -73,12 +73,12 @@ def test_value_has_its_text(name: str, value: Any, text: str) -> None:
     assert again.encode() == obj.encode()
 
 
-def test_fields_come_in_the_order_of_the_type() -> None:
+def test_fields_are_in_the_order_of_the_type() -> None:
     obj = ALL(str="x", i8=1, b=True)
     assert object_text(PLAN, obj) == '{ "b": true, "i8": 1, "str": "x" }'
 
 
-def test_order_is_free_and_unknown_names_are_passed_over() -> None:
+def test_any_order_is_accepted_and_unknown_names_are_skipped() -> None:
     obj = object_from_plain(PLAN, {"str": "x", "nobody": [{"knows": 1}], "b": True})
     assert obj == ALL(b=True, str="x")
 
@@ -117,7 +117,7 @@ def test_an_integer_beyond_all_floats_is_an_infinity() -> None:
     )
 
 
-def test_a_float_may_come_as_an_integer() -> None:
+def test_a_float_may_be_written_as_an_integer() -> None:
     obj = object_from_plain(PLAN, {"f64": 5, "tp": 1700000000})
     assert type(obj.f64) is float
     assert obj == ALL(f64=5.0, tp=1.7e9)

@@ -108,7 +108,7 @@ def test_a_text_is_read_or_refused_as_at_once(text: str, size: int) -> None:
         (b'{"a": 1, "b": [' + b" " * 9000 + b'], "b": 2}', "b is used twice"),
     ],
 )
-def test_what_is_wrong_is_named(text: bytes, fault: str) -> None:
+def test_errors_name_the_fault(text: bytes, fault: str) -> None:
     with pytest.raises(DecodeError) as caught:
         parse(text)
     assert fault in str(caught.value)
@@ -167,7 +167,7 @@ def test_numbers_of_cpp_are_read() -> None:
         "{" + ",".join(f'"n{number}": 1' for number in range(10_000)) + "}",
     ],
 )
-def test_no_step_takes_much_work(text: str) -> None:
+def test_the_work_of_a_step_is_bounded(text: str) -> None:
     data = text.encode()
     parser = JsonParser(data, Collected())
     works = []

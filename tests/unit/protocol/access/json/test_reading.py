@@ -82,7 +82,7 @@ def test_it_is_encoded_as_at_once(fields: str, piece_bytes: int) -> None:
         f'[{HEADER}, {{"words": [1]}}]',
     ],
 )
-def test_what_is_wrong_is_found_as_at_once(text: str, piece_bytes: int) -> None:
+def test_faults_are_found_as_in_one_call(text: str, piece_bytes: int) -> None:
     with pytest.raises(DecodeError) as at_once:
         JsonWire({"All": ALL.descriptor}).feed(text.encode())
     with pytest.raises(DecodeError) as in_steps:

@@ -32,7 +32,7 @@ def test_any_json_is_read(plain: Any) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='[]{}",:\\0e-infa ', max_size=40).map(str.encode))
-def test_anything_else_is_refused_and_nothing_worse(data: bytes) -> None:
+def test_any_other_input_is_refused(data: bytes) -> None:
     try:
         parse_text(data)
     except DecodeError as error:
@@ -58,7 +58,7 @@ def test_anything_else_is_refused_and_nothing_worse(data: bytes) -> None:
         b"9" * 5000,
     ],
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(DecodeError, match="JSON: not JSON"):
         parse_text(text)
 
@@ -97,7 +97,7 @@ def test_the_count_of_values_has_a_bound() -> None:
         parse_text(b"[" + b"[]," * (JSON_VALUE_COUNT_MAX // 2) + b"[]]")
 
 
-def test_what_stands_in_strings_does_not_count() -> None:
+def test_the_content_of_strings_does_not_count() -> None:
     strange = "[" * (JSON_DEPTH_MAX + 1) + '\\"{\\' + "," * (JSON_VALUE_COUNT_MAX + 1)
     assert parse_text(json.dumps([strange]).encode()) == [strange]
     with pytest.raises(DecodeError, match="nested deeper"):

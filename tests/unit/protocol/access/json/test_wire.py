@@ -1,4 +1,4 @@
-"""The JSON framing: any object passes through it, and what is no transmission is refused."""
+"""The JSON framing: objects are preserved, and malformed transmissions are refused."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_large_message_is_read_in_steps_of_so_many_values() -> None:
 @pytest.mark.parametrize(
     "text", ["nonsense", "[1, 2]", '[{"typeName": "Boat", "attributes": 2}, {"id": "x"}]']
 )
-def test_what_is_wrong_is_found_in_steps_as_at_once(text: str) -> None:
+def test_faults_are_found_in_steps_as_in_one_call(text: str) -> None:
     with pytest.raises(DecodeError) as at_once:
         JsonWire(KNOWN).feed(text.encode())
     with pytest.raises(DecodeError) as in_them:
@@ -169,7 +169,7 @@ def vars_of(header: Header) -> dict[str, Any]:
     return {name: getattr(header, name) for name in dir(header) if not name.startswith("_")}
 
 
-def test_what_a_header_does_not_have_is_absent() -> None:
+def test_missing_fields_of_a_header_are_absent() -> None:
     ((header, payload),) = JsonWire(KNOWN).feed(
         b'[{"typeName": "Boat", "attributes": null, "nobody": {"knows": []}}, {}]'
     )
@@ -201,7 +201,7 @@ def test_internal_types_are_always_known() -> None:
     assert b'{ "data": "AP8=" }' in sent(JsonWire({}), header_of("SkerryBytes"), data.encode())
 
 
-def test_text_that_is_no_utf_8_comes_back_as_it_was() -> None:
+def test_text_that_is_not_utf_8_is_preserved() -> None:
     payload = b"\xa2\x01\x01\x02\x64a\xff\xc3z"
     wire = JsonWire(KNOWN)
     assert b'"name": "a\\udcff\\udcc3z"' in sent(wire, header_of("Boat"), payload)
@@ -270,7 +270,7 @@ def test_its_frames_are_of_no_version() -> None:
         ('[{"typeName": "Boat"}, {"name": "x", "name": "y"}]', "name is used twice"),
     ],
 )
-def test_what_is_no_transmission_is_refused(text: str, fault: str) -> None:
+def test_a_malformed_transmission_is_refused(text: str, fault: str) -> None:
     with pytest.raises(DecodeError, match=fault):
         JsonWire(KNOWN).feed(text.encode())
 
@@ -285,7 +285,7 @@ def test_what_is_no_transmission_is_refused(text: str, fault: str) -> None:
         max_leaves=8,
     )
 )
-def test_whatever_comes_is_an_object_or_refused(plain: Any) -> None:
+def test_any_input_is_an_object_or_refused(plain: Any) -> None:
     text = json.dumps([{"typeName": "Boat", "attributes": 2}, plain])
     try:
         ((_, payload),) = JsonWire(KNOWN).feed(text.encode())
@@ -317,7 +317,7 @@ def test_a_message_may_be_as_large_as_a_frame() -> None:
         JsonWire(KNOWN).feed(message + b"  ")
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
+def test_an_object_that_cannot_be_sent_is_refused() -> None:
     payload = BOAT(id=1, name="x" * 300).encode()
     with pytest.raises(EncodeError, match="Boat: 368 bytes as JSON, the limit is 300"):
         JsonWire(KNOWN, frame_bytes_max=300).frame(header_of("Boat"), payload)

@@ -122,7 +122,9 @@ def test_the_definition_is_that_of_the_time_when_it_was_queued() -> None:
 
 
 @pytest.mark.parametrize("size", [300, 20_000])
-def test_a_client_with_our_additions_gets_a_refusal_for_what_cannot_be_sent(size: int) -> None:
+def test_a_client_with_our_additions_receives_a_refusal_for_an_object_that_cannot_be_sent(
+    size: int,
+) -> None:
     wire = JsonNodeWire(KNOWN, frame_bytes_max=size)
     wire.has_additions = True
     large = wire.frame(header_of("Boat"), BOAT(id=1, name="x" * size).encode())
@@ -139,7 +141,7 @@ def test_a_client_with_our_additions_gets_a_refusal_for_what_cannot_be_sent(size
 
 
 @pytest.mark.parametrize("size", [300, 20_000])
-def test_a_plain_guest_gets_nothing_for_what_cannot_be_sent_and_has_to_end(size: int) -> None:
+def test_a_foreign_client_is_closed_for_an_object_that_cannot_be_sent(size: int) -> None:
     wire = JsonNodeWire(KNOWN, frame_bytes_max=size)
     small = wire.frame(header_of("Boat"), BOAT(id=1).encode())
     large = wire.frame(header_of("Boat"), BOAT(id=1, name="x" * size).encode())

@@ -49,7 +49,7 @@ def test_nodes_in_pre_order_become_a_tree() -> None:
     assert shown(tree(*nodes, leaf(3), leaf(4))) == "and(1 or(2 not(3) 4))"
 
 
-def test_a_leaf_may_say_that_it_joins_none_and_a_word_may_join_one() -> None:
+def test_a_leaf_may_have_arity_zero_and_an_operator_arity_one() -> None:
     node = leaf(1)
     node.arity = 0
     assert shown(tree(word(Kind.andOp, 1), node)) == "and(1)"
@@ -72,7 +72,7 @@ def test_a_leaf_may_say_that_it_joins_none_and_a_word_may_join_one() -> None:
         ([leaf(), leaf()], "1 nodes are left over"),
     ],
 )
-def test_what_is_no_tree_is_refused(nodes: list[Any], message: str) -> None:
+def test_nodes_that_do_not_form_a_tree_are_refused(nodes: list[Any], message: str) -> None:
     with pytest.raises(FilterError, match=message):
         tree(*nodes)
 
@@ -82,21 +82,21 @@ def test_a_condition_without_the_list_of_nodes_is_refused() -> None:
         predicate_tree(Predicate())
 
 
-def test_nesting_goes_to_its_limit_and_no_further() -> None:
+def test_nesting_is_limited() -> None:
     deepest = [word(Kind.notOp, 1)] * (FILTER_DEPTH_MAX - 1)
     tree(*deepest, leaf())
     with pytest.raises(FilterError, match=f"deeper than {FILTER_DEPTH_MAX}"):
         tree(*deepest, word(Kind.notOp, 1), leaf())
 
 
-def test_nodes_go_to_their_limit_and_no_further() -> None:
+def test_the_number_of_nodes_is_limited() -> None:
     count = FILTER_NODE_COUNT_MAX - 1
     tree(word(Kind.andOp, count), *[leaf()] * count)
     with pytest.raises(FilterError, match=f"the limit is {FILTER_NODE_COUNT_MAX}"):
         tree(word(Kind.andOp, count + 1), *[leaf()] * (count + 1))
 
 
-def test_bytes_go_to_their_limit_and_no_further() -> None:
+def test_the_number_of_bytes_is_limited() -> None:
     def text_of(size: int) -> Any:
         return leaf(op=Op.eq, stringVal="x" * size)
 
@@ -106,7 +106,7 @@ def test_bytes_go_to_their_limit_and_no_further() -> None:
         tree(text_of(FILTER_BYTES_MAX - around + 1))
 
 
-def test_patterns_go_to_their_limit_and_no_further() -> None:
+def test_the_length_of_patterns_is_limited() -> None:
     def pattern_of(size: int) -> Any:
         return leaf(op=Op.like, stringVal="x" * size)
 

@@ -120,7 +120,9 @@ def test_a_condition_becomes_nodes_in_pre_order(where: str, nodes: str) -> None:
         ("lat = null", "nothing equals null", "`lat is null`"),
     ],
 )
-def test_what_does_not_fit_the_type_is_refused(where: str, message: str, hint: str | None) -> None:
+def test_a_value_that_does_not_fit_the_type_is_refused(
+    where: str, message: str, hint: str | None
+) -> None:
     with pytest.raises(FilterError) as caught:
         compile_where(where, TYPE)
     assert message in str(caught.value)
@@ -128,14 +130,14 @@ def test_what_does_not_fit_the_type_is_refused(where: str, message: str, hint: s
     assert hint is None or hint in str(caught.value.hint)
 
 
-def test_conditions_go_to_their_limit_and_no_further() -> None:
+def test_the_number_of_conditions_is_limited() -> None:
     most = [f"lat = {number}" for number in range(FILTER_NODE_COUNT_MAX - 1)]
     assert len(compile_where(" or ".join(most), TYPE).nodes) == FILTER_NODE_COUNT_MAX
     with pytest.raises(FilterError, match=f"the limit is {FILTER_NODE_COUNT_MAX}"):
         compile_where(" or ".join([*most, "lat = 0.5"]), TYPE)
 
 
-def test_lists_go_to_their_limit_and_no_further() -> None:
+def test_the_length_of_lists_is_limited() -> None:
     most = ", ".join(str(number) for number in range(FILTER_LIST_COUNT_MAX))
     [node] = compile_where(f"mmsi in ({most})", TYPE).nodes
     assert len(node.leaf.value.uintList) == FILTER_LIST_COUNT_MAX
@@ -143,7 +145,7 @@ def test_lists_go_to_their_limit_and_no_further() -> None:
         compile_where(f"mmsi in ({most}, 1)", TYPE)
 
 
-def test_nesting_is_bounded_by_what_it_becomes() -> None:
+def test_the_nesting_of_the_tree_is_bounded() -> None:
     # Each bracket with another word in it is a level of its own.
     where = "lat = 1"
     for level in range(FILTER_DEPTH_MAX - 1):
@@ -163,7 +165,7 @@ def test_bytes_and_patterns_are_bounded() -> None:
         compile_where(f"name like '{'%' * (FILTER_PATTERN_CHAR_COUNT_MAX + 1)}'", TYPE)
 
 
-def test_a_filter_has_what_was_asked_for_and_nothing_else() -> None:
+def test_a_filter_has_only_the_requested_parts() -> None:
     assert int(make_filter(TYPE).attributes) == 0
     only_where = make_filter(TYPE, "lat > 1")
     assert only_where.predicate == compile_where("lat > 1", TYPE)

@@ -1,4 +1,4 @@
-"""Tokens of a `where`: what they are, where they stand, and what is none."""
+"""Tokens of a `where`: their kinds, their positions, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def kinds(source: str) -> list[tuple[str, str]]:
     return [(token.kind, token.text) for token in scan(source)]
 
 
-def test_words_numbers_texts_and_marks_are_told_apart() -> None:
+def test_words_numbers_texts_and_marks_are_distinguished() -> None:
     assert kinds("""lat >= -1.5e3 and name = 'it''s'""") == [
         ("word", "lat"),
         ("mark", ">="),
@@ -59,7 +59,7 @@ def test_keywords_are_the_same_in_any_case_but_texts_are_not_keywords() -> None:
         ("a = \x00", 5, "U+0000 has no meaning here", "quotes"),
     ],
 )
-def test_what_is_no_token_is_told_with_its_place(
+def test_the_error_about_a_token_has_its_position(
     source: str, column: int, message: str, hint: str | None
 ) -> None:
     with pytest.raises(FilterError) as caught:

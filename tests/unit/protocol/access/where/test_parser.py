@@ -1,4 +1,4 @@
-"""The syntax of a `where`: what binds tighter, what may be left out, what is refused."""
+"""The syntax of a `where`: precedence, optional parts, and errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_text_becomes_a_tree(source: str, tree: str) -> None:
         ("pos.lat > 3", 4, "only fields of the object itself can be tested"),
     ],
 )
-def test_what_is_no_condition_is_told_with_its_place(
+def test_the_error_about_a_condition_has_its_position(
     source: str, column: int, message: str
 ) -> None:
     with pytest.raises(FilterError) as caught:
@@ -85,7 +85,7 @@ def test_what_is_no_condition_is_told_with_its_place(
     assert problem.column == column
 
 
-def test_hints_say_how_to_write_it() -> None:
+def test_hints_show_the_correct_syntax() -> None:
     for source, hint in {
         "in = 3": 'a field of that name is written "in"',
         "50 < lat": "write `lat > 50` instead of `50 < lat`",
@@ -97,7 +97,7 @@ def test_hints_say_how_to_write_it() -> None:
 
 
 @pytest.mark.parametrize(("begin", "end"), [("(", ")"), ("not ", "")])
-def test_nesting_goes_to_its_limit_and_no_further(begin: str, end: str) -> None:
+def test_nesting_is_limited(begin: str, end: str) -> None:
     count = FILTER_DEPTH_MAX - 1
     parse(begin * count + "a = 1" + end * count)
     with pytest.raises(FilterError, match=f"deeper than {FILTER_DEPTH_MAX} levels"):

@@ -1,4 +1,4 @@
-"""Values of a `where`: what a token means for a field of each kind, and what means nothing."""
+"""Values of a `where`: the value of a token for a field of each kind, and errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bound(field: str, operator: str, text: str) -> tuple[str, Any]:
         ("mask", "6", 6),
     ],
 )
-def test_a_token_means_what_the_kind_of_its_field_makes_of_it(
+def test_the_value_of_a_token_depends_on_the_kind_of_its_field(
     field: str, text: str, meant: object
 ) -> None:
     found = value(field, text)
@@ -119,7 +119,7 @@ def test_a_token_means_what_the_kind_of_its_field_makes_of_it(
         ("mask", "4294967296", "out of the range of mask"),
     ],
 )
-def test_what_means_nothing_is_refused(field: str, text: str, message: str) -> None:
+def test_tokens_that_are_not_values_are_refused(field: str, text: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         value(field, text)
     assert message in caught.value.problems[0].message
@@ -150,7 +150,7 @@ def test_other_fields_are_ordered_as_written() -> None:
         bound("small", "<", "-0.5")
 
 
-def test_patterns_are_checked_where_they_stand() -> None:
+def test_patterns_are_checked_at_their_position() -> None:
     meaning = Meaning("'a\\'", TYPE)
     with pytest.raises(FilterError) as caught:
         meaning.pattern(TYPE.field("name"), scan("'a\\'")[0])
@@ -163,14 +163,14 @@ def test_a_field_is_found_by_its_name_in_the_type_and_in_python() -> None:
     assert field_named(TYPE, "other") is None
 
 
-def test_an_unknown_field_comes_with_a_guess_or_with_all_there_are() -> None:
+def test_the_error_about_an_unknown_field_has_a_guess_or_all_names() -> None:
     for text, hint in {"nam": "did you mean name?", "qqq": "it has small, large"}.items():
         with pytest.raises(FilterError, match=f"All has no field {text}") as caught:
             Meaning(text, TYPE).field(scan(text)[0])
         assert str(caught.value.hint).startswith(hint)
 
 
-def test_a_number_is_taken_in_the_precision_of_its_field() -> None:
+def test_a_number_is_rounded_to_the_precision_of_its_field() -> None:
     stored = All.decode(All(small=1, narrow=0.1).encode()).narrow
     assert stored == value("narrow", "0.1")
     assert not math.isclose(value("narrow", "0.1"), 0.1, rel_tol=1e-9)

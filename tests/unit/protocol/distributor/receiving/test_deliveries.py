@@ -47,13 +47,13 @@ def test_another_sender_or_event_or_a_gateway_begins_a_new_one() -> None:
     ]
 
 
-def test_nothing_delivered_is_no_event() -> None:
+def test_an_empty_batch_makes_no_event() -> None:
     deliveries = Deliveries()
     put(deliveries, ONE)
     assert deliveries.take() == []
 
 
-def test_what_was_taken_is_not_added_to() -> None:
+def test_taken_batches_are_not_extended() -> None:
     deliveries = Deliveries()
     put(deliveries, ONE, "/a")
     (first,) = deliveries.take()
@@ -64,7 +64,7 @@ def test_what_was_taken_is_not_added_to() -> None:
     assert (len(first.updates), len(second.updates)) == (1, 1)
 
 
-def test_who_takes_parcels_is_given_what_the_events_would_tell() -> None:
+def test_batches_have_the_content_of_the_events() -> None:
     deliveries = Deliveries()
     deliveries.is_numbered = True
     put(deliveries, ONE, "/a", "/b", relayed=True)
@@ -78,7 +78,7 @@ def test_who_takes_parcels_is_given_what_the_events_would_tell() -> None:
     assert deliveries.take() == []
 
 
-def test_datagrams_are_numbered_for_who_asked() -> None:
+def test_datagrams_are_numbered_on_request() -> None:
     deliveries = Deliveries()
     assert deliveries.open(ONE, False).numbers is None
     deliveries.is_numbered = True

@@ -16,7 +16,7 @@ def gaps(*, seed: int = 1, retries: int = 3, delay: int = DELAY) -> Gaps:
     return Gaps(delay_ns_max=delay, timeout_ns=TIMEOUT, retry_count_max=retries, rng=Random(seed))
 
 
-def test_a_gap_is_asked_for_once_within_the_longest_delay() -> None:
+def test_a_gap_is_requested_once_within_the_longest_delay() -> None:
     missing = gaps()
     missing.open(3, 6, 100)
     due_ns = missing.due_ns
@@ -36,13 +36,13 @@ def test_receivers_ask_at_different_times() -> None:
     assert len(dues) > 8
 
 
-def test_without_a_delay_a_gap_is_asked_for_at_once() -> None:
+def test_without_a_delay_a_gap_is_requested_at_once() -> None:
     missing = gaps(delay=0)
     missing.open(1, 2, 100)
     assert missing.take_due(100) == ([(1, 2)], [])
 
 
-def test_only_what_is_still_missing_is_asked_for() -> None:
+def test_only_what_is_still_missing_is_requested() -> None:
     missing = gaps()
     missing.open(3, 8, 0)
     missing.close(5)
@@ -54,7 +54,7 @@ def test_only_what_is_still_missing_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 3, 10])
-def test_one_request_more_than_the_retries_is_sent_and_then_it_is_given_up(retries: int) -> None:
+def test_a_number_is_given_up_after_the_first_request_and_all_retries(retries: int) -> None:
     missing = gaps(retries=retries)
     missing.open(1, 3, 0)
     asked = 0
@@ -67,7 +67,7 @@ def test_one_request_more_than_the_retries_is_sent_and_then_it_is_given_up(retri
     assert len(missing) == 0
 
 
-def test_the_second_request_comes_a_timeout_after_the_first() -> None:
+def test_the_second_request_is_sent_a_timeout_after_the_first() -> None:
     missing = gaps()
     missing.open(1, 2, 0)
     missing.take_due(DELAY)
@@ -75,10 +75,10 @@ def test_the_second_request_comes_a_timeout_after_the_first() -> None:
     assert DELAY + TIMEOUT <= missing.due_ns < DELAY + TIMEOUT + DELAY
 
 
-def test_what_another_just_asked_for_is_not_asked_for_until_a_timeout_has_passed() -> None:
+def test_a_request_of_another_receiver_delays_ours_by_a_timeout() -> None:
     missing = gaps(delay=20)
     missing.open(1, 5, 0)
-    missing.heard(2, 4, 0)
+    missing.requested_by_another(2, 4, 0)
     ranges, _ = missing.take_due(DELAY)
     assert ranges == [(1, 2), (4, 5)]
     assert missing.take_due(TIMEOUT - 1) == ([], [])
@@ -90,26 +90,26 @@ def test_what_another_just_asked_for_is_not_asked_for_until_a_timeout_has_passed
 def test_the_request_of_another_counts_as_our_own() -> None:
     missing = gaps(retries=1)
     missing.open(1, 2, 0)
-    missing.heard(1, 2, 0)
+    missing.requested_by_another(1, 2, 0)
     now_ns = TIMEOUT + DELAY
     assert missing.take_due(now_ns) == ([(1, 2)], [])
     assert missing.take_due(now_ns + TIMEOUT + DELAY) == ([], [1])
 
 
-def test_one_who_asks_all_the_time_keeps_nobody_from_asking() -> None:
+def test_constant_requests_of_one_receiver_do_not_delay_those_of_others() -> None:
     missing = gaps()
     missing.open(1, 2, 0)
     missing.take_due(DELAY)
     for now_ns in range(DELAY, TIMEOUT - DELAY, 10):
-        missing.heard(1, 2, now_ns)
+        missing.requested_by_another(1, 2, now_ns)
     assert missing.due_ns is not None
     assert missing.due_ns < TIMEOUT + 2 * DELAY
 
 
-def test_a_request_for_billions_costs_no_more_than_what_is_missing() -> None:
+def test_a_request_for_billions_costs_no_more_than_the_missing_numbers() -> None:
     missing = gaps()
     missing.open(1000, 1003, 0)
-    missing.heard(-(2**31), 2**31, 0)
+    missing.requested_by_another(-(2**31), 2**31, 0)
     assert missing.take_due(DELAY) == ([], [])
     assert missing.asked_once() == [1000, 1001, 1002]
 
@@ -141,23 +141,23 @@ def test_numbers_in_a_row_are_ranges() -> None:
     assert runs([1, 2, 3, 7, 9, 10]) == [(1, 4), (7, 8), (9, 11)]
 
 
-def test_what_comes_after_it_was_asked_for_is_recovered_and_once_its_time_is_known() -> None:
+def test_a_number_received_after_one_request_counts_with_its_response_time() -> None:
     tracker = gaps(delay=0)
     tracker.open(3, 6, 0)
-    tracker.came(3, 5)
+    tracker.received(3, 5)
     assert (tracker.recovered_count, len(tracker)) == (0, 2), "it was only late"
     tracker.take_due(10)
-    tracker.came(4, 17)
-    tracker.came(4, 18)
-    tracker.came(99, 18)
+    tracker.received(4, 17)
+    tracker.received(4, 18)
+    tracker.received(99, 18)
     assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (1, 1, 7)
     tracker.take_due(10 + TIMEOUT)
-    # Which of the two requests this answers nobody knows.
-    tracker.came(5, 11 + TIMEOUT)
+    # It is unknown which of the two requests this answers.
+    tracker.received(5, 11 + TIMEOUT)
     assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (2, 1, 7)
 
 
-def test_what_is_given_up_is_not_recovered() -> None:
+def test_numbers_that_are_given_up_are_not_counted_as_recovered() -> None:
     tracker = gaps(delay=0)
     tracker.open(3, 5, 0)
     tracker.take_due(0)

@@ -22,7 +22,7 @@ COUNTS = LinkCounts(
 )
 
 
-def test_what_came_since_is_the_difference_of_each_count() -> None:
+def test_counts_since_earlier_ones_are_their_difference() -> None:
     later = LinkCounts(
         passed_count=107,
         lost_count=10,
@@ -41,7 +41,7 @@ def test_what_came_since_is_the_difference_of_each_count() -> None:
     )
 
 
-def test_a_link_is_told_as_an_object() -> None:
+def test_a_link_is_published_as_an_object() -> None:
     told: Any = Link(sender=SENDER, counts=COUNTS).message("10.0.0.2:9")
     assert isinstance(told, internal_class("SkerryLink"))
     assert (told.sender, told.receiver, told.application) == ("10.0.0.1:7", "10.0.0.2:9", "feed")
@@ -51,7 +51,7 @@ def test_a_link_is_told_as_an_object() -> None:
     assert told.roundTripTime == pytest.approx(0.0015)
 
 
-def test_where_nothing_was_asked_for_there_is_no_round_trip() -> None:
+def test_without_requests_there_is_no_round_trip() -> None:
     told: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=1)).message("r")
     assert (told.roundTrips, told.roundTripTime) == (0, None)
 

@@ -53,12 +53,12 @@ def test_a_window_without_requests_ends_a_run() -> None:
     assert not any(play(monitor(), [100] * 14 + [0] + [100] * 14))
 
 
-def test_with_a_maximum_of_nothing_every_run_is_too_much() -> None:
+def test_with_a_maximum_of_zero_every_run_is_too_long() -> None:
     assert play(monitor(count_max=0), [1] * 15)[-1]
     assert not any(play(monitor(count_max=0), [0] * 100))
 
 
-def test_with_a_window_of_nothing_it_is_off() -> None:
+def test_a_window_of_zero_switches_the_monitor_off() -> None:
     watch = monitor(window_ns=0)
     assert watch.due_ns is None
     for _ in range(10_000):
@@ -66,7 +66,7 @@ def test_with_a_window_of_nothing_it_is_off() -> None:
     assert not watch.advance(10**12)
 
 
-def test_it_looks_once_a_window_and_catches_up_when_it_was_not_asked() -> None:
+def test_windows_end_on_time_and_missed_ones_are_skipped() -> None:
     watch = monitor()
     assert watch.due_ns == WINDOW
     watch.requested()

@@ -1,4 +1,4 @@
-"""One stream: in order, once, repaired, and every loss told in its place."""
+"""One stream: in order, without duplicates, repaired, and every loss reported in its place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def first_of(total: int, data: bytes) -> bytes:
 
 
 class Rig:
-    """A receiver, and what it made of what it was given."""
+    """A receiver, and its events."""
 
     def __init__(self, *, next_seq: int | None = 1, **config: Any) -> None:
         self.subjects = Subjects()
@@ -70,7 +70,7 @@ class Rig:
             rng=Random(1),
         )
         if next_seq is not None:
-            self.receiver.last_seq_told((next_seq - 1) & 0xFFFFFFFF, 0)
+            self.receiver.heartbeat_received((next_seq - 1) & 0xFFFFFFFF, 0)
 
     def give(self, *seqs: int, **how: Any) -> list[DropReason | None]:
         return [self.receiver.receive(datagram(seq, **how), self.now_ns) for seq in seqs]
@@ -169,7 +169,7 @@ def test_an_old_number_does_not_lower_the_highest_seen() -> None:
 
 
 @pytest.mark.parametrize("first", [1, 100, 2**31 - 2, 2**32 - 2])
-def test_a_stream_begins_with_what_comes_first_and_numbers_wrap(first: int) -> None:
+def test_a_stream_begins_with_the_first_datagram_and_numbers_wrap(first: int) -> None:
     rig = Rig(next_seq=None)
     rig.give(*[(first + n) & 0xFFFFFFFF for n in (0, 1, 3, 2, 5)])
     assert rig.seen() == [(first + n) & 0xFFFFFFFF for n in (0, 1, 2, 3)]
@@ -189,7 +189,7 @@ def test_a_stream_does_not_begin_in_the_middle_of_a_large_update_or_with_an_answ
     assert rig.requests(1000) == []
 
 
-def test_who_knows_the_last_number_before_the_first_datagram_misses_that_too() -> None:
+def test_after_a_heartbeat_the_first_datagram_is_missed_too() -> None:
     rig = Rig(next_seq=1)
     rig.give(2)
     assert rig.requests(20) == [(1, 1)]
@@ -198,20 +198,20 @@ def test_who_knows_the_last_number_before_the_first_datagram_misses_that_too() -
 def test_a_heartbeat_shows_that_the_newest_are_missing() -> None:
     rig = Rig()
     rig.give(1)
-    rig.receiver.last_seq_told(3, 0)
+    rig.receiver.heartbeat_received(3, 0)
     assert rig.requests(20) == [(2, 3)]
     rig.give(3, 2, kind=RETRANSMISSION)
     assert rig.seen() == [1, 2, 3]
 
 
-def test_a_heartbeat_that_comes_late_changes_nothing() -> None:
+def test_a_late_heartbeat_changes_nothing() -> None:
     rig = Rig()
     rig.give(1, 2, 3)
-    rig.receiver.last_seq_told(1, 0)
+    rig.receiver.heartbeat_received(1, 0)
     assert rig.requests(1000) == []
 
 
-def test_after_too_many_retries_the_gap_is_told_and_passed() -> None:
+def test_after_too_many_retries_the_gap_is_reported_and_skipped() -> None:
     rig = Rig(request_retry_count_max=3)
     rig.give(1, 4, 5, 7)
     asked = [rig.requests(1000) for _ in range(5)]
@@ -221,7 +221,7 @@ def test_after_too_many_retries_the_gap_is_told_and_passed() -> None:
     assert rig.receiver.delivery.lost_count == 3
 
 
-def test_a_nak_is_told_and_passed_at_once() -> None:
+def test_datagrams_of_a_nak_are_reported_and_skipped_at_once() -> None:
     rig = Rig()
     rig.give(1, 5)
     rig.receiver.nak_received((2, 3))
@@ -230,7 +230,7 @@ def test_a_nak_is_told_and_passed_at_once() -> None:
     assert rig.seen() == [4, 5]
 
 
-def test_what_is_gone_behind_a_gap_is_told_in_its_turn_and_used_if_it_comes_before() -> None:
+def test_a_loss_after_a_gap_is_reported_in_order_unless_the_datagram_is_received_before() -> None:
     rig = Rig()
     rig.give(1, 3, 6)
     rig.receiver.nak_received((4, 5))
@@ -248,7 +248,7 @@ def test_a_nak_for_what_is_not_missing_changes_nothing() -> None:
     assert len(rig.receiver.gaps) == 1
 
 
-def test_an_empty_nak_means_the_one_range_that_was_asked_for() -> None:
+def test_an_empty_nak_means_the_one_range_that_was_requested() -> None:
     rig = Rig()
     rig.give(1, 4)
     rig.receiver.nak_received(())
@@ -258,7 +258,7 @@ def test_an_empty_nak_means_the_one_range_that_was_asked_for() -> None:
     assert rig.seen() == [(2, 4, LossReason.NAK), 4]
 
 
-def test_an_empty_nak_with_more_than_one_range_under_way_says_nothing() -> None:
+def test_an_empty_nak_with_several_outstanding_ranges_is_ignored() -> None:
     rig = Rig()
     rig.give(1, 3, 5)
     assert rig.requests(20) == [(2, 2), (4, 4)]
@@ -269,12 +269,12 @@ def test_an_empty_nak_with_more_than_one_range_under_way_says_nothing() -> None:
 def test_a_request_of_another_receiver_saves_ours() -> None:
     rig = Rig()
     rig.give(1, 4)
-    rig.receiver.request_heard(1, 3, 0)
+    rig.receiver.request_seen(1, 3, 0)
     assert rig.requests(20) == []
     assert rig.requests(850) == [(2, 3)]
 
 
-def test_too_much_that_waits_gives_up_what_it_waits_for() -> None:
+def test_a_full_buffer_gives_up_the_missing_datagram() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=3 * size)
     rig.give(1, 3, 4, 5)
@@ -286,7 +286,7 @@ def test_too_much_that_waits_gives_up_what_it_waits_for() -> None:
     assert rig.seen() == [6, 7]
 
 
-def test_what_comes_for_the_first_gap_when_all_is_full_is_not_given_up_with_it() -> None:
+def test_a_datagram_of_the_first_gap_is_not_given_up_when_the_buffer_is_full() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
     rig.give(1, 5, 6)
@@ -297,7 +297,7 @@ def test_what_comes_for_the_first_gap_when_all_is_full_is_not_given_up_with_it()
     assert rig.room.size == 0
 
 
-def test_what_was_given_up_and_comes_when_all_is_full_is_used() -> None:
+def test_a_datagram_that_was_given_up_is_used_when_the_buffer_is_full() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
     rig.give(1, 4, 6)
@@ -309,7 +309,7 @@ def test_what_was_given_up_and_comes_when_all_is_full_is_used() -> None:
     assert len(rig.receiver.waiting) == 1
 
 
-def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
+def test_the_buffer_is_shared_and_a_stream_without_waiting_datagrams_may_use_it() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
     rig.room.size = 2 * size
@@ -326,17 +326,17 @@ def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
     assert rig.room.size == 2 * size
 
 
-def test_a_heartbeat_gives_up_nothing_because_others_have_all_the_room() -> None:
+def test_a_heartbeat_gives_up_nothing_when_other_streams_fill_the_buffer() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
     rig.give(1, 3)
     rig.room.size += 2 * size
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     assert rig.seen() == [1]
     assert rig.requests(20) == [(2, 2), (4, 5)]
 
 
-def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
+def test_all_gaps_together_are_bounded() -> None:
     rig = Rig()
     half = DISTRIBUTOR_GAP_COUNT_MAX // 2
     rig.give(half + 1, 2 * half + 2)
@@ -345,21 +345,21 @@ def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
     rig.give(2 * half + 4)
     assert rig.seen() == [(1, half + 1, LossReason.OVERFLOW), half + 1]
     assert len(rig.receiver.gaps) == half + 1
-    rig.receiver.last_seq_told(3 * half + 4, 0)
-    rig.receiver.last_seq_told(3 * half + 5, 0)
+    rig.receiver.heartbeat_received(3 * half + 4, 0)
+    rig.receiver.heartbeat_received(3 * half + 5, 0)
     assert rig.seen() == [(half + 2, 2 * half + 2, LossReason.OVERFLOW), 2 * half + 2]
     assert len(rig.receiver.gaps) <= DISTRIBUTOR_GAP_COUNT_MAX
 
 
-def test_a_heartbeat_is_not_believed_by_a_stopped_stream_with_gaps_enough() -> None:
+def test_a_stopped_stream_with_many_gaps_ignores_a_heartbeat() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(2, DISTRIBUTOR_GAP_COUNT_MAX + 1)
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
-    rig.receiver.last_seq_told(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
+    rig.receiver.heartbeat_received(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
 
 
-def test_a_jump_is_believed_when_a_second_datagram_confirms_it() -> None:
+def test_a_jump_is_accepted_when_a_second_datagram_confirms_it() -> None:
     rig = Rig()
     rig.give(1, 3)
     far = 3 + DISTRIBUTOR_GAP_COUNT_MAX + 1
@@ -376,8 +376,8 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
     far = 5 + 2**31 + 7
     assert rig.give(far, far + 1) == [DropReason.JUMP, None]
     assert rig.seen() == [(5, far + 1, LossReason.JUMP), far + 1]
-    rig.receiver.last_seq_told(4, 0)
-    rig.receiver.last_seq_told(4, 0)
+    rig.receiver.heartbeat_received(4, 0)
+    rig.receiver.heartbeat_received(4, 0)
     assert rig.seen() == [(far + 2, 5, LossReason.JUMP)]
     assert rig.receiver.next_seq == 2**32 + 5
 
@@ -391,7 +391,7 @@ def test_an_answer_to_others_is_old_however_far_behind_it_is() -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
+def test_a_receiver_that_listens_again_after_half_a_lap_begins_with_the_next_datagram(
     is_told: bool,
 ) -> None:
     rig = Rig()
@@ -399,12 +399,12 @@ def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
     rig.receiver.desynchronise()
     far = 2**31 + 5
     if is_told:
-        rig.receiver.last_seq_told(far - 1, 0)
+        rig.receiver.heartbeat_received(far - 1, 0)
     rig.give(far, far + 1)
     assert rig.seen() == [1, far, far + 1]
 
 
-def test_a_single_number_far_ahead_harms_nobody() -> None:
+def test_a_single_number_far_ahead_has_no_effect() -> None:
     rig = Rig()
     rig.give(1)
     assert rig.give(2**30) == [DropReason.JUMP]
@@ -412,20 +412,20 @@ def test_a_single_number_far_ahead_harms_nobody() -> None:
     assert rig.seen() == [1, 2, 3]
 
 
-def test_the_widest_gap_that_can_be_asked_for_is_asked_for() -> None:
+def test_the_widest_gap_that_can_be_requested_is_requested() -> None:
     rig = Rig()
     assert rig.give(DISTRIBUTOR_GAP_COUNT_MAX) == [None]
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
     assert rig.requests(20) == [(1, DISTRIBUTOR_GAP_COUNT_MAX - 1)]
 
 
-def test_a_heartbeat_far_ahead_is_believed_the_second_time() -> None:
+def test_a_heartbeat_far_ahead_is_accepted_the_second_time() -> None:
     rig = Rig()
     rig.give(1)
     far = 2 + DISTRIBUTOR_GAP_COUNT_MAX
-    rig.receiver.last_seq_told(far, 0)
+    rig.receiver.heartbeat_received(far, 0)
     assert rig.seen() == [1]
-    rig.receiver.last_seq_told(far, 0)
+    rig.receiver.heartbeat_received(far, 0)
     assert rig.seen() == [(2, far + 1, LossReason.JUMP)]
     rig.give(far + 1)
     assert rig.seen() == [far + 1]
@@ -434,7 +434,7 @@ def test_a_heartbeat_far_ahead_is_believed_the_second_time() -> None:
 # -- the policy to stop
 
 
-def test_a_stream_that_stops_at_a_loss_tells_it_once_and_delivers_no_more() -> None:
+def test_a_stream_that_stops_at_a_loss_reports_it_once_and_stops_delivering() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3)
     rig.receiver.nak_received((2,))
@@ -448,7 +448,7 @@ def test_a_stream_that_stops_at_a_loss_tells_it_once_and_delivers_no_more() -> N
     assert rig.receiver.is_stopped
 
 
-def test_a_stopped_stream_goes_on_when_the_missing_part_comes_after_all() -> None:
+def test_a_stopped_stream_continues_when_the_missing_part_is_received() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3, 5)
     rig.receiver.nak_received((2,))
@@ -460,10 +460,10 @@ def test_a_stopped_stream_goes_on_when_the_missing_part_comes_after_all() -> Non
     assert not rig.receiver.is_stopped
 
 
-def test_a_stopped_stream_goes_on_when_nothing_was_waiting_either() -> None:
+def test_a_stopped_stream_without_waiting_datagrams_continues_too() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1)
-    rig.receiver.last_seq_told(2, 0)
+    rig.receiver.heartbeat_received(2, 0)
     rig.receiver.nak_received((2,))
     assert rig.seen() == [1, (2, 3, LossReason.NAK)]
     rig.give(2, kind=RETRANSMISSION)
@@ -492,11 +492,11 @@ def test_a_jump_stops_such_a_stream_too() -> None:
     assert rig.receiver.is_stopped
 
 
-def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_rest_again() -> None:
+def test_a_stream_stopped_by_a_jump_accepts_missing_datagrams_and_reports_the_rest_again() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3)
     assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DropReason.JUMP] * 3
-    rig.receiver.last_seq_told(2**20 + 2, 0)
+    rig.receiver.heartbeat_received(2**20 + 2, 0)
     # Once, from the first one missing on.
     assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
     rig.give(2, 4)
@@ -509,7 +509,7 @@ def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_r
     assert not rig.receiver.is_stopped
 
 
-def test_a_large_update_is_whole_if_the_piece_it_stopped_at_comes_after_all() -> None:
+def test_a_large_update_is_complete_if_the_missing_piece_is_received_after_a_stop() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, flags=START, body=first_of(6, b"ab"))
     rig.give(3, flags=END, body=b"ef")
@@ -519,21 +519,21 @@ def test_a_large_update_is_whole_if_the_piece_it_stopped_at_comes_after_all() ->
     assert rig.seen() == ["large"]
 
 
-def test_a_large_update_that_a_whole_one_follows_after_a_stop_is_told_as_spoiled() -> None:
+def test_an_interrupted_large_update_after_a_stop_is_reported_as_malformed() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, flags=START, body=first_of(6, b"ab"))
-    rig.receiver.last_seq_told(2, 0)
+    rig.receiver.heartbeat_received(2, 0)
     rig.receiver.nak_received((2,))
     rig.give(2)
     assert rig.seen() == [(2, 3, LossReason.NAK), (1, 2, LossReason.MALFORMED), 2]
     assert not rig.receiver.is_stopped
 
 
-def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
+def test_the_removal_of_a_sender_stops_at_a_loss_after_a_gap() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 4)
     rig.give(3, flags=START, body=first_of(6, b"ab"))
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     rig.give(6)
     rig.receiver.nak_received((5,))
     rig.receiver.end(rig.now_ns)
@@ -544,7 +544,7 @@ def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
     assert (len(rig.receiver.waiting), rig.room.size) == (0, 0)
 
 
-def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> None:
+def test_the_removal_of_a_sender_within_a_large_update_is_reported_after_a_stop() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(2, flags=START, body=first_of(6, b"ab"))
     rig.give(4)
@@ -590,7 +590,7 @@ def test_pieces_are_put_together() -> None:
     assert event.updates == [("/large", b"abcdef"), ("/4", b"")]
 
 
-def test_a_large_update_that_nobody_wants_is_passed() -> None:
+def test_a_large_update_without_subscribers_is_skipped() -> None:
     rig = Rig()
     rig.subjects.clear()
     rig.subjects.add("/3", None)
@@ -613,7 +613,7 @@ def test_a_large_update_that_nobody_wants_is_passed() -> None:
     ],
     ids=["short", "long", "long at once", "whole between", "start again", "junk", "too large"],
 )
-def test_pieces_that_do_not_fit_are_dropped_and_told(
+def test_pieces_that_do_not_fit_are_dropped_and_reported(
     pieces: list[tuple[int, bytes | None]], lost: tuple[int, int]
 ) -> None:
     rig = Rig()
@@ -629,7 +629,7 @@ def test_pieces_that_do_not_fit_are_dropped_and_told(
     assert seen[1:-1] == expected.get(pieces[1], [])
 
 
-def test_a_lost_piece_takes_its_update_with_it_and_no_other() -> None:
+def test_a_lost_piece_loses_only_its_update() -> None:
     rig = Rig()
     rig.give(1, flags=START, body=first_of(6, b"ab"))
     rig.give(3, flags=END, body=b"ef")
@@ -638,7 +638,7 @@ def test_a_lost_piece_takes_its_update_with_it_and_no_other() -> None:
     assert rig.seen() == [(2, 3, LossReason.NAK), 4]
 
 
-def test_pieces_whose_beginning_is_lost_are_passed() -> None:
+def test_pieces_without_their_first_one_are_skipped() -> None:
     rig = Rig()
     rig.give(2, flags=MORE, body=b"cd")
     rig.give(3, flags=END, body=b"ef")
@@ -647,7 +647,7 @@ def test_pieces_whose_beginning_is_lost_are_passed() -> None:
     assert rig.seen() == [(1, 2, LossReason.NAK), 4]
 
 
-def test_what_a_gateway_brought_is_told_apart() -> None:
+def test_relayed_updates_are_marked() -> None:
     rig = Rig()
     rig.give(1)
     rig.give(2, flags=WHOLE | RELAYED)
@@ -665,31 +665,31 @@ def test_what_a_gateway_brought_is_told_apart() -> None:
 # -- beginning and end
 
 
-def test_the_end_of_a_sender_delivers_what_waits_and_tells_what_is_missing() -> None:
+def test_the_removal_of_a_sender_delivers_what_waits_and_reports_what_is_missing() -> None:
     rig = Rig()
     rig.give(1, 3)
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     rig.receiver.end(rig.now_ns)
     removed = LossReason.REMOVED
     assert rig.seen() == [1, (2, 3, removed), 3, (4, 6, removed)]
     assert rig.receiver.next_seq == 6
 
 
-def test_the_end_of_a_sender_in_the_middle_of_a_large_update_is_told() -> None:
+def test_the_removal_of_a_sender_within_a_large_update_is_reported() -> None:
     rig = Rig()
     rig.give(1, flags=START, body=first_of(6, b"ab"))
     rig.receiver.end(rig.now_ns)
     assert rig.seen() == [(1, 2, LossReason.REMOVED)]
 
 
-def test_a_stream_that_is_resumed_misses_what_was_sent_meanwhile() -> None:
+def test_a_resumed_stream_requests_what_was_sent_meanwhile() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
     assert rig.give(4, 7) == [DropReason.DUPLICATE, None]
     assert rig.requests(20) == [(5, 6)]
 
 
-def test_who_stops_listening_asks_for_nothing_and_begins_anew() -> None:
+def test_a_receiver_without_subscriptions_requests_nothing_and_begins_again() -> None:
     rig = Rig()
     rig.give(1, 3)
     rig.receiver.desynchronise()
@@ -718,7 +718,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 6), st.sampled_from([1, 2**31 - 10, 2**32 - 10]))
-def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_order(
+def test_each_number_is_delivered_or_reported_as_lost_once_and_in_order(
     what: list[tuple[str, int]], room: int, first: int
 ) -> None:
     rig = Rig(
@@ -731,10 +731,10 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
         elif step == "nak":
             rig.receiver.nak_received((seq,))
         elif step == "beat":
-            rig.receiver.last_seq_told(seq, rig.now_ns)
+            rig.receiver.heartbeat_received(seq, rig.now_ns)
         else:
             rig.requests(1000)
-    rig.receiver.last_seq_told((first + 19) & 0xFFFFFFFF, rig.now_ns)
+    rig.receiver.heartbeat_received((first + 19) & 0xFFFFFFFF, rig.now_ns)
     rig.receiver.end(rig.now_ns)
     covered: list[int] = []
     for one in rig.seen():
@@ -750,7 +750,7 @@ def numbers(rig: Rig) -> list[list[tuple[int, int]] | None]:
     return [event.numbers for event in rig.deliveries.take() if isinstance(event, Delivered)]
 
 
-def test_who_asked_for_numbers_is_told_the_datagram_of_each_update() -> None:
+def test_numbered_batches_name_the_datagram_of_each_update() -> None:
     rig = Rig()
     rig.give(1)
     assert numbers(rig) == [None]
@@ -778,7 +778,7 @@ def test_numbers_stay_right_behind_a_spoiled_large_update() -> None:
     assert numbers(rig) == [[(0, 2)]]
 
 
-def test_it_is_counted_what_was_recovered_and_lost_and_told_once() -> None:
+def test_recovered_and_lost_datagrams_are_counted_once() -> None:
     rig = Rig(request_delay_ms_max=0, request_timeout_ms=100)
     rig.give(1, 2, 6)
     assert rig.requests(0) == [(3, 5)]
@@ -799,7 +799,7 @@ def test_it_is_counted_what_was_recovered_and_lost_and_told_once() -> None:
     assert rig.receiver.take_counts() == LinkCounts(passed_count=1)
 
 
-def test_what_passed_while_nobody_listened_is_not_counted() -> None:
+def test_datagrams_without_a_subscription_are_not_counted() -> None:
     rig = Rig()
     rig.give(1, 2)
     rig.receiver.desynchronise()

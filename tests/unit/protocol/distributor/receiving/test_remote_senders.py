@@ -1,4 +1,4 @@
-"""Remote senders: when they count as gone, and where their streams go on."""
+"""Remote senders: when they are removed, and where their streams continue."""
 
 from __future__ import annotations
 
@@ -37,23 +37,25 @@ def test_a_silent_sender_is_removed_after_the_heartbeats_it_may_lose() -> None:
     assert sender.due_ns() == 33_000 * MS
     assert sender.removal(33_000 * MS - 1) is None
     assert sender.removal(33_000 * MS) is RemovalReason.SILENT
-    sender.heard_ns = 5 * MS
+    sender.received_ns = 5 * MS
     assert sender.due_ns() == 33_005 * MS
 
 
-def test_the_intervals_that_it_told_count() -> None:
+def test_the_announced_intervals_are_used() -> None:
     sender = remote()
-    sender.announced(heartbeat_interval_ms=100, configuration_interval_ms=200, now_ns=0)
+    sender.announcement_received(heartbeat_interval_ms=100, configuration_interval_ms=200, now_ns=0)
     assert sender.due_ns() == 800 * MS
-    sender.heard_ns = 500 * MS
+    sender.received_ns = 500 * MS
     assert sender.removal(800 * MS) is RemovalReason.UNANNOUNCED
-    sender.announced(heartbeat_interval_ms=100, configuration_interval_ms=200, now_ns=800 * MS)
+    sender.announcement_received(
+        heartbeat_interval_ms=100, configuration_interval_ms=200, now_ns=800 * MS
+    )
     assert sender.removal(800 * MS) is None
 
 
 def test_a_sender_that_never_announced_itself_need_not() -> None:
     sender = remote()
-    sender.heard_ns = 10**9 * MS
+    sender.received_ns = 10**9 * MS
     assert sender.removal(10**9 * MS) is None
 
 
@@ -61,34 +63,38 @@ def test_a_sender_that_never_announced_itself_need_not() -> None:
     ("told_ms", "believed_ms"),
     [(0, 1), (2**32 - 1, DISTRIBUTOR_INTERVAL_MS_MAX), (DISTRIBUTOR_INTERVAL_MS_MAX + 1,) * 2],
 )
-def test_intervals_without_sense_are_not_believed(told_ms: int, believed_ms: int) -> None:
+def test_unreasonable_intervals_are_bounded(told_ms: int, believed_ms: int) -> None:
     sender = remote()
-    sender.announced(heartbeat_interval_ms=told_ms, configuration_interval_ms=1000, now_ns=0)
-    sender.announced(heartbeat_interval_ms=1000, configuration_interval_ms=told_ms, now_ns=0)
-    sender.heard_ns = 2**62
+    sender.announcement_received(
+        heartbeat_interval_ms=told_ms, configuration_interval_ms=1000, now_ns=0
+    )
+    sender.announcement_received(
+        heartbeat_interval_ms=1000, configuration_interval_ms=told_ms, now_ns=0
+    )
+    sender.received_ns = 2**62
     believed_ns = min(believed_ms, DISTRIBUTOR_INTERVAL_MS_MAX) * 4 * MS
     assert sender.removal(believed_ns - 1) is None
     assert sender.removal(believed_ns) is RemovalReason.UNANNOUNCED
 
 
-def test_a_goodbye_counts_unless_newer_data_comes() -> None:
+def test_newer_data_cancels_a_goodbye() -> None:
     sender = remote()
-    sender.leaves(last_seq=5, now_ns=0)
-    sender.leaves(last_seq=5, now_ns=100 * MS)
+    sender.goodbye_received(last_seq=5, now_ns=0)
+    sender.goodbye_received(last_seq=5, now_ns=100 * MS)
     assert sender.due_ns() == 800 * MS
-    sender.stays_after(5)
+    sender.data_received(5)
     assert sender.removal(800 * MS) is RemovalReason.GOODBYE
-    sender.stays_after(6)
+    sender.data_received(6)
     assert not sender.is_leaving
     assert sender.removal(800 * MS) is None
 
 
 def test_a_goodbye_at_the_end_of_the_numbers_is_overtaken_by_the_first_ones() -> None:
     sender = remote()
-    sender.leaves(last_seq=2**32 - 1, now_ns=1)
-    sender.stays_after(2**32 - 2)
+    sender.goodbye_received(last_seq=2**32 - 1, now_ns=1)
+    sender.data_received(2**32 - 2)
     assert sender.is_leaving
-    sender.stays_after(0)
+    sender.data_received(0)
     assert not sender.is_leaving
 
 
@@ -107,13 +113,13 @@ def test_the_streams_of_departed_senders_are_remembered_up_to_a_bound() -> None:
     assert departed.take(b"2") is None
 
 
-def test_a_sender_that_says_goodbye_stays_while_it_answers_and_something_is_missing() -> None:
+def test_a_leaving_sender_is_kept_while_it_answers_and_datagrams_are_missing() -> None:
     sender = remote()
     sender.receiver.resume(1)
-    sender.receiver.last_seq_told(3, 0)
-    sender.leaves(last_seq=3, now_ns=0)
+    sender.receiver.heartbeat_received(3, 0)
+    sender.goodbye_received(last_seq=3, now_ns=0)
     assert sender.removal(800 * MS) is None
-    sender.heard_ns = 900 * MS  # an answer came
+    sender.received_ns = 900 * MS  # an answer came
     assert sender.removal(2400 * MS) is None
     assert sender.removal(2600 * MS) is RemovalReason.GOODBYE, "it was silent for two timeouts"
 
@@ -121,9 +127,9 @@ def test_a_sender_that_says_goodbye_stays_while_it_answers_and_something_is_miss
 def test_a_sender_that_left_is_not_waited_for_longer_than_it_would_stay() -> None:
     sender = remote()
     sender.receiver.resume(1)
-    sender.receiver.last_seq_told(3, 0)
-    sender.leaves(last_seq=3, now_ns=0)
-    sender.heard_ns = 8700 * MS
+    sender.receiver.heartbeat_received(3, 0)
+    sender.goodbye_received(last_seq=3, now_ns=0)
+    sender.received_ns = 8700 * MS
     assert sender.removal(8799 * MS) is None
-    sender.heard_ns = 8900 * MS
+    sender.received_ns = 8900 * MS
     assert sender.removal(9000 * MS) is RemovalReason.GOODBYE

@@ -1,4 +1,4 @@
-"""The search for the first number of a stream, by durations only."""
+"""The start of a stream: the decision, and the search for its first number by durations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def search(
 
 
 def answer(start: StartSearch, first_seq: int, elapsed_us: int, now_ns: int) -> int | None:
-    """The answer to what the search asks now."""
+    """Pass the answer to the present request of the search."""
     span_us = start._span_us
     header = DatagramHeader(kind=POSITION, address=bytes(4), sender_id=1, start=1, application_id=1)
     position = Position(
@@ -74,7 +74,7 @@ def test_a_heartbeat_asks_how_long_ago_the_last_datagram_was_published() -> None
     assert answer(start, 50, 200_000, 1010 * MS) == 51, "before the subscription"
 
 
-def test_after_a_heartbeat_with_data_since_the_subscription_the_span_is_asked_for() -> None:
+def test_after_a_heartbeat_with_data_since_the_subscription_the_span_is_requested() -> None:
     start = search(is_data=False)
     start.take_request(1000 * MS)
     assert answer(start, 50, 10_000, 1010 * MS) is None

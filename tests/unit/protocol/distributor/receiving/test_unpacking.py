@@ -36,11 +36,11 @@ UPDATES: Updates = [("/a", b"1"), ("/b/c", b""), ("/a", b"22"), ("/å", bytes(30
 
 
 @pytest.mark.parametrize(("wire", "width"), [(JAVA_WIRE, 4), (PYCAST_WIRE, 2)])
-def test_all_updates_come_out_in_order(wire: DatagramWire, width: int) -> None:
+def test_all_updates_are_unpacked_in_order(wire: DatagramWire, width: int) -> None:
     assert unpacked(packed(UPDATES, wire=wire), width=width) == UPDATES
 
 
-def test_only_wanted_updates_come_out() -> None:
+def test_only_updates_with_subscribers_are_unpacked() -> None:
     assert unpacked(packed(UPDATES), "/a") == [("/a", b"1"), ("/a", b"22")]
     assert unpacked(packed(UPDATES), "/x") == []
 
@@ -56,7 +56,7 @@ def test_data_that_is_absent_is_empty() -> None:
     assert unpacked(twice) == [("/a", b""), ("/a", b"")]
 
 
-def test_any_other_byte_than_nothing_says_that_something_is_there() -> None:
+def test_any_other_byte_than_zero_marks_a_present_value() -> None:
     datagram = bytes(27) + b"\x01" + b"\x09\x00\x00\x00\x02/a" + b"\x02\x00\x00\x00\x01x"
     assert unpacked(datagram) == [("/a", b"x")]
 
@@ -85,11 +85,11 @@ def test_another_count_than_there_are_updates_is_not_sound(count: int) -> None:
         b"\x01\xff\xff\xff\xff/a\x01\x00\x00\x00\x00",
     ],
 )
-def test_lengths_beyond_the_datagram_are_not_believed(body: bytes) -> None:
+def test_lengths_beyond_the_datagram_are_rejected(body: bytes) -> None:
     assert unpacked(bytes(27) + b"\x01" + body) is None
 
 
-def test_what_was_wrong_does_not_take_away_what_was_there_before() -> None:
+def test_a_fault_does_not_remove_earlier_updates() -> None:
     subjects = Subjects()
     subjects.add("/...", None)
     found: Updates = [("/before", b"")]
@@ -130,15 +130,15 @@ def test_a_datagram_of_the_usual_form_is_known_by_its_subjects(
         bytes(27) + b"\x01" + b"\x01\x00\x00\x00\x02/a" + b"\x00",
     ],
 )
-def test_a_datagram_of_another_form_is_left_to_a_closer_look(datagram: bytes) -> None:
+def test_a_datagram_of_another_form_is_not_scanned(datagram: bytes) -> None:
     assert scanned(datagram, 0, len(datagram)) is None
 
 
-def test_a_datagram_with_something_that_nobody_wants_is_left_to_a_closer_look() -> None:
+def test_a_datagram_with_an_update_without_subscribers_is_not_of_the_usual_form() -> None:
     assert scanned(packed(UPDATES), 0, len(packed(UPDATES)), "/a") is None
 
 
-def test_no_byte_behind_the_datagram_is_believed() -> None:
+def test_no_byte_after_the_datagram_is_read() -> None:
     datagram = packed(UPDATES)
     for stop in range(len(datagram)):
         assert scanned(datagram, 0, stop) is None
@@ -146,7 +146,7 @@ def test_no_byte_behind_the_datagram_is_believed() -> None:
 
 
 @given(st.lists(st.sampled_from(["/a", "/a", "/b/c", "/å"]), min_size=1))
-def test_subjects_stand_there_one_by_one_unless_all_are_the_same(subjects: list[str]) -> None:
+def test_subjects_are_listed_one_by_one_unless_all_are_equal(subjects: list[str]) -> None:
     updates = [(subject, b"%d" % number) for number, subject in enumerate(subjects)]
     datagram = packed(updates)
     found = scanned(datagram, 0, len(datagram))
@@ -157,7 +157,7 @@ def test_subjects_stand_there_one_by_one_unless_all_are_the_same(subjects: list[
 
 
 @given(st.binary(max_size=80), st.sampled_from([2, 4]))
-def test_what_a_scan_takes_is_sound(data: bytes, width: int) -> None:
+def test_a_scanned_datagram_is_valid(data: bytes, width: int) -> None:
     datagram = bytes(27) + b"\x02" + data
     found = scanned(datagram, 0, len(datagram), width=width)
     if found is not None:

@@ -34,7 +34,7 @@ some_pairs = st.lists(
     st.sampled_from([JAVA_WIRE, PYCAST_WIRE]),
     st.binary(max_size=3),
 )
-def test_whichever_way_they_came_they_are_the_same(
+def test_updates_are_equal_whether_packed_or_not(
     parts: list[tuple[str, Pairs]], wire: DatagramWire, before: bytes
 ) -> None:
     updates, expected = Updates(), Pairs()
@@ -54,7 +54,7 @@ def test_whichever_way_they_came_they_are_the_same(
     assert repr(updates) == f"Updates({expected!r})"
 
 
-def test_they_are_a_sequence_that_is_no_key() -> None:
+def test_updates_are_a_sequence_but_not_a_key() -> None:
     updates = Updates([("/a", b"1"), ("/b", b"2")])
     assert updates[1] == ("/b", b"2")
     assert updates != [("/a", b"1")]
@@ -62,14 +62,14 @@ def test_they_are_a_sequence_that_is_no_key() -> None:
         hash(updates)
 
 
-def test_the_oldest_can_be_taken_away() -> None:
+def test_the_oldest_updates_can_be_removed() -> None:
     updates = Updates([("/a", b"1")])
     updates.pack(packed([("/b", b"2"), ("/c", b"3")]))
     updates.drop_first(2)
     assert updates == [("/c", b"3")]
 
 
-def test_what_is_left_of_a_part_comes_first() -> None:
+def test_the_rest_of_a_part_precedes_other_parts() -> None:
     updates = Updates([("/c", b"3")])
     updates.left = iter([("/a", b"1"), ("/b", b"2")])
     next(updates.left)
@@ -77,7 +77,7 @@ def test_what_is_left_of_a_part_comes_first() -> None:
     assert updates.pairs() == [("/b", b"2"), ("/c", b"3")]
 
 
-def test_parts_that_are_done_count_no_more() -> None:
+def test_parts_that_were_taken_are_not_counted() -> None:
     updates = Updates([("/a", b"1")])
     updates.pack(packed([("/b", b"2"), ("/b", b"3")]))
     updates.place = 1

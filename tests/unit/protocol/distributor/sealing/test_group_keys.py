@@ -1,4 +1,4 @@
-"""Keys of a group: what a key file may say, and which key is sent with at which time."""
+"""Keys of a group: the key file, and which key is used for sending at which time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_key_file_gives_a_ring() -> None:
     assert ring.get(3) is None
 
 
-def test_the_newest_key_whose_time_has_come_is_sent_with() -> None:
+def test_the_newest_key_whose_time_has_come_is_used_for_sending() -> None:
     ring = KeyRing([key(9, from_ns=30 * S), key(4), key(7, from_ns=10 * S)])
     assert ring.sending(0) == (key(4), 10 * S)
     assert ring.sending(10 * S - 1)[0].key_id == 4
@@ -57,7 +57,7 @@ def test_the_newest_key_whose_time_has_come_is_sent_with() -> None:
     assert ring.sending(99 * S) == (key(9, from_ns=30 * S), None)
 
 
-def test_before_the_time_of_any_key_the_first_to_come_is_sent_with() -> None:
+def test_before_the_time_of_any_key_the_earliest_is_used_for_sending() -> None:
     ring = KeyRing([key(1, from_ns=20 * S), key(2, from_ns=30 * S)])
     assert ring.sending(0)[0].key_id == 1
 
@@ -121,7 +121,7 @@ def test_ids_are_one_byte(key_id: int) -> None:
         (f'[[key]]\nid = 1\nsecret = "{SECRET.hex()}"\nfrom = 2026-01-01T00:00:00', "a zone"),
     ],
 )
-def test_a_key_file_that_cannot_be_used_says_why(text: str, detail: str) -> None:
+def test_the_error_about_a_key_file_names_the_fault(text: str, detail: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_keys(text, origin="file keys.toml")
     assert detail in str(error.value)

@@ -1,4 +1,4 @@
-"""A seal goes on at the border and comes off there; what it refuses is counted."""
+"""A connection seals and opens its datagrams, and counts those that are refused."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_sealed_connections_understand_each_other(bus: Any) -> None:
     assert all(data.startswith(b"seal:") for _, data in bus.sent)
 
 
-def test_a_sealed_datagram_is_no_longer_than_a_plain_one_may_be(bus: Any) -> None:
+def test_a_sealed_datagram_is_not_longer_than_an_unsealed_one_may_be(bus: Any) -> None:
     publisher = bus.publisher(seal=Stamp(), segment_bytes=256)
     bus.publish(publisher, "/a", data=bytes(1000))
     assert max(len(data) for _, data in bus.sent) == 256
 
 
-def test_what_is_sent_again_is_sealed_again(bus: Any) -> None:
+def test_retransmissions_are_sealed_again(bus: Any) -> None:
     subscriber = bus.subscriber(seal=Stamp())
     publisher = bus.publisher(seal=Stamp())
     bus.drop = lambda _source, _target, data: data[5 + 2] == 1 and data[5 + 23] == 1

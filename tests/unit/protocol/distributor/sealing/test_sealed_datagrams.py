@@ -62,7 +62,7 @@ def cipher(request: pytest.FixtureRequest) -> Cipher:
     return found
 
 
-def test_what_was_sealed_is_opened(cipher: Cipher) -> None:
+def test_a_sealed_datagram_is_opened(cipher: Cipher) -> None:
     seal: Seal = make(key(cipher=cipher))
     sealed = seal.seal(PLAIN)
     assert make(key(cipher=cipher)).open(sealed) == PLAIN
@@ -78,7 +78,7 @@ def test_the_overhead_is_always_the_same(cipher: Cipher) -> None:
 
 
 @given(body=st.binary(max_size=300), identity=st.binary(min_size=16, max_size=16))
-def test_any_datagram_comes_back_as_it_was(body: bytes, identity: bytes) -> None:
+def test_sealing_and_opening_preserves_any_datagram(body: bytes, identity: bytes) -> None:
     plain = HEADER[:4] + identity + body
     for cipher in Cipher:
         sender, receiver = make(key(cipher=cipher)), make(key(cipher=cipher))
@@ -114,7 +114,7 @@ def test_any_part_of_a_sealed_datagram_is_refused() -> None:
     assert set(refused(receiver)) == {"short", "forged"}
 
 
-def test_a_datagram_is_taken_once() -> None:
+def test_a_datagram_is_accepted_once() -> None:
     sealed, receiver = make().seal(PLAIN), make()
     assert receiver.open(sealed) == PLAIN
     assert receiver.open(sealed) is None
@@ -139,7 +139,7 @@ def test_counters_are_remembered_in_any_order_up_to_the_bound() -> None:
     assert receiver.open(last) == PLAIN
 
 
-def test_what_is_older_than_all_that_is_remembered_is_refused() -> None:
+def test_datagrams_before_the_replay_window_are_refused() -> None:
     sender, receiver = make(), make()
     late, *rest = [sender.seal(PLAIN) for _ in range(2 * DISTRIBUTOR_REPLAY_COUNT_MAX + 3)]
     assert all(receiver.open(sealed) for sealed in rest)
@@ -148,7 +148,7 @@ def test_what_is_older_than_all_that_is_remembered_is_refused() -> None:
     assert set(refused(receiver)) == {"replayed"}
 
 
-def test_what_was_recorded_earlier_is_refused_also_by_who_never_heard_it() -> None:
+def test_a_recorded_datagram_is_refused_by_a_receiver_that_never_received_it() -> None:
     sealed = make().seal(PLAIN)
     clock = Clock()
     receiver = make(clock=clock)
@@ -163,7 +163,7 @@ def test_what_was_recorded_earlier_is_refused_also_by_who_never_heard_it() -> No
     assert refused(late) == {"stale": 1}
 
 
-def test_where_clocks_are_apart_the_time_is_not_looked_at() -> None:
+def test_without_a_freshness_limit_the_time_is_not_checked() -> None:
     sealed = make().seal(PLAIN)
     clock = Clock()
     clock.ns = 5 * S
@@ -184,7 +184,7 @@ def test_a_clock_that_is_set_back_repeats_no_counter() -> None:
     assert counters == sorted(set(counters))
 
 
-def test_a_sender_that_restarts_goes_on_counting() -> None:
+def test_the_counter_of_a_restarted_sender_continues() -> None:
     clock = Clock()
     first = make(clock=clock)
     before = [first.seal(PLAIN) for _ in range(3)]
@@ -194,7 +194,7 @@ def test_a_sender_that_restarts_goes_on_counting() -> None:
 
 
 def test_another_life_or_sender_has_another_key() -> None:
-    """Even with the same counter, what is encrypted has nothing in common."""
+    """The encrypted bytes differ even with the same counter."""
     for at in (4, 11, 15, 19):
         other = bytearray(PLAIN)
         other[at] ^= 1
@@ -278,7 +278,9 @@ def test_a_new_ring_is_used_at_once_and_forgets_no_counter() -> None:
     assert refused(receiver) == {"key": 1, "replayed": 1, "forged": 1}
 
 
-def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_names_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     with pytest.raises(ConfigError, match="need the library cryptography") as error:
         make()
@@ -288,7 +290,7 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 # -- between connections
 
 
-def test_members_of_a_group_hear_each_other_and_nobody_else(bus: Any) -> None:
+def test_members_of_a_group_receive_only_datagrams_of_members(bus: Any) -> None:
     clock = Clock()
     ours = [make(key(1), clock=clock) for _ in range(2)]
     theirs = [make(key(1, first=2), clock=clock) for _ in range(2)]
@@ -311,7 +313,7 @@ def test_members_of_a_group_hear_each_other_and_nobody_else(bus: Any) -> None:
     assert open_subscriber.statistics().faults[DropReason.VERSION.value] > 0
 
 
-def test_what_is_lost_is_sent_again_under_the_key_of_then(bus: Any) -> None:
+def test_retransmissions_are_sealed_with_the_present_key(bus: Any) -> None:
     clock = Clock()
     keys = [key(1), key(2, first=2, from_ns=WALL_NS + S)]
     subscriber = bus.subscriber(seal=make(*keys, clock=clock))
@@ -341,7 +343,7 @@ def test_large_updates_fit_their_segments(bus: Any) -> None:
     assert max(len(data) for _, data in bus.sent) == 256
 
 
-def test_a_recording_that_is_played_to_the_group_changes_nothing(bus: Any) -> None:
+def test_recorded_datagrams_that_are_replayed_change_nothing(bus: Any) -> None:
     subscriber, publisher = bus.subscriber(seal=make()), bus.publisher(seal=make())
     bus.publish(publisher, "/1", "/2", "/3")
     before = len(bus.sent)

@@ -39,7 +39,7 @@ def test_a_rate_is_forgotten_step_by_step_and_then_wholly() -> None:
     assert rate.per_s(200 * MS) == 0
 
 
-def test_a_long_pause_leaves_nothing_of_a_rate() -> None:
+def test_a_rate_is_zero_after_a_long_pause() -> None:
     rate = UpdateRate(interval_ns=100 * MS, now_ns=0)
     rate.add(100, 0)
     assert rate.per_s(60 * SECOND) == 0
@@ -52,7 +52,7 @@ def test_no_limit_never_waits() -> None:
     assert not bandwidth.is_limited
 
 
-def test_what_an_interval_allows_may_be_sent_and_then_the_next_one_is_waited_for() -> None:
+def test_a_publisher_waits_for_the_next_interval_when_this_one_is_used_up() -> None:
     bandwidth = Bandwidth(bit_max_per_s=8_000_000, interval_ns=250 * MS, now_ns=0)
     bandwidth.spend(249_999, 0)
     assert bandwidth.ready_ns(1) == 1
@@ -62,7 +62,7 @@ def test_what_an_interval_allows_may_be_sent_and_then_the_next_one_is_waited_for
 
 
 @pytest.mark.parametrize(("intervals", "size"), [(1, 250_000), (2, 500_000), (4, 1_000_001)])
-def test_what_was_too_much_is_paid_for_by_later_intervals(intervals: int, size: int) -> None:
+def test_excess_bytes_are_subtracted_from_later_intervals(intervals: int, size: int) -> None:
     bandwidth = Bandwidth(bit_max_per_s=8_000_000, interval_ns=250 * MS, now_ns=0)
     bandwidth.spend(size, 0)
     ready_ns = bandwidth.ready_ns(0)

@@ -17,7 +17,7 @@ def test_datagrams_are_found_by_their_numbers() -> None:
     assert (history.first_seq, history.stop_seq, history.size) == (1, 3, 6)
 
 
-def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
+def test_the_oldest_datagrams_are_dropped_when_there_are_too_many_bytes() -> None:
     history = SendHistory(bytes_max=10, age_ns_max=0)
     for seq in range(1, 5):
         history.add(seq, b"12345", 0)
@@ -34,7 +34,7 @@ def test_a_datagram_larger_than_all_room_is_not_kept() -> None:
     assert history.find(2) == b"1"
 
 
-def test_those_past_their_age_go_when_it_is_cleaned() -> None:
+def test_old_datagrams_are_dropped_by_cleaning() -> None:
     history = SendHistory(bytes_max=100, age_ns_max=60)
     history.add(1, b"a", 0)
     history.add(2, b"b", 10)
@@ -46,14 +46,14 @@ def test_those_past_their_age_go_when_it_is_cleaned() -> None:
     assert (history.first_seq, len(history)) == (3, 0)
 
 
-def test_an_age_of_nothing_keeps_them() -> None:
+def test_an_age_of_zero_keeps_datagrams() -> None:
     history = SendHistory(bytes_max=100, age_ns_max=0)
     history.add(1, b"a", 0)
     history.clean(10**18)
     assert len(history) == 1
 
 
-def test_numbers_stay_right_however_many_come_and_go() -> None:
+def test_numbers_stay_correct_after_many_additions_and_drops() -> None:
     history = SendHistory(bytes_max=3000, age_ns_max=0, next_seq=7)
     for seq in range(7, 7 + 5000):
         history.add(seq, seq.to_bytes(10, "big"), 0)
@@ -67,7 +67,7 @@ def test_numbers_stay_right_however_many_come_and_go() -> None:
 
 
 def kept(history: SendHistory, seq: int, *updates: bytes) -> bytes:
-    """Keep a datagram by its parts; what it was."""
+    """Keep a datagram by its parts; return the datagram."""
     body = b""
     for data in updates:
         history.parts += (b"/head", data)
@@ -89,7 +89,7 @@ def test_a_datagram_that_is_kept_by_its_parts_is_found_as_it_was() -> None:
     assert history.size == len(first) + 5 + len(third)
 
 
-def test_parts_are_let_go_with_their_datagram_and_stay_right() -> None:
+def test_parts_are_dropped_with_their_datagram() -> None:
     history = SendHistory(bytes_max=20_000, age_ns_max=0)
     sent: dict[int, bytes] = {}
     for seq in range(1, 3000):
@@ -124,7 +124,7 @@ def test_the_first_datagram_of_a_span_is_found() -> None:
     assert history.time_ns(8) == 30
 
 
-def test_of_a_span_that_is_not_kept_the_last_number_that_is_gone_is_given() -> None:
+def test_for_a_span_that_is_not_kept_the_last_dropped_number_is_returned() -> None:
     history = timed([10, 20, 30, 40, 50], bytes_max=2)
     assert history.first_seq == 4
     assert history.first_since(5, 19) == 4
@@ -140,7 +140,7 @@ def test_the_number_before_the_first_was_added_long_ago() -> None:
     assert timed([10], next_seq=7).time_ns(6) < -(10**18)
 
 
-def test_the_times_of_datagrams_stay_right_however_many_come_and_go() -> None:
+def test_times_stay_correct_after_many_additions_and_drops() -> None:
     history = timed(list(range(0, 50_000, 10)), bytes_max=300)
     assert history.first_since(5000, 100) == 4990
     assert history.time_ns(4990) == 49_890

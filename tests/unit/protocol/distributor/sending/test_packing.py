@@ -70,7 +70,7 @@ def update(subject: bytes, data: bytes) -> bytes:
     return JAVA_WIRE.subject_head(subject) + len(data).to_bytes(4, "big") + data
 
 
-def test_an_update_goes_at_once_where_nothing_is_held() -> None:
+def test_an_update_is_sent_at_once_where_nothing_is_held() -> None:
     packer = Plain()
     packer.publish("/a", b"12", 0)
     packer.publish("/a", b"3", 0)
@@ -109,7 +109,7 @@ def test_many_updates_fill_datagrams_also_where_nothing_is_held() -> None:
     assert packer.datagrams[-1] == b"3|" + b"".join(update(b"/%d" % n, bytes(8)) for n in (7, 8, 9))
 
 
-def test_of_many_updates_a_large_one_stands_in_its_place() -> None:
+def test_a_large_update_among_many_keeps_its_order() -> None:
     packer = Plain()
     packer.publish_many([("/a", b"1"), ("/b", bytes(200)), ("/c", b"3")], 0, 0)
     assert packer.datagrams == [
@@ -119,7 +119,7 @@ def test_of_many_updates_a_large_one_stands_in_its_place() -> None:
     ]
 
 
-def test_of_many_updates_those_before_a_bad_one_are_published() -> None:
+def test_updates_before_an_invalid_one_are_published() -> None:
     packer = Plain()
     with pytest.raises(ValueError, match="bad"):
         packer.publish_many([("/a", b"1"), ("bad", b""), ("/c", b"3")], 0, 0)
@@ -127,7 +127,7 @@ def test_of_many_updates_those_before_a_bad_one_are_published() -> None:
     assert (packer.size, packer.count) == (28, 0)
 
 
-def test_many_updates_are_taken_until_their_publisher_has_to_wait() -> None:
+def test_many_updates_are_accepted_until_their_publisher_has_to_wait() -> None:
     packer = Plain()
     packer.may = False
     packer.room = -1
@@ -149,7 +149,7 @@ def test_every_length_is_written(length: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["/a", "/bb"]), st.binary(max_size=60)), max_size=30))
-def test_one_by_one_or_many_at_once_the_same_updates_go_in_the_same_order(
+def test_single_and_batched_publishing_send_the_same_updates_in_the_same_order(
     updates: list[tuple[str, bytes]],
 ) -> None:
     single, many = Plain(is_holding=True), Plain(is_holding=True)
@@ -161,7 +161,7 @@ def test_one_by_one_or_many_at_once_the_same_updates_go_in_the_same_order(
     assert single.datagrams == many.datagrams
 
 
-def test_what_is_to_be_decided_is_left_to_others() -> None:
+def test_decisions_are_left_to_the_caller() -> None:
     packer = Packer(ROOM)
     with pytest.raises(NotImplementedError):
         packer.make_head("/a")
@@ -196,7 +196,7 @@ def test_pieces_make_the_same_datagrams_as_updates(datas: list[bytes], is_holdin
     assert by_pieces.datagrams == by_updates.datagrams
 
 
-def test_pieces_that_have_to_wait_are_not_taken() -> None:
+def test_pieces_that_have_to_wait_are_not_accepted() -> None:
     packer = Plain(room=-1)
     packer.may = False
     assert packer.publish_pieces(pieces((b"/a", b"1")), 1) == 0

@@ -1,4 +1,4 @@
-"""Answers: each datagram once, in rising order, in portions; and what is gone is told."""
+"""Retransmission: each datagram once, in ascending order, in portions; others in a NAK."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def served(
     return Resender(history, holdback_ns=20, bytes_max=bytes_max, **given)
 
 
-def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
+def test_an_answer_is_sent_after_the_holdback_in_ascending_order() -> None:
     server = served()
     server.request(7, 9, 100)
     server.request(3, 5, 110)
@@ -38,7 +38,7 @@ def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
     assert len(server) == 0
 
 
-def test_a_number_asked_for_twice_in_the_holdback_is_sent_once() -> None:
+def test_a_number_requested_twice_in_the_holdback_is_sent_once() -> None:
     server = served()
     server.request(3, 5, 100)
     server.request(3, 5, 105)
@@ -56,7 +56,7 @@ def test_a_request_that_crossed_its_answer_is_not_answered_again_but_a_later_one
     assert server.take_due(160) == ([b"\3"], [])
 
 
-def test_a_number_is_not_sent_twice_in_the_time_in_which_nobody_repeats_a_request() -> None:
+def test_a_number_is_not_sent_twice_before_receivers_repeat_requests() -> None:
     server = served(again_ns=700)
     answers = 0
     for now in range(0, 2100, 10):
@@ -65,7 +65,7 @@ def test_a_number_is_not_sent_twice_in_the_time_in_which_nobody_repeats_a_reques
     assert answers == 3 * 10
 
 
-def test_a_bandwidth_limit_bounds_what_is_sent_again() -> None:
+def test_a_bandwidth_limit_bounds_retransmissions() -> None:
     server = served(kept=range(1, 101), size=1000, bit_max_per_s=8_000_000)
     server.request(1, 101, 0)
     sizes = []
@@ -76,13 +76,13 @@ def test_a_bandwidth_limit_bounds_what_is_sent_again() -> None:
     assert sum(sizes) == 50_000
 
 
-def test_numbers_that_are_gone_are_told_and_the_rest_is_sent() -> None:
+def test_numbers_that_are_not_kept_are_reported_and_the_rest_is_sent() -> None:
     server = served(kept=range(5, 8))
     server.request(3, 6, 0)
     assert server.take_due(20) == ([b"\5"], [3, 4])
 
 
-def test_from_an_empty_history_all_is_gone() -> None:
+def test_an_empty_history_has_no_datagrams_to_send() -> None:
     history = SendHistory(bytes_max=0, age_ns_max=0)
     history.add(1, b"a", 0)
     history.add(2, b"b", 0)
@@ -91,7 +91,7 @@ def test_from_an_empty_history_all_is_gone() -> None:
     assert server.take_due(20) == ([], [1, 2])
 
 
-def test_what_was_never_sent_is_not_answered() -> None:
+def test_numbers_that_were_never_sent_are_not_answered() -> None:
     server = served()
     server.request(11, 20, 0)
     assert server.due_ns is None
@@ -99,19 +99,19 @@ def test_what_was_never_sent_is_not_answered() -> None:
     assert server.take_due(20) == ([b"\x0a"], [])
 
 
-def test_what_the_history_lets_go_in_the_meantime_is_sent_all_the_same() -> None:
+def test_a_queued_datagram_is_sent_after_the_history_dropped_it() -> None:
     history = SendHistory(bytes_max=2, age_ns_max=0)
     history.add(1, b"a", 0)
     server = Resender(history, holdback_ns=20, bytes_max=100)
     server.request(1, 2, 0)
     for seq in range(2, 9):
         history.add(seq, b"b", 0)
-    # Somebody who asks now is not told that it is gone: it is about to come.
+    # A later request is not answered with a NAK, because the datagram is about to be sent.
     server.request(1, 4, 10)
     assert server.take_due(20) == ([b"a"], [2, 3])
 
 
-def test_no_more_waits_to_be_sent_again_than_was_allowed_and_the_rest_is_asked_for_anew() -> None:
+def test_queued_retransmissions_are_bounded_and_the_rest_is_requested_again() -> None:
     server = served(size=2, bytes_max=6)
     server.request(1, 11, 0)
     assert len(server) == 3
@@ -133,7 +133,7 @@ def test_much_is_sent_in_portions_with_a_pause_between() -> None:
     assert server.due_ns is None
 
 
-def test_of_billions_that_are_gone_only_the_newest_are_told_and_not_all_at_once() -> None:
+def test_of_billions_of_missing_numbers_only_the_newest_are_reported() -> None:
     first = 2**31
     server = served(kept=range(first, first + 3), again_ns=10**9)
     told: list[int] = []
@@ -193,7 +193,7 @@ def test_after_the_goodbye_a_flood_causes_no_more() -> None:
     assert flooded(history_of_1_mb(again_ns=20 * MS)) < 1700 * KB
 
 
-def test_what_is_published_may_be_sent_again_besides() -> None:
+def test_new_data_increases_the_allowance_of_retransmissions() -> None:
     quiet = flooded(history_of_1_mb(again_ns=0))
     busy = flooded(history_of_1_mb(again_ns=0), sent_bytes=10 * KB)
     assert quiet + 1700 * KB < busy <= quiet + 200 * 10 * KB
@@ -216,7 +216,7 @@ def test_receivers_that_lose_a_third_are_all_answered() -> None:
     assert not any(missing.values())
 
 
-def test_one_that_lost_all_is_answered_at_once() -> None:
+def test_a_receiver_that_lost_everything_is_answered_at_once() -> None:
     server = history_of_1_mb()
     server.request(1, 1001, 0, b"one")
     assert len(server) == 1000

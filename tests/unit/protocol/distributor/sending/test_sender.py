@@ -106,7 +106,7 @@ def test_numbers_wrap_after_32_bits() -> None:
     assert [update.seq for update in taken(made)] == [2**32 - 1, 0]
 
 
-def test_the_first_datagram_of_a_large_update_is_full_and_the_open_one_goes_before() -> None:
+def test_a_large_update_begins_with_a_full_datagram_after_the_open_one() -> None:
     made = sender(segment_bytes=256, holdback_delay_ms=10, holdback_threshold_per_s=0)
     made.publish("/a", b"0", 0)
     made.publish("/a", b"1", 0)
@@ -142,7 +142,7 @@ def test_all_of_a_gateway_is_marked() -> None:
 
 
 @pytest.mark.parametrize("subject", ["", "a", "a/b", "*", "...", "/a/*", "/a/...", "/a/…"])
-def test_what_is_no_subject_is_refused(subject: str) -> None:
+def test_an_invalid_subject_is_rejected(subject: str) -> None:
     with pytest.raises(LocalProtocolError):
         sender().publish(subject, b"", 0)
 
@@ -192,7 +192,7 @@ def test_heads_of_subjects_are_forgotten_before_they_are_too_many() -> None:
 # -- holding back
 
 
-def test_without_a_holdback_each_update_goes_at_once() -> None:
+def test_without_a_holdback_each_update_is_sent_at_once() -> None:
     made = sender()
     for _ in range(1000):
         made.publish("/a", b"", 0)
@@ -241,7 +241,7 @@ def held(**config: Any) -> Sender:
     return made
 
 
-def test_full_datagrams_join_those_that_wait_without_a_look_at_the_clock() -> None:
+def test_full_datagrams_are_batched_without_reading_the_clock() -> None:
     made = held()
     head = made.heads["/a"]
     until_ns, due_ns = made.hold_until_ns, made.deadline_ns()
@@ -261,7 +261,7 @@ def test_full_datagrams_join_those_that_wait_without_a_look_at_the_clock() -> No
 
 
 @pytest.mark.parametrize("config", [{"bandwidth_mbit_max": 1}, {"fake_send_loss_permille": 1}])
-def test_where_each_datagram_has_to_be_looked_at_none_joins_the_others(config: Any) -> None:
+def test_datagrams_are_not_batched_where_each_has_to_be_checked(config: Any) -> None:
     made = held(**config)
     assert not made.put_next(made.heads["/a"], bytes(7000))
 
@@ -273,7 +273,7 @@ def test_an_update_that_no_datagram_has_room_for_does_not_join_the_others() -> N
     assert made.put_next(made.heads["/a"], bytes(most))
 
 
-def test_after_a_pause_the_first_update_goes_at_once() -> None:
+def test_after_a_pause_the_first_update_is_sent_at_once() -> None:
     made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0)
     for _ in range(100):
         made.publish("/a", b"", 0)
@@ -283,7 +283,7 @@ def test_after_a_pause_the_first_update_goes_at_once() -> None:
     assert [update.count for update in taken(made)] == [1]
 
 
-def test_a_full_datagram_goes_without_waiting() -> None:
+def test_a_full_datagram_is_sent_without_waiting() -> None:
     made = sender(holdback_delay_ms=1000, holdback_threshold_per_s=0, segment_bytes=128)
     for _ in range(20):
         made.publish("/a", bytes(8), 0)
@@ -315,7 +315,7 @@ def test_over_time_the_bandwidth_is_kept_and_used() -> None:
     assert 0.9 * 31_250 * 20 < made.sent_byte_count < 1.1 * 31_250 * 20
 
 
-def test_what_a_seal_adds_counts_as_bandwidth() -> None:
+def test_the_bytes_of_a_seal_count_as_bandwidth() -> None:
     counts = []
     for overhead_bytes in (0, 25):
         made = sender(bandwidth_mbit_max=0.25, overhead_bytes=overhead_bytes)
@@ -368,7 +368,7 @@ def test_the_pieces_of_a_large_update_are_sent_at_the_pace_of_the_limit() -> Non
     assert sum(sent_bytes[:500]) == pytest.approx(500_000, abs=20_000)
 
 
-def test_a_heartbeat_does_not_tell_of_pieces_that_wait_for_bandwidth() -> None:
+def test_a_heartbeat_does_not_count_pieces_that_wait_for_bandwidth() -> None:
     made = sender(bandwidth_mbit_max=1, heartbeat_interval_ms=10, configuration_interval_ms=10)
     made.publish("/a", bytes(100_000), 0)
     highest = 0
@@ -412,11 +412,11 @@ def test_an_update_beyond_the_size_of_the_history_is_kept_as_a_whole() -> None:
 # -- in a group with Java programs
 
 
-def test_pieces_are_as_large_as_java_programs_read_where_nobody_chose_a_size() -> None:
+def test_pieces_are_as_large_as_java_programs_read_if_no_size_is_configured() -> None:
     made = sender(segment=1472)
     made.publish("/a", bytes(10_000), 0)
     assert max(map(len, updates_of(made))) == 1472
-    made.java_heard()
+    made.java_detected()
     made.publish("/a", bytes(10_000), 0)
     assert max(map(len, updates_of(made))) == 8192
     assert made.segment_bytes == 8192
@@ -425,7 +425,7 @@ def test_pieces_are_as_large_as_java_programs_read_where_nobody_chose_a_size() -
 @pytest.mark.parametrize("segment_bytes", [7800, 1472])
 def test_a_size_that_was_chosen_stays(segment_bytes: int) -> None:
     made = sender(segment_bytes=segment_bytes)
-    made.java_heard()
+    made.java_detected()
     made.publish("/a", bytes(20_000), 0)
     assert max(map(len, updates_of(made))) == segment_bytes
 
@@ -435,7 +435,7 @@ def test_an_update_of_three_pieces_is_reported_where_java_programs_are() -> None
     made = sender(deliveries=deliveries)
     made.publish("/a", bytes(20_000), 0)
     assert deliveries.take() == []
-    made.java_heard()
+    made.java_detected()
     limit = 2 * (8192 - 28) - len("/a") - 10
     made.publish("/a", bytes(limit), 0)
     assert deliveries.take() == []
@@ -446,7 +446,7 @@ def test_an_update_of_three_pieces_is_reported_where_java_programs_are() -> None
 # -- signs of life
 
 
-def test_the_first_publisher_announces_the_sender_and_says_where_it_is() -> None:
+def test_the_first_publisher_announces_the_sender_and_its_last_number() -> None:
     made = sender(opened=False, application="feed")
     made.open_publisher(0)
     configuration, heartbeat = taken(made)
@@ -464,7 +464,7 @@ def test_the_first_publisher_announces_the_sender_and_says_where_it_is() -> None
     assert made.ready == []
 
 
-def test_heartbeats_come_when_there_was_no_data_and_announcements_always() -> None:
+def test_heartbeats_are_sent_without_data_and_announcements_always() -> None:
     made = sender(heartbeat_interval_ms=100, configuration_interval_ms=1000)
     seen = []
     for ms in range(0, 1001, 50):
@@ -479,7 +479,7 @@ def test_heartbeats_come_when_there_was_no_data_and_announcements_always() -> No
 
 
 def beats(made: Sender, from_ms: int, stop_ms: int) -> list[int]:
-    """When heartbeats go out, in milliseconds."""
+    """The times of heartbeats, in milliseconds."""
     found = []
     for ms in range(from_ms, stop_ms):
         made.advance(ms * MS)
@@ -487,11 +487,11 @@ def beats(made: Sender, from_ms: int, stop_ms: int) -> list[int]:
     return found
 
 
-def test_where_data_ends_is_told_early_and_again() -> None:
+def test_heartbeats_after_data_are_sent_early_and_repeated() -> None:
     made = sender(tail_heartbeat_ms=100, heartbeat_interval_ms=1000)
     made.publish("/a", b"", 0)
     assert beats(made, 1, 1000) == [100, 300, 700]
-    # New data begins anew, also in the middle of a long wait.
+    # New data starts the short wait again, also during a long one.
     made.publish("/a", b"", 1000 * MS)
     assert beats(made, 1001, 1650) == [1100, 1300]
     made.publish("/a", b"", 1650 * MS)
@@ -515,7 +515,7 @@ def test_heartbeats_after_data_can_be_switched_off(tail_ms: int) -> None:
     assert beats(made, 1, 3000) == [2000]
 
 
-def test_a_sender_without_publishers_tells_no_end_of_data() -> None:
+def test_a_sender_without_publishers_sends_no_heartbeat_after_data() -> None:
     made = sender(tail_heartbeat_ms=100)
     made.publish("/a", b"", 0)
     made.close_publisher(1)
@@ -526,7 +526,7 @@ def test_a_sender_without_publishers_tells_no_end_of_data() -> None:
     assert beats(made, 1001, 1200) == [1100]
 
 
-def test_the_last_publisher_says_goodbye_eight_times_and_then_is_silent() -> None:
+def test_the_goodbye_of_the_last_publisher_is_sent_eight_times() -> None:
     made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0)
     made.open_publisher(0)
     made.publish("/a", b"", 0)
@@ -547,7 +547,7 @@ def test_the_last_publisher_says_goodbye_eight_times_and_then_is_silent() -> Non
     assert made.serves_until_ns == 1 + 800 * MS
 
 
-def test_a_sender_that_said_goodbye_can_begin_again() -> None:
+def test_a_sender_can_begin_again_after_its_goodbye() -> None:
     made = sender(tail_heartbeat_ms=0)
     made.publish("/a", b"", 0)
     made.close_publisher(0)
@@ -631,7 +631,7 @@ def test_of_a_request_for_more_than_was_sent_the_part_that_was_is_answered() -> 
     assert [update.seq for update in taken(made)] == [1]
 
 
-def test_what_is_gone_is_told() -> None:
+def test_a_nak_names_the_datagrams_that_are_no_longer_kept() -> None:
     made = sender(cache_bytes_max=100)
     for _ in range(10):
         made.publish("/a", b"123", 0)
@@ -646,7 +646,7 @@ def test_what_is_gone_is_told() -> None:
     assert made.naks_sent_count == 1
 
 
-def test_a_long_list_of_what_is_gone_is_cut_into_datagrams() -> None:
+def test_a_long_nak_is_cut_into_datagrams() -> None:
     made = sender(cache_bytes_max=0, segment_bytes=128)
     for _ in range(60):
         made.publish("/a", b"", 0)
@@ -667,7 +667,7 @@ def test_old_datagrams_leave_the_cache() -> None:
     assert made.cache_count == 0
 
 
-def test_some_datagrams_are_not_sent_on_purpose_and_can_be_asked_for() -> None:
+def test_some_datagrams_are_not_sent_on_purpose_and_can_be_requested() -> None:
     made = sender(fake_send_loss_permille=300)
     for _ in range(1000):
         made.publish("/a", b"", 0)
