@@ -577,7 +577,7 @@ def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
                 # By TLS 1.3 a client believes that it is in until it hears otherwise.
                 await Guest.connect(place, tls=papers.client())
-            with pytest.raises(ConnectFailed, match="wants a certificate, and none was given"):
+            with pytest.raises(ConnectFailed, match="requires a certificate, and none was given"):
                 await aio.connect(place.replace("127.0.0.1", "localhost"), ca=papers.ca)
             assert len(server.core._clients) == 1
             await known.settle()
