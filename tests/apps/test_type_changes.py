@@ -381,5 +381,5 @@ def test_an_incompatible_definition_is_refused_whole(site: Site) -> None:
         other.do("follow", "other", ["Boat"], None)
         assert other.do("state", "other", None) == {"Boat": [{"id": 1, "name": 7}]}
         said = ended(process)
-    assert "incompatible definition of a type refused" in said
+    assert "incompatible definition of a type rejected" in said
     assert len(dump(site.folder / "node.db")) == 1

@@ -23,7 +23,6 @@ LONG_MODULES = {
     "protocol/distributor/connection.py",
     "protocol/distributor/receiving/receiver.py",
     "protocol/distributor/sending/sender.py",
-    "runtime/streams/node_server.py",
     "schema/internal.py",
     "spark/lake/delta.py",
     "spark/report/findings.py",

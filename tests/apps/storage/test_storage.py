@@ -135,7 +135,7 @@ def test_second_node_is_told_who_has_it(url: str, opened: Opener) -> None:
     storage.write(WriteBatch(number=1, puts=(obj(),)))
     with pytest.raises(StorageError, match="is in use by another node") as told:
         opened(url)
-    assert storage.place in str(told.value)
+    assert storage.location in str(told.value)
     assert told.value.hint is not None
     storage.write(WriteBatch(number=2, puts=(obj(b"still works"),)))
     storage = reopened(storage, opened, url)

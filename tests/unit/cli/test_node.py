@@ -181,7 +181,7 @@ def test_node_out_of_descriptors_serves_those_who_are_in(loop: str, clean_place:
         assert program.stderr is not None
         told = program.stderr.read()
         # Not a line for each of those who were turned away.
-        assert 1 <= told.count("turned away") <= 2
+        assert 1 <= told.count("connection rejected") <= 2
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ def test_configuration_is_read_from_a_file_and_flags_come_first(clean_place: Pat
 def test_tls_without_a_certificate_fails_with_a_hint(run: Run) -> None:
     done = run("node", "run", "--metrics", "off", "--listen", "tls://127.0.0.1:0")
     assert done.code == 1
-    assert "TLS needs a certificate, and none is given" in done.err
+    assert "TLS requires a certificate, and none is configured" in done.err
     assert "--tls-cert" in done.err
 
 

@@ -118,7 +118,7 @@ def test_nobody_at_any_socket_of_a_name_is_no_wrong_command_line(
 ) -> None:
     done = run("top", "--node", f"uds:{clean_place}/node-*.sock")
     assert done.code == 1
-    assert "nobody listens at a socket of such a name" in done.err
+    assert "no process listens at a socket of such a name" in done.err
 
 
 def test_condition_and_fields_have_to_fit_the_type() -> None:

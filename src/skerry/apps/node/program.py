@@ -23,7 +23,7 @@ from skerry.engine.admission.admission import Admission
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal
 from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryError
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.health import HealthServer
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
@@ -128,8 +128,8 @@ async def _running(
             socket_group=config.socket_group,
             websocket=config.websocket,
             connection_count_max=_connections(raise_descriptor_limit()),
-            hear=note_events,
-            carried=storage.wake if storage is not None else None,
+            on_events=log_events,
+            after_input=storage.wake if storage is not None else None,
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
@@ -179,7 +179,7 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistrib
     if group is None:
         return None
     return NodeDistributorCarriage(
-        server, group, config.distributor, name=config.name, rng=rng, hear=note_events
+        server, group, config.distributor, name=config.name, rng=rng, hear=log_events
     )
 
 

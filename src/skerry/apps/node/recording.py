@@ -56,8 +56,8 @@ class NodeRecorder:
         self._writing = WritingThread(self._queue, writer, tell=log.warning)
         self._witness = GapTracker(self._queue, space=space, is_whole=True)
         self._witness.intake.on_service = self._served
-        if writer.ending is not None:
-            self._witness.go_on(writer.ending)
+        if writer.resume_point is not None:
+            self._witness.go_on(writer.resume_point)
         self._loop = asyncio.get_running_loop()
         self._stream: _Stream | None = None
         self._turning: asyncio.Handle | None = None

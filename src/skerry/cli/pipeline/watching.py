@@ -93,7 +93,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
         return
     from skerry.apps.node.config import split_place
     from skerry.client.io.loop_thread import LoopThread
-    from skerry.observe.metrics import CONTENT_TYPE, written
+    from skerry.observe.metrics import CONTENT_TYPE, scrape
     from skerry.observe.pipeline_metrics import pipeline_registry
     from skerry.runtime.health import HealthServer, Page
 
@@ -101,7 +101,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     server = HealthServer(
         {
             "/healthz": lambda: Page(body=b"ok\n"),
-            "/metrics": lambda: Page(body=written(registry), content_type=CONTENT_TYPE),
+            "/metrics": lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE),
         }
     )
     thread = LoopThread("skerry-pipeline-metrics")

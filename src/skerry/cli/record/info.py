@@ -37,14 +37,14 @@ def info(*, folder: str, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.info import inspect_recording
 
-        with row_progress(output, f"reading {recording.place.name}") as tell:
+        with row_progress(output, f"reading {recording.path.name}") as tell:
             found = inspect_recording(recording, on_progress=tell)
         if not recording.has_manifest:
-            output.warning(f"{recording.place} has no manifest, so nothing of it can be read")
+            output.warning(f"{recording.path} has no manifest, so nothing of it can be read")
         if as_json:
-            output.json_line({"folder": str(recording.place), **_plain(found)})
+            output.json_line({"folder": str(recording.path), **_plain(found)})
         else:
-            _show(output, str(recording.place), found)
+            _show(output, str(recording.path), found)
 
 
 def _plain(found: RecordingInfo) -> dict[str, Any]:

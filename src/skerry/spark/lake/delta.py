@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import first_line, told
+from skerry.runtime.recordings.files.remote_paths import first_line, store_errors
 from skerry.spark.lake.schema import no_rows, quoted, spark_schema
 from skerry.spark.lake.store import TableStore, disk_error, is_no_room
 from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS, in_one_task
@@ -153,7 +153,7 @@ class Table:
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
-            with told("cannot read", f"{self.store.root}/{self.name}", PipelineError):
+            with store_errors("cannot read", f"{self.store.root}/{self.name}", PipelineError):
                 return DeltaTable(
                     self.store.delta_path(self.name), storage_options=self.store.delta_options()
                 )

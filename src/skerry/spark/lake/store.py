@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of, told
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -44,7 +44,7 @@ class TableStore:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         from pyarrow.fs import LocalFileSystem
 
-        place = place_of(os.fspath(root))
+        place = resolve_path(os.fspath(root))
         self.place = place if isinstance(place, RemotePath) else None
         """Where it is, if that is not this computer."""
         self.files: FileSystem
@@ -53,7 +53,7 @@ class TableStore:
             # Spark knows stores of Amazon's kind by another name than all others.
             self._spark_root = re.sub("^s3://", "s3a://", self.root)
             self._delta_root = re.sub("^s3a://", "s3://", self.root)
-            with told("cannot use", place, PipelineError):
+            with store_errors("cannot use", place, PipelineError):
                 self.files, self._base = place.files, place.path
         else:
             self.root = self._delta_root = str(place.absolute())
@@ -88,7 +88,7 @@ class TableStore:
         if self.place is None:
             return Path(self.root).is_dir()
         try:
-            with told("cannot use", self.place, PipelineError):
+            with store_errors("cannot use", self.place, PipelineError):
                 self.place.folders()
         except FileNotFoundError:
             return False
@@ -106,7 +106,7 @@ class TableStore:
         """Write a file, whole or not at all; PipelineError if that fails."""
         if self.place is not None:
             # A store shows a file when it has all of it.
-            with told("cannot write", self.place / name, PipelineError):
+            with store_errors("cannot write", self.place / name, PipelineError):
                 (self.place / name).write(text.encode())
             return
         try:
@@ -182,7 +182,7 @@ class TableStore:
         if self.place is None:
             yield
             return
-        with told(what, self.place, PipelineError):
+        with store_errors(what, self.place, PipelineError):
             yield
 
 

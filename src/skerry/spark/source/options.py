@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import place_of
+from skerry.runtime.recordings.files.remote_paths import resolve_path
 from skerry.runtime.typefiles import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
@@ -174,7 +174,7 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         error = PipelineError("no folder of recordings was named")
         error.hint = 'name one: spark.read.format("skerry").load("recordings/")'
         raise error
-    places = map(place_of, paths)
+    places = map(resolve_path, paths)
     # Whole, since executors may stand elsewhere.
     return tuple(str(p.absolute() if isinstance(p, Path) else p) for p in places)
 

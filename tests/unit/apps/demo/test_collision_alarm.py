@@ -5,11 +5,11 @@ from __future__ import annotations
 import skerry
 from skerry.apps.demo.collision_alarm import CollisionAlarm
 from skerry.apps.demo.fleet import Alarm, Vessel
-from skerry.engine.local import LocalSpace
+from tests.unit.apps.demo.memory_space import MemorySpace
 
 
 def test_alarm_is_raised_once_and_ends() -> None:
-    space = LocalSpace(lambda: 0)
+    space = MemorySpace()
     lookout = CollisionAlarm(space)
     space.subscribe(Vessel, lookout.note)
     first, second = Vessel(mmsi=1, lat=57.0, lon=11.0), Vessel(mmsi=2, lat=57.001, lon=11.0)
@@ -27,7 +27,7 @@ def test_alarm_is_raised_once_and_ends() -> None:
 
 
 def test_vessel_that_is_gone_raises_no_alarm() -> None:
-    space = LocalSpace(lambda: 0)
+    space = MemorySpace()
     lookout = CollisionAlarm(space)
     space.subscribe(Vessel, lookout.note)
     for mmsi in (1, 2):
@@ -40,10 +40,10 @@ def test_vessel_that_is_gone_raises_no_alarm() -> None:
 
 
 def test_all_alarms_can_be_told_again() -> None:
-    lookout = CollisionAlarm(LocalSpace(lambda: 0))
+    lookout = CollisionAlarm(MemorySpace())
     lookout.places = {1: (57.0, 11.0), 2: (57.0, 11.0)}
     lookout.watch(1.0)
-    fresh = LocalSpace(lambda: 0)
+    fresh = MemorySpace()
     lookout._space = fresh
     lookout.publish_all()
     assert len(fresh.container(Alarm)) == 1

@@ -41,7 +41,9 @@ def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
     nodes = [internal_class("SkerryNode")(**node) for node in facts.pop("nodes", [alone])]
     usual = {"system": "harbour", "sequence": 1, "digest": 5, "isDetached": False}
     usual |= {"elected": id(core), "election": 3}
-    core.say(internal_class("SkerryPicture")(nodes=nodes, **{**usual, **facts}), monotonic_ns())
+    core.host.say(
+        internal_class("SkerryPicture")(nodes=nodes, **{**usual, **facts}), monotonic_ns()
+    )
     server.carry()
 
 
