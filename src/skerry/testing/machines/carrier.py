@@ -1,7 +1,7 @@
-"""The scenario of carriers: messages between the programs of several nodes, under faults.
+"""The scenario of group carriages: messages between programs of several nodes, under faults.
 
-Programs number their messages of each type. A program of another node hears each once and in order,
-and none is left out unless that node told that something of its sender was lost.
+Programs number their messages of each type. A program of another node receives each message once
+and in order, unless that node reported a loss of messages of the sender.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MakeHost = Callable[[Setting], CarrierHost]
 
 
 def make_host(setting: Setting) -> CarrierHost:
-    """A node with one program, which listens to everything."""
+    """A node with one program, which joins all types."""
     connection = GroupConnection(
         group=GROUP,
         identity=draw_identity(
@@ -87,17 +87,17 @@ def make_host(setting: Setting) -> CarrierHost:
 
 
 class MessagesInOrder(Checker):
-    """No message comes twice, late or where it does not belong; none is lost without a word."""
+    """Messages are delivered once, in order and to the right nodes; losses are reported."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int, str, str], int] = {}
         self._excused: Counter[tuple[str, int, str, str]] = Counter()
-        """Gaps that were told, and not seen yet."""
+        """Losses that were reported and not yet matched with a gap."""
         self._published: dict[tuple[str, str], int] = {}
         self._streams: dict[tuple[str, int], str] = {}
 
     def published(self, node: Node[CarrierHost], type_name: str, number: int) -> None:
-        """The last message of this type that a life of a program published."""
+        """Record the last message of a type that a life of a program published."""
         who, mine = f"{node.name}/{node.life}", node.machine.identity
         self._published[who, type_name] = number
         self._streams[".".join(map(str, mine.address)), mine.start_ms & _U32] = who
@@ -113,22 +113,22 @@ class MessagesInOrder(Checker):
             return self._check(node, event)
         return None
 
-    def _excuse(self, node: Node[Any], speakers: list[str], names: list[str]) -> None:
-        for who in speakers:
+    def _excuse(self, node: Node[Any], publishers: list[str], names: list[str]) -> None:
+        for who in publishers:
             self._excused.update((node.name, node.life, who, name) for name in names)
 
     def _check(self, node: Node[Any], event: MessageHeard) -> str | None:
         obj = _CLASSES[event.type_name].decode(event.payload)
         if event.type_name == "Home" and not obj.who.startswith(f"{node.name}/"):
-            return f"{node.name} heard {obj.who}, which speaks to its own node only"
+            return f"{node.name} received a message of {obj.who}, which is for its own node only"
         key = (node.name, node.life, obj.who, event.type_name)
         expected = self._next.get(key, obj.number)
         self._next[key] = obj.number + 1
         if obj.number < expected:
-            return f"{node.name} heard {event.type_name} {obj.number} of {obj.who} again"
+            return f"{node.name} received {event.type_name} {obj.number} of {obj.who} again"
         if obj.number > expected:
             if not self._excused[key]:
-                return f"{node.name} did not hear {event.type_name} {expected} of {obj.who}"
+                return f"{node.name} misses {event.type_name} {expected} of {obj.who}"
             self._excused[key] -= 1
         return None
 
@@ -142,12 +142,14 @@ class MessagesInOrder(Checker):
                     continue
                 last = self._next.get((node.name, node.life, who, type_name), 0) - 1
                 if last != number:
-                    return f"{node.name} heard {type_name} {last} of {who}, which is at {number}"
+                    return (
+                        f"{node.name} received {type_name} {last} of {who}, whose last is {number}"
+                    )
         return None
 
 
-class _Talking:
-    """What programs do."""
+class _Publishing:
+    """The workload: programs publish numbered messages."""
 
     def __init__(self, nodes: list[Node[CarrierHost]], checker: MessagesInOrder) -> None:
         self._nodes = nodes
@@ -158,19 +160,19 @@ class _Talking:
         node = rng.choice(self._nodes)
         if node.is_running:
             for _ in range(rng.choice([1, 1, 5])):
-                self._say(node, rng.choice(self._names(node)), rng)
+                self._publish(node, rng.choice(self._names(node)), rng)
 
     def last_act(self, rng: Random) -> None:
-        """One message of each type from each program, after all faults."""
+        """Publish one message of each type from each program, after all faults have ended."""
         for node in self._nodes:
             for name in self._names(node):
-                self._say(node, name, rng)
+                self._publish(node, name, rng)
 
     def _names(self, node: Node[CarrierHost]) -> list[str]:
-        """What a program speaks of. There is one type that only the first ones bring along."""
+        """The types that a program publishes. One type is published by the first two nodes only."""
         return [name for name in sorted(_CLASSES) if name != "Call" or node in self._nodes[:2]]
 
-    def _say(self, node: Node[CarrierHost], name: str, rng: Random) -> None:
+    def _publish(self, node: Node[CarrierHost], name: str, rng: Random) -> None:
         who = f"{node.name}/{node.life}"
         number = self._numbers.get((who, name), 0)
         self._numbers[who, name] = number + 1
@@ -183,15 +185,15 @@ class _Talking:
 
 
 def play_carrier(world: World, node_count: int, *, make: MakeHost = make_host) -> None:
-    """Nodes that come, go and lose datagrams, and whose programs talk all the time."""
+    """Programs publish all the time, while nodes restart and datagrams are lost."""
     nodes: list[Node[CarrierHost]] = [
         world.add(f"node-{number}", make, groups=[GROUP]) for number in range(node_count)
     ]
     checker = MessagesInOrder()
     world.watch(checker)
-    talking = _Talking(nodes, checker)
+    publishing = _Publishing(nodes, checker)
     rng = world.random("carrier")
-    world.drive(Repeat(talking.act, gap_ns_min=MS, gap_ns_max=40 * MS))
+    world.drive(Repeat(publishing.act, gap_ns_min=MS, gap_ns_max=40 * MS))
     world.inject(Loss(rng.uniform(0.0, 0.3)))
     world.inject(Duplication(rng.uniform(0.0, 0.2)))
     world.inject(Reordering(rng.uniform(0.0, 0.2), delay_ns_max=50 * MS))
@@ -201,14 +203,14 @@ def play_carrier(world: World, node_count: int, *, make: MakeHost = make_host) -
     world.inject(ClockDrift(drift_ppm_max=500))
     world.run_for(4 * SECOND)
     world.calm()
-    # Who lived through it hears of each type again before the last word.
+    # All nodes get the descriptions of all types before the last messages.
     world.run_for(2 * SECOND)
-    talking.last_act(rng)
+    publishing.last_act(rng)
     world.run(faults_ns=1, calm_ns=20 * SECOND)
 
 
 carrier = scenario(
-    "messages reach the programs of all nodes of a site, once and in order",
+    "messages are delivered to programs of all nodes of a site, once and in order",
     node_count=3,
     node_count_min=2,
     node_count_max=10,

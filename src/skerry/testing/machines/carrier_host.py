@@ -1,7 +1,7 @@
-"""A node with a carrier and some programs, all inside one machine on datagrams.
+"""A node with a group carriage and programs, in one machine that sends datagrams.
 
-The programs are clients of the node by the real protocol, without a network between: what is lost,
-late or twice is between the nodes.
+The programs are clients of the node with the real protocol, but without a network between them.
+Faults affect the datagrams between nodes only.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _CARRIER: Final = Address("carrier", 0, is_stream=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageHeard(MachineEvent):
-    """A program got a message."""
+    """A program received a message."""
 
     program: str
     type_name: str
     subject: str
-    """Empty for the default one."""
+    """Empty for the default subject."""
     sender: int
     payload: bytes
 
 
 class InsideProgram:
-    """A client of the node that joins what it is told to, and remembers what it gets."""
+    """A client of the node that joins the given groups and records what it receives."""
 
     def __init__(self, name: str, number: int, *, joins: tuple[str, ...]) -> None:
         self.name = name
@@ -55,7 +55,6 @@ class InsideProgram:
         """Names of types, in the order in which the node described them."""
 
     def receive(self, data: bytes, now_s: float) -> None:
-        """Bytes from the node."""
         for item in self.client.receive(data, now_s):
             if isinstance(item, Accepted):
                 for group in self._joins:
@@ -101,13 +100,13 @@ class CarrierHost:
 
     @property
     def identity(self) -> SenderIdentity:
-        """Who the node is to the group."""
+        """The identity of the node in the group."""
         return self._connection.identity
 
     # -- programs
 
     def add_program(self, name: str, now_ns: int, *, joins: tuple[str, ...] = ()) -> InsideProgram:
-        """A program connects to the node."""
+        """Connect a new program to the node."""
         program = InsideProgram(name, len(self.programs) + 1, joins=joins)
         self.programs[name] = program
         self.core.open(program.address, Wire(), now_ns)
@@ -115,7 +114,7 @@ class CarrierHost:
         return program
 
     def publish(self, name: str, obj: Struct, now_ns: int, *, subject: str = "") -> None:
-        """A program publishes an object."""
+        """Publish an object from a program."""
         program = self.programs[name]
         header = Header(obj.descriptor.name)
         header.sent_time = self.core.wall_s(now_ns)
@@ -127,41 +126,35 @@ class CarrierHost:
     # -- the machine's contract
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """A datagram of the group."""
         self.carrier.receive(data, source, now_ns)
         self.carrier.settle(now_ns)
         self.pump(now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Do what is due."""
         self.core.advance(now_ns)
         self._open_if_due(now_ns)
         self.carrier.advance(now_ns)
         self.pump(now_ns)
 
     def deadline_ns(self) -> int | None:
-        """When the node or the carrier has something to do."""
         due = (self.core.deadline_ns(), self.carrier.deadline_ns())
         return min((ns for ns in due if ns is not None), default=None)
 
     def take_transmits(self) -> list[Transmit]:
-        """What goes to the group."""
         return self.carrier.take_transmits()
 
     def take_events(self) -> list[MachineEvent]:
-        """What programs heard, and what the carrier tells."""
         events, self._events = self._events, []
-        # What is lost comes before what was heard after it.
+        # Losses precede the messages that were received after them.
         return self.carrier.take_events() + events
 
     def statistics(self) -> CarriageStatistics:
-        """Those of the carrier."""
         return self.carrier.statistics()
 
     # -- inside
 
     def pump(self, now_ns: int) -> None:
-        """Carry bytes between the node and its clients until nobody has any."""
+        """Exchange bytes between the node and its clients until none are left."""
         is_quiet = False
         while not is_quiet:
             is_quiet = True
@@ -172,10 +165,10 @@ class CarrierHost:
                     self.core.receive(output, program.address, now_ns)
             for transmit in self.core.take_transmits():
                 is_quiet = False
-                self._hand_over(transmit, now_ns)
+                self._deliver(transmit, now_ns)
             self.core.take_events()
 
-    def _hand_over(self, transmit: Transmit, now_ns: int) -> None:
+    def _deliver(self, transmit: Transmit, now_ns: int) -> None:
         if transmit.destination == self.carrier.address:
             if isinstance(transmit, Disconnect):
                 self.carrier.node_closed(now_ns)

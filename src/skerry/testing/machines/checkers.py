@@ -1,4 +1,4 @@
-"""What must hold for the echo and for the heartbeat, whatever the network does."""
+"""Checkers of the echo and of the heartbeat."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ __all__ = [
 
 
 def answered_once() -> EachOnce:
-    """A client tells of each answer once."""
+    """A client reports each answer once."""
     return EachOnce("answered once", _answer_key)
 
 
 def served_once() -> EachOnce:
-    """A server serves each question once in each of its lives."""
+    """A server serves each question once per life."""
     return EachOnce("served once", _served_key)
 
 
 def genuine() -> NoInvention:
-    """Questions and answers have the data that was asked; announce (life, number, data)."""
+    """Questions and answers have the data that was announced as (life, number, data)."""
     return NoInvention("genuine", _content_key)
 
 
 class AllAnswered(Checker):
-    """Every question is answered in the end. A question its client lost with its disk is not."""
+    """Liveness: every question is answered, except those that a client lost with its disk."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, int], str] = {}
 
     def asked(self, node: Node[Any], life: int, number: int) -> None:
-        """A question that must be answered."""
+        """Record a question that must be answered."""
         self._open[life, number] = node.name
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
@@ -70,13 +70,13 @@ class AllAnswered(Checker):
 
 
 class NoHastySuspicion(Checker):
-    """Nobody suspects a peer whose fresh beat reached it within the timeout.
+    """No member suspects a peer whose new beat arrived within the timeout.
 
-    A beat counts from its arrival at the node, also while the node is paused and has not read it.
+    A beat counts from its arrival at the node, even if the node is paused and has not read it.
     """
 
     def __init__(self, config: HeartbeatConfig) -> None:
-        # The clocks of the nodes may drift by a thousandth against that of the world.
+        # The clocks of the nodes may drift by a thousandth.
         self._recent_ns = config.timeout_ns - config.timeout_ns // 1000
         # A pause may begin just before the end of the last call and end just in time after it.
         self._unread_ns = 2 * config.last_call_ns + config.last_call_ns // 500
@@ -85,7 +85,7 @@ class NoHastySuspicion(Checker):
     def arrived(self, packet: Packet) -> str | None:
         beat = Beat.decode(packet.data)
         link = (packet.destination.name, packet.source.name)
-        # A beat of a past life says nothing about the present one.
+        # A beat of a past life is not a sign of the current one.
         if beat is None or not packet.source.is_up or packet.source.machine.life != beat.life:
             return None
         last, times_ns = self._arrivals.get(link, (None, []))
@@ -104,7 +104,9 @@ class NoHastySuspicion(Checker):
             silent_ns = node.world.now_ns - at_ns
             if self._unread_ns < silent_ns < self._recent_ns:
                 silent_ms = silent_ns / 1_000_000
-                return f"{node.name} suspects {event.peer}, heard {silent_ms:.1f} ms ago"
+                return (
+                    f"{node.name} suspects {event.peer}, whose beat arrived {silent_ms:.1f} ms ago"
+                )
         return None
 
 
@@ -123,11 +125,11 @@ class SuspicionsAlternate(Checker):
         self._trusted[key] = not isinstance(event, Suspected)
         if trusted is expected:
             return None
-        return f"{node.name} reports {type(event).__name__} of {event.peer} out of turn"
+        return f"{node.name} reports {type(event).__name__} of {event.peer} in the wrong order"
 
 
 class AllHeard(Checker):
-    """In the end everybody trusts everybody who is up."""
+    """Liveness: every member trusts every other member that is up."""
 
     def liveness(self, world: World) -> str | None:
         for node in world.nodes.values():
@@ -136,7 +138,7 @@ class AllHeard(Checker):
             alive = cast("HeartbeatDetector", node.machine).alive()
             for other in world.nodes.values():
                 if other is not node and other.is_up and other.name not in alive:
-                    return f"{node.name} does not hear {other.name}"
+                    return f"{node.name} does not receive beats of {other.name}"
         return None
 
 

@@ -1,7 +1,7 @@
-"""An echo by datagrams: a client asks until it is answered, a server answers and serves only once.
+"""An echo by datagrams: a client sends a question until it is answered; a server serves it once.
 
-Small as it is, it has what larger protocols have: retries with growing delays, a limit on what is
-under way, duplicates told apart from news, and questions that survive a restart of the client.
+It has the elements of larger protocols: retries with increasing delays, a bound on pending
+questions, detection of duplicates, and questions that survive a restart of the client.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class EchoMessage:
     data: bytes
 
     def encode(self) -> bytes:
-        """The message as bytes: a head of 13 bytes, then the data."""
+        """Encode the message: a head of 13 bytes, then the data."""
         return _HEAD.pack(2 if self.is_answer else 1, self.life, self.number) + self.data
 
     @staticmethod
     def decode(data: bytes) -> EchoMessage | None:
-        """The message in `data`, or None when there is none."""
+        """Decode a message. None if the data is not a message."""
         if len(data) < _HEAD.size:
             return None
         kind, life, number = _HEAD.unpack_from(data)
@@ -59,7 +59,7 @@ class EchoMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoConfig:
-    """How patient and how greedy a client is, and how much a server remembers."""
+    """Retries and bounds of a client, and the memory of a server."""
 
     retry: Backoff = field(
         default_factory=lambda: Backoff(first_ns=20_000_000, delay_ns_max=500_000_000)
@@ -67,14 +67,14 @@ class EchoConfig:
     attempt_count_max: int = 100
     """Attempts before a question is given up."""
     pending_count_max: int = 64
-    """Questions under way; one more is refused with `WouldBlock`."""
+    """Pending questions. A further one raises `WouldBlock`."""
     served_count_max: int = 10_000
-    """Questions a server knows again: more than all its clients have under way together."""
+    """Questions that a server recognizes: more than all pending questions of its clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(MachineEvent):
-    """A question has its answer."""
+    """A question was answered."""
 
     life: int
     number: int
@@ -83,7 +83,7 @@ class Answered(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp(MachineEvent):
-    """A question was asked as often as allowed."""
+    """A question had no answer after the last attempt."""
 
     life: int
     number: int
@@ -91,7 +91,7 @@ class GaveUp(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served(MachineEvent):
-    """A server met this question for the first time."""
+    """A server received this question for the first time."""
 
     life: int
     number: int
@@ -100,7 +100,7 @@ class Served(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoStatistics(Statistics):
-    """What a client or server has done in this life."""
+    """Counters of a client or server in this life."""
 
     sent_count: int
     dropped_count: int
@@ -108,7 +108,7 @@ class EchoStatistics(Statistics):
 
 
 class EchoClient(Outbox):
-    """Asks one server; every question is answered or given up, once."""
+    """Sends questions to one server. Each is answered, or given up, once."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class EchoClient(Outbox):
         self._questions: dict[int, bytes] = {}
         self.life = rng.getrandbits(64)
         self.next_number = 0
-        """The number the next question gets."""
+        """The number of the next question."""
         if disk is not None:
             self._restore(disk, now_ns)
 
     def ask(self, data: bytes, now_ns: int) -> int:
-        """Ask a question; its number comes back with the answer."""
+        """Send a question and return its number, which its answer will have."""
         if len(self._questions) >= self._config.pending_count_max:
-            raise WouldBlock(f"{len(self._questions)} questions are under way; wait for answers")
+            raise WouldBlock(f"{len(self._questions)} questions are pending; wait for answers")
         number = self.next_number
         self.next_number += 1
         self._questions[number] = data
@@ -148,7 +148,6 @@ class EchoClient(Outbox):
         return number
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take an answer."""
         message = EchoMessage.decode(data)
         if message is None or not message.is_answer:
             self._drop(DropReason.MALFORMED, source, now_ns)
@@ -161,7 +160,7 @@ class EchoClient(Outbox):
             self._events.append(Answered(life=self.life, number=message.number, data=message.data))
 
     def advance(self, now_ns: int) -> None:
-        """Ask again what was not answered in time."""
+        """Send questions again that were not answered in time."""
         for number, _ in self._retries.take_due(now_ns):
             if self._attempts[number] < self._config.attempt_count_max:
                 self._attempt(number, now_ns)
@@ -170,11 +169,10 @@ class EchoClient(Outbox):
                 self._events.append(GaveUp(life=self.life, number=number))
 
     def deadline_ns(self) -> int | None:
-        """When the next question has to be asked again."""
+        """Time of the next retry."""
         return self._retries.next_ns()
 
     def statistics(self) -> EchoStatistics:
-        """What was sent and dropped, and what is under way."""
         return EchoStatistics(
             sent_count=self._sent_count,
             dropped_count=self._dropped_count,
@@ -182,7 +180,7 @@ class EchoClient(Outbox):
         )
 
     def durable(self) -> bytes:
-        """The life, and the questions without an answer: the next life goes on asking them."""
+        """The life and the pending questions, which the next life sends again."""
         pending = {str(number): data.hex() for number, data in self._questions.items()}
         row = {"life": self.life, "next": self.next_number, "pending": pending}
         return json.dumps(row).encode()
@@ -217,19 +215,18 @@ class EchoClient(Outbox):
 
 
 class EchoServer(Outbox):
-    """Answers every question, and serves each one once in its life."""
+    """Answers every question, and serves each one once per life."""
 
     def __init__(self, *, config: EchoConfig | None = None, tracer: Tracer = NO_TRACE) -> None:
         self._config = config or EchoConfig()
         self._tracer = tracer
         super().__init__()
-        # A dictionary for its order: the oldest are forgotten first.
+        # A dictionary, because it is ordered: the oldest entry is removed first.
         self._served: dict[tuple[int, int], None] = {}
         self._sent_count = 0
         self._dropped_count = 0
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take a question."""
         message = EchoMessage.decode(data)
         if message is None or message.is_answer:
             self._dropped_count += 1
@@ -239,7 +236,7 @@ class EchoServer(Outbox):
             return
         if self._is_new(message):
             self._events.append(Served(life=message.life, number=message.number, data=message.data))
-        # Also an old question is answered: it came again because the answer was lost.
+        # A known question is answered, too: it was sent again because the answer was lost.
         answer = EchoMessage(
             is_answer=True, life=message.life, number=message.number, data=message.data
         )
@@ -247,14 +244,12 @@ class EchoServer(Outbox):
         self._sent_count += 1
 
     def advance(self, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Do nothing: a server has no deadlines."""
 
     def deadline_ns(self) -> int | None:
-        """None: a server only answers."""
         return None
 
     def statistics(self) -> EchoStatistics:
-        """What was sent and dropped; nothing waits here."""
         return EchoStatistics(
             sent_count=self._sent_count, dropped_count=self._dropped_count, pending_count=0
         )

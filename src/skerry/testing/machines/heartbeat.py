@@ -1,9 +1,9 @@
-"""A failure detector: every member beats to a group, and suspects those it has not heard for long.
+"""A failure detector: every member sends beats to a group, and suspects members without beats.
 
-The hard part is not to suspect others for one's own slowness. A program that was stopped for a
-second finds deadlines passed and mail unread, and the beat it misses may be in that mail. So when a
-peer's time is up it gets a last call, a moment in which the mail is read, and a last call that is
-itself looked at late does not count.
+The difficulty is not to suspect others because of a pause of the own process. A program that was
+paused for a second finds its deadlines passed and unread datagrams, and the missing beat may be
+among them. So when the timeout of a peer ends, a last call begins, a short time in which unread
+datagrams are read. A last call that is processed late itself is repeated.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _MARK: Final = b"beat"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """One beat: which life of the member, and the number of the beat in it."""
+    """One beat: the life of the member, and the number of the beat in that life."""
 
     life: int
     number: int
 
     def encode(self) -> bytes:
-        """The beat as 16 bytes."""
+        """Encode the beat as 16 bytes."""
         return _BEAT.pack(_MARK, self.life, self.number)
 
     @staticmethod
     def decode(data: bytes) -> Beat | None:
-        """The beat in `data`, or None when it is something else."""
+        """Decode a beat. None if the data is not a beat."""
         if len(data) != _BEAT.size:
             return None
         mark, life, number = _BEAT.unpack(data)
@@ -55,17 +55,17 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatConfig:
-    """How often a member beats, and how much silence is too much."""
+    """Interval of beats, timeout, and bounds."""
 
     interval_ns: int = 100_000_000
     timeout_ns: int = 1_000_000_000
     last_call_ns: int = 1_000_000
-    """Time for the mail to be read before a peer is suspected. A last call looked at later than
-    this was missed by our own fault, and is repeated."""
+    """Time to read waiting datagrams before a peer is suspected. A last call that is processed
+    later than this is repeated, because the own process was paused."""
     peer_count_max: int = 256
-    """Peers followed; beats of further ones are dropped."""
+    """Monitored peers. Beats of further peers are dropped."""
     past_life_count_max: int = 8
-    """Past lives of a peer that are known again when a late beat of one arrives."""
+    """Past lives of a peer that are remembered, so that their late beats are recognized."""
 
     def __post_init__(self) -> None:
         assert 0 < self.interval_ns < self.timeout_ns
@@ -74,35 +74,35 @@ class HeartbeatConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(MachineEvent):
-    """A peer was heard for the first time."""
+    """The first beat of a peer arrived."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspected(MachineEvent):
-    """A peer has been silent for too long."""
+    """No beat of a peer arrived within the timeout."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored(MachineEvent):
-    """A suspected peer was heard again."""
+    """A beat of a suspected peer arrived."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted(MachineEvent):
-    """A peer came back in a new life."""
+    """A peer was restarted."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatStatistics(Statistics):
-    """What a member has done and seen in this life."""
+    """Counters of a member in this life."""
 
     sent_count: int
     dropped_count: int
@@ -115,12 +115,12 @@ class _Peer:
     number: int
     past_lives: list[int]
     is_called: bool = False
-    """Its time is up and the last call is running."""
+    """The timeout has ended and the last call is running."""
     is_suspected: bool = False
 
 
 class HeartbeatDetector(Outbox):
-    """One member of a group: beats, and watches the beats of the others."""
+    """One member of a group: sends beats and monitors those of the others."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class HeartbeatDetector(Outbox):
         self._tracer = tracer
         self._peers: dict[Address, _Peer] = {}
         self._expiry: Deadlines[Address] = Deadlines()
-        # Members that start together must not beat together for ever.
+        # Members that start together must not send their beats together.
         self._beat_due_ns = now_ns + rng.randrange(self._config.interval_ns)
         self._number = 0
         self._dropped_count = 0
@@ -150,9 +150,8 @@ class HeartbeatDetector(Outbox):
         return [address.host for address, peer in self._peers.items() if not peer.is_suspected]
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take a beat."""
         if source == self._address:
-            return  # The group brings our own beats back to us.
+            return  # A member receives its own beats from the group.
         beat = Beat.decode(data)
         if beat is None:
             self._drop(DropReason.MALFORMED, source, now_ns)
@@ -164,7 +163,7 @@ class HeartbeatDetector(Outbox):
             self._expiry.set(source, now_ns + self._config.timeout_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Beat, and suspect who was silent."""
+        """Send a beat, and suspect peers without beats."""
         if now_ns >= self._beat_due_ns:
             self._beat_due_ns = now_ns + self._config.interval_ns
             beat = Beat(life=self.life, number=self._number)
@@ -180,12 +179,11 @@ class HeartbeatDetector(Outbox):
                 self._expiry.set(address, now_ns + self._config.last_call_ns)
 
     def deadline_ns(self) -> int | None:
-        """The next beat of ours, or the end of somebody's time."""
+        """Time of the next own beat, or of the next timeout."""
         expiry_ns = self._expiry.next_ns()
         return self._beat_due_ns if expiry_ns is None else min(self._beat_due_ns, expiry_ns)
 
     def statistics(self) -> HeartbeatStatistics:
-        """What was sent, dropped and found."""
         return HeartbeatStatistics(
             sent_count=self._number,
             dropped_count=self._dropped_count,
@@ -201,7 +199,7 @@ class HeartbeatDetector(Outbox):
                 return DropReason.DUPLICATE
             self._begin_life(peer, beat, source)
         elif beat.number <= peer.number:
-            # A beat that was held up somewhere says nothing about the peer as it is now.
+            # A delayed beat is not a sign that the peer is alive now.
             return DropReason.DUPLICATE
         peer.number = beat.number
         peer.is_called = False

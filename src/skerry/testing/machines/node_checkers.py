@@ -1,4 +1,4 @@
-"""What must hold for a node and its clients, whatever becomes of connections and lives."""
+"""Checkers of a node and its clients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _SILENT = "the node is silent"
-"""What a program says when it hears nothing for long, which is nobody's fault."""
+"""The reason of a client that received nothing for long, which is not a violation."""
 
 _State = Mapping[str, Any]
 _Listener = tuple[str, int, int]
@@ -52,20 +52,20 @@ _Listener = tuple[str, int, int]
 
 
 def objects_of(host: NodeHost, type_name: str) -> dict[str, _State]:
-    """The fields of a node's current objects of a type, by key."""
+    """The fields of the cached objects of a type, by key."""
     decode = TYPES[type_name].decode
     objects = [decode(entry.payload) for _, entry in host.core.cache.objects(type_name)]
     return {obj.id: _fields(obj) for obj in objects}
 
 
 def subjects_of(host: NodeHost, type_name: str) -> dict[str, str]:
-    """The subjects of a node's current objects of a type, by key; empty for the default one."""
+    """The subjects of the cached objects of a type, by key; empty for the default one."""
     decode: Any = TYPES[type_name].decode
     return {decode(e.payload).id: e.subject for _, e in host.core.cache.objects(type_name)}
 
 
 class Genuine(Checker):
-    """Every value in every object that anybody sees was published for that field of that object."""
+    """Every value that a subscriber receives was published for that field of that object."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -75,12 +75,12 @@ class Genuine(Checker):
             for name, value in event.state.items():
                 if value not in self._history.values[event.type_name, event.id, name]:
                     what = f"{event.type_name} {event.id} with {name} {value!r}"
-                    return f"{node.name} sees {what}, which nobody published"
+                    return f"{node.name} received {what}, which was not published"
         return None
 
 
 class OrderKept(Checker):
-    """Updates of one publisher come in its order; to who lets them be conflated, per object."""
+    """Updates of one publisher arrive in its order; for conflating subscribers, per object."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -92,7 +92,7 @@ class OrderKept(Checker):
             return None
         subscription = node.machine.subscriptions.get(event.subscription)
         is_strict = subscription is not None and subscription.on_slow == "disconnect"
-        # What waited for a program when it asked for more is told when its turn comes.
+        # Conflated updates of earlier subscriptions may arrive later than others.
         line = "" if is_strict and event.is_told_all else f"{event.type_name}/{event.id}"
         at = (_listener(node, event), publish.publisher, line)
         last = self._last.get(at, 0)
@@ -100,13 +100,13 @@ class OrderKept(Checker):
         if publish.number > last:
             return None
         who = publish.publisher[0]
-        return f"{node.name} sees publish {publish.number} of {who} after number {last}"
+        return f"{node.name} received publish {publish.number} of {who} after number {last}"
 
 
 class NothingLeftOut(Checker):
-    """Who listens to a type all along, and is not slow, is told every update of it.
+    """A continuous subscriber of a type without conflation receives every update of it.
 
-    Of `types` only, where others may be refused.
+    Only `types` are checked, because updates of others may be refused.
     """
 
     def __init__(self, history: History, types: Collection[str] = tuple(TYPES)) -> None:
@@ -133,13 +133,13 @@ class NothingLeftOut(Checker):
         if publish.index == last[0].index + 1:
             return None
         count = publish.index - last[0].index - 1
-        return f"{node.name} was not told of {count} updates before number {publish.number}"
+        return f"{node.name} misses {count} updates before number {publish.number}"
 
 
 class Retold(Checker):
-    """Each subscriber is told a story that makes sense: created, updated by what is named, removed.
+    """The events of each subscriber are consistent: create, update of the named fields, remove.
 
-    It also keeps what each subscriber must take for current, for `SameObjects`.
+    It also keeps the resulting objects of each subscriber, for `SameObjects`.
     """
 
     def __init__(self) -> None:
@@ -152,10 +152,9 @@ class Retold(Checker):
         at = (event.type_name, event.id)
         known = objects.get(at)
         if (known is None) != (event.operation == "create"):
-            has = "is not there" if known is None else "is there"
-            return (
-                f"{node.name} is told to {event.operation} {event.type_name} {event.id}: it {has}"
-            )
+            has = "does not exist" if known is None else "exists"
+            what = f"{event.operation} of {event.type_name} {event.id}"
+            return f"{node.name} received {what}, which {has}"
         if event.operation == "remove":
             expected = objects.pop(at)
         else:
@@ -166,11 +165,11 @@ class Retold(Checker):
         if event.state == expected:
             return None
         what = f"{event.type_name} {event.id} as {event.state!r:.200}"
-        return f"{node.name} sees {what}, not as {expected!r:.200}"
+        return f"{node.name} received {what}, expected {expected!r:.200}"
 
 
 class SameObjects(Checker):
-    """Once quiet, what each subscriber has is what the node has, of what it asked for."""
+    """Liveness: the objects of each subscription equal those of the node."""
 
     def __init__(self, node_name: str, retold: Retold) -> None:
         self._node_name = node_name
@@ -184,7 +183,7 @@ class SameObjects(Checker):
                 return f"{other.name} is down"
         for other in programs:
             if not other.machine.is_steady or other.machine.space.waiting_bytes:
-                return f"{other.name} has not come back, or has not been told all"
+                return f"{other.name} has not reconnected, or its cache replay is not complete"
         current = {name: objects_of(node.machine, name) for name in TYPES if name != MESSAGE}
         for other in programs:
             for subscription in other.machine.subscriptions.values():
@@ -217,14 +216,14 @@ class SameObjects(Checker):
         if held != {
             key: entry.payload for key, entry in host.core.cache.objects(subscription.what)
         }:
-            return "its container has other bytes than the node"
+            return "its container differs from the cache of the node"
         return None
 
 
 class ConfirmedIsKept(Checker):
-    """A persistent object is never older than what a flush confirmed, not even after a crash.
+    """A persistent object is never older than its last confirmed flush, also after a crash.
 
-    Each of them is written by one life of one program only, so there is an order to hold to.
+    Each object is written by one life of one program only, so its publishes are ordered.
     """
 
     def __init__(self, node_name: str, history: History) -> None:
@@ -232,16 +231,16 @@ class ConfirmedIsKept(Checker):
         self._history = history
         self._pending: dict[Publisher, list[Publish]] = {}
         self._confirmed: dict[str, Publish] = {}
-        """The last publish of each object that is known to be stored."""
+        """The last confirmed publish of each object."""
         self._last_remove: dict[str, int] = {}
 
     @property
     def confirmed_count(self) -> int:
-        """Objects of which something is known to be stored."""
+        """Number of objects with a confirmed publish."""
         return len(self._confirmed)
 
     def published(self, publish: Publish) -> None:
-        """A persistent object was published, or its removal."""
+        """Record a publish or the removal of a persistent object."""
         self._pending.setdefault(publish.publisher, []).append(publish)
         if publish.is_remove:
             self._last_remove[publish.id] = publish.number
@@ -268,14 +267,14 @@ class ConfirmedIsKept(Checker):
             if state is None and self._last_remove.get(key, 0) >= publish.number:
                 continue
             if state is not None and publish.is_remove:
-                return f"{key} is back, whose removal by number {publish.number} was confirmed"
-            found = "is gone" if state is None else f"is at number {state['number']}"
-            return f"{key} {found}, and number {publish.number} was confirmed"
+                return f"{key} exists, but its removal by number {publish.number} was confirmed"
+            found = "does not exist" if state is None else f"is at number {state['number']}"
+            return f"{key} {found}, but number {publish.number} was confirmed"
         return None
 
 
 class CleanedUp(Checker):
-    """Objects of a type that is cleaned up are of clients that are there."""
+    """Objects of a type with `cleanup` belong to connected clients."""
 
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
@@ -287,12 +286,12 @@ class CleanedUp(Checker):
         present = {row.client_id for row in node.machine.statistics().clients}
         for _, entry in node.machine.core.cache.objects(CLEANUP):
             if entry.modified_from not in present:
-                return f"an object of client {entry.modified_from}, which is gone, is still there"
+                return f"an object of the disconnected client {entry.modified_from} still exists"
         return None
 
 
 class Explained(Checker):
-    """The ledger of the node has no rest, at any time."""
+    """The ledger of the node balances at any time."""
 
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
@@ -312,7 +311,7 @@ class Explained(Checker):
 
 
 class Bounded(Checker):
-    """What waits for a client stays within the limits, at the node and at the stream."""
+    """The bytes queued for a client are within the limits, at the node and at the stream."""
 
     def __init__(self, node_name: str, waiting_bytes_max: int) -> None:
         self._node_name = node_name
@@ -325,7 +324,7 @@ class Bounded(Checker):
         for row in node.machine.statistics().clients:
             if row.queued_bytes > self._waiting_bytes_max:
                 return f"{row.queued_bytes} bytes wait for {row.name} at the node"
-        # A stream is given what waited, once it has room, and then a slice of a replay.
+        # A stream with free space receives the queue and then a slice of a cache replay.
         room = world.network.streams.window_bytes + self._waiting_bytes_max + 2 * REPLAY_SLICE_BYTES
         for end in node.streams.values():
             if end.outgoing_bytes > room:
@@ -334,22 +333,22 @@ class Bounded(Checker):
 
 
 class ConflatedIsNotCut(Checker):
-    """Who lets all its updates be conflated is never cut for being slow."""
+    """A client with conflating subscriptions only is never disconnected for being slow."""
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, ClientDisconnected) or event.reason != "slow":
             return None
         program = node.world.nodes[event.name]
-        # What it asks for now may not be what it asked for when that was sent.
+        # Its subscriptions may have changed since.
         if not program.is_up or program.machine.is_old or program.machine.was_strict:
             return None
-        return f"{node.name} cut {event.name}: {event.detail}"
+        return f"{node.name} disconnected {event.name}: {event.detail}"
 
 
 class NobodyIsBlamed(Checker):
-    """Honest programs are refused nothing, and nobody breaks the protocol or fails.
+    """No program is refused anything, and none violates the protocol or fails.
 
-    Unless the reason has one of the `excused` texts in it.
+    Reasons that contain one of the `excused` texts are ignored.
     """
 
     def __init__(self, *excused: str) -> None:
@@ -363,7 +362,7 @@ class NobodyIsBlamed(Checker):
         ):
             if event.detail.endswith(_SILENT):
                 return None
-            return self._blame(f"{node.name} cut {event.name}: {event.detail}")
+            return self._blame(f"{node.name} disconnected {event.name}: {event.detail}")
         if isinstance(event, ClientRefused):
             what = f"refused {event.name} to {event.what}"
             return self._blame(f"{node.name} {what}: {event.detail}")
@@ -380,17 +379,17 @@ class NobodyIsBlamed(Checker):
 
 
 def _live(history: History, event: MachineEvent) -> Publish | None:
-    """Whose update it is that somebody was just told; None where it is another kind of event."""
+    """The publish of a live update; None for other events."""
     if not isinstance(event, Seen) or event.is_from_cache or event.operation == "remove":
         return None
     return history.publishes.get(event.update.get("number") or 0)
 
 
 def _is_joined(program: Program, event: Seen) -> bool:
-    """Whether it is told of it because it asked for the type, and for no other reason.
+    """Whether the event arrived because of the subscription to its type, and not by a pattern.
 
-    A node does not say when it has taken up who asked for messages. Until then there may be some
-    that come by a pattern.
+    A node does not confirm a subscription to messages. Until it is active, messages may arrive by
+    a pattern.
     """
     has_pattern = any(item.kind == "pattern" for item in program.subscriptions.values())
     return event.type_name != MESSAGE or not (has_pattern or program.has_left)

@@ -1,7 +1,7 @@
-"""What simulated programs say, as somebody knows who hears all of them.
+"""The record of all that simulated programs publish.
 
-Every publish has a number that no other has, and carries it. So whatever a subscriber is told can
-be held against who published it, and against what else that one did.
+Every publish has a unique number, which is a field of the object. So a checker can compare every
+event of a subscriber with the publish that caused it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ CLEANUP: Final = "Guest"
 PERSISTENT: Final = "Chart"
 MESSAGE: Final = "Call"
 FIELDS: Final = ("number", "level", "note", "extra")
-"""All fields but the key."""
+"""All fields except the key."""
 
 Publisher = tuple[str, int]
-"""Name of a program, and which life of it."""
+"""Name of a program, and number of its life."""
 
 _State = Mapping[str, Any]
 
@@ -61,34 +61,34 @@ class Publish:
     id: str
     is_remove: bool
     index: int
-    """How many of this type the publisher had published before."""
+    """Number of earlier publishes of this type by the publisher."""
     connection: int
-    """Those with the same went out on the same connection for sure."""
+    """Publishes with the same value were sent on the same connection."""
 
 
 class History:
-    """All that was ever published."""
+    """All publishes of a world."""
 
     def __init__(self) -> None:
         self.publishes: dict[int, Publish] = {}
         self.values: dict[tuple[str, str, str], set[Any]] = defaultdict(set)
-        """What was ever given to a field, by type, key and name of the field."""
+        """All published values, by type, key and field."""
         self.next_number = 1
         self._counts: dict[tuple[Publisher, str], int] = defaultdict(int)
 
     def announce(self, type_name: str, key: str, fields: _State) -> None:
-        """Before it is published: nobody may tell of it earlier."""
+        """Record the values of a publish, before it is published."""
         for name, value in fields.items():
             self.values[type_name, key, name].add(value)
 
     def add(
         self, publisher: Publisher, type_name: str, key: str, *, is_remove: bool, connection: int
     ) -> Publish:
-        """It was published, with `next_number` as its number."""
+        """Record a publish with the number `next_number`."""
         number = self.next_number
         self.next_number += 1
         index = self._counts[publisher, type_name]
-        # What is removed may not have been there, and then nobody is told: it is not counted.
+        # Removals are not counted, because the removal of a missing object has no event.
         self._counts[publisher, type_name] += not is_remove
         publish = Publish(
             number=number,
@@ -104,12 +104,12 @@ class History:
 
 
 def subject_of(type_name: str, key: str) -> str:
-    """The subject that all programs publish an object under; empty for the default one."""
+    """The subject under which all programs publish an object; empty for the default one."""
     return f"/fleet/{type_name}/{key}" if key.startswith("s") else ""
 
 
 def moving_subject(type_name: str, key: str, number: int) -> str:
-    """The same, where those that have a subject of their own change it with each publish."""
+    """The same for objects that change their subject with each publish."""
     own = subject_of(type_name, key)
     return own and ("", own, f"/yard/{type_name}/{key}")[number % 3]
 

@@ -1,8 +1,8 @@
-"""A node with a simulated disk: what was written survives a crash, what was not is gone.
+"""A node with a simulated disk: written data survives a crash, other data is lost.
 
-The disk takes its time for each batch, and sometimes cannot write it. A crash in the middle of
-that leaves all of the batch or none: a node that was not told that something is written must not
-count on it, nor on the opposite.
+The disk takes some time for each batch, and sometimes fails to write it. A crash during a write
+leaves all of the batch or none. A node that was not notified of the end of a write must be correct
+in both cases.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from skerry.testing.node import Setting
 __all__ = ["OLD_PREFIX", "WRITE_NS_MAX", "Disk", "NodeHost"]
 
 OLD_PREFIX: Final = "old-"
-"""How the names of programs begin that speak the first version of the protocol."""
+"""Prefix of the names of programs that use version 1 of the protocol."""
 
 WRITE_NS_MAX: Final = 100_000_000
-"""What a batch takes at most: a disk that has to turn, and others who use it."""
+"""The longest time of a write."""
 
 _FAILURE_RATE: Final = 0.05
 
 
 class Disk:
-    """What was written: definitions of types, objects, and small values."""
+    """The written data: definitions of types, objects, and small values."""
 
     def __init__(self, data: bytes | None) -> None:
         types, objects, meta = ({}, [], {}) if data is None else cbor.loads(data)
@@ -45,19 +45,19 @@ class Disk:
             self.objects[stored.type_name, stored.key] = stored
 
     def apply(self, batch: WriteBatch) -> None:
-        """Write a batch, all of it."""
+        """Write a batch."""
         self.types.update((stored.name, stored.definition) for stored in batch.types)
         self.objects.update(((stored.type_name, stored.key), stored) for stored in batch.puts)
-        for place in batch.drops:
-            self.objects.pop(place, None)
+        for key in batch.drops:
+            self.objects.pop(key, None)
         self.meta.update(batch.meta)
 
     def dump(self) -> bytes:
-        """All of it, for the next life."""
+        """The content of the disk, for the next life."""
         return cbor.dumps([self.types, [list(row) for row in self.objects.values()], self.meta])
 
     def rows(self) -> Sequence[StoredType | StoredObject]:
-        """What a node is given back: types before their objects."""
+        """The stored rows for a starting node: types before their objects."""
         types = [StoredType(name=name, definition=data) for name, data in self.types.items()]
         return [*types, *self.objects.values()]
 
@@ -70,7 +70,7 @@ class NodeHost:
     """A node on streams, and what its driver and its storage do for it."""
 
     core_class: type[NodeCore] = NodeCore
-    """For tests that put a broken one in."""
+    """Tests replace it by a broken one."""
 
     def __init__(self, setting: Setting, *, limits: ClientLimits | None = None) -> None:
         self._rng = setting.rng
@@ -94,30 +94,26 @@ class NodeHost:
     # -- the machine's contract
 
     def stream_opened(self, peer: Address, now_ns: int) -> None:
-        """A program connects; which framing it speaks is told by its name."""
+        """Accept a program, whose name determines its version of the protocol."""
         if peer.host.startswith(OLD_PREFIX):
             self.core.open(peer, OldWire(), now_ns, extensions=False)
         else:
             self.core.stream_opened(peer, now_ns)
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        """A program is gone."""
         self.core.stream_closed(peer, reason, now_ns)
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Bytes from a program."""
         self.core.receive(data, source, now_ns)
 
     def pause(self, peer: Address) -> None:
-        """A program reads less than it is sent."""
         self.core.pause(peer)
 
     def resume(self, peer: Address, now_ns: int) -> None:
-        """It has read some of it."""
         self.core.resume(peer, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Let the node do what is due, and the disk, too."""
+        """Advance the node, and complete or start writes of the disk."""
         if self._batch is not None and now_ns >= self._written_ns:
             self._end_batch(self._batch, now_ns)
         self.core.advance(now_ns)
@@ -126,29 +122,24 @@ class NodeHost:
             self._written_ns = now_ns + 1 + int(self._rng.random() * WRITE_NS_MAX)
 
     def deadline_ns(self) -> int | None:
-        """When the node or the disk has something to do."""
         disk_ns = self.journal.deadline_ns() if self._batch is None else self._written_ns
         due = (self.core.deadline_ns(), disk_ns)
         return min((ns for ns in due if ns is not None), default=None)
 
     def take_events(self) -> list[MachineEvent]:
-        """What the node tells whoever runs it."""
         return self.core.take_events()
 
     def take_transmits(self) -> list[Transmit]:
-        """What the node sends."""
         return self.core.take_transmits()
 
     def statistics(self) -> NodeStatistics:
-        """All counters of the node."""
         return self.core.statistics()
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
-        """Somebody set the wall clock."""
         self.core.set_wall_offset(wall_offset_ns, now_ns)
 
     def durable(self) -> bytes:
-        """The disk as the next life finds it."""
+        """The disk of the next life. A write in progress is completed with probability 0.5."""
         if self._batch is not None and self._rng.random() < 0.5:
             self.disk.apply(self._batch)
         return self.disk.dump()

@@ -1,6 +1,6 @@
-"""Scenarios of a node and its clients: connections that break, lives that end, readers that lag.
+"""Scenarios of a node and its clients: lost connections, crashes, slow readers.
 
-As with the small machines, the factories are arguments, so that a test can put a broken one in.
+The factories of the machines are arguments, so that a test can pass a broken one.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ _PATTERNS: Final = (
     f"/{MESSAGE}/*",
 )
 _MORE_PATTERNS: Final = ("/yard/...", f"/yard/{PLAIN}/*", "/*/*/s1")
-"""Where objects move to."""
+"""Patterns of the subjects that objects move to."""
 _SUBSCRIPTION_COUNT_MIN: Final = 3
 _SUBSCRIPTION_COUNT_MAX: Final = 6
 KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
-"""Those that begin with an s have a subject of their own."""
+"""Objects with keys that begin with `s` have their own subject."""
 
 SLOW_LIMITS: Final = ClientLimits(waiting_bytes_max=150_000)
-"""More than what waits for a conflating client before it is conflated, and reached soon."""
+"""More than the bytes that are queued before conflation begins, and low enough to be reached."""
 _SLOW_WINDOW_BYTES: Final = 8_192
 
 
 class Doing:
-    """What programs do: publish whole objects and parts, remove, clear, ask for this and that."""
+    """The workload: programs publish whole objects and parts, remove, clear and subscribe."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class Doing:
         self._rejoins = rejoins
         self._moves = moves
         self._patterns = (*_PATTERNS, *_MORE_PATTERNS) if moves else _PATTERNS
-        self.manners: dict[str, OnSlow] = {}
-        """What programs choose to happen when they are slow; others choose each time."""
+        self.on_slow: dict[str, OnSlow] = {}
+        """The `on_slow` of all subscriptions of a program; random for programs not listed."""
 
     def act(self, _world: World, rng: Random) -> None:
         node = rng.choice(self._programs)
@@ -128,7 +128,7 @@ class Doing:
         elif kind < 0.82:
             node.do(lambda machine, now_ns: machine.clear(PLAIN, now_ns))
         elif kind < 0.92:
-            # What programs do that must not lose something.
+            # As programs do that need confirmation.
             self._publish(node, rng, PERSISTENT)
             self._flush(node)
         elif kind < 0.98:
@@ -137,16 +137,16 @@ class Doing:
             self._unsubscribe(node, rng)
 
     def last_act(self, rng: Random) -> None:
-        """After all faults everybody asks for something, and publishes once more."""
+        """After all faults have ended, every program subscribes and publishes once more."""
         for node in self._programs:
             if self._may_join(node):
-                self._ask(node, "type", PLAIN, on_slow=self._manner(node, rng))
+                self._ask(node, "type", PLAIN, on_slow=self._on_slow(node, rng))
             self._publish(node, rng)
             self._flush(node)
 
     def subscribe_all(self, node: Node[Program]) -> None:
-        """Ask for all types and for what is under a condition."""
-        on_slow = self.manners[node.name]
+        """Subscribe to all types, and to one under a condition."""
+        on_slow = self.on_slow[node.name]
         for name in TYPES:
             self._ask(node, "type", name, on_slow=on_slow)
         self._ask(node, "where", PLAIN, level_min=4, on_slow=on_slow)
@@ -157,7 +157,7 @@ class Doing:
         number = history.next_number
         note = f"{number}:".ljust(rng.randrange(self._note_bytes_max), ".")
         values = {"number": number, "level": rng.randrange(10), "note": note, "extra": number}
-        # A field that is named and not set is cleared.
+        # A named field without a value becomes unset.
         only = ["number", *(field for field in FIELDS[1:] if rng.random() < 0.6)]
         fields = {field: values[field] for field in only if rng.random() < 0.9}
         fields["number"] = number
@@ -168,7 +168,7 @@ class Doing:
         try:
             node.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", *only], subject=subject))
         except WouldBlock:
-            return  # Too much waits already, and the program was told so.
+            return  # The send buffer of the program is full.
         self._note(node, name, key, is_remove=False)
 
     def _remove(self, node: Node[Program], rng: Random) -> None:
@@ -185,9 +185,9 @@ class Doing:
 
     def _note(self, node: Node[Program], name: str, key: str, *, is_remove: bool) -> None:
         space = node.machine.space
-        # What could not go out at once goes out on this connection or on another.
+        # A publish that had to wait may be sent on this or on a later connection.
         is_out = space.waiting_bytes == 0
-        connection = space.client_id if is_out else -self._history.next_number
+        connection = space.connection.client_id if is_out else -self._history.next_number
         publish = self._history.add(
             (node.name, node.life), name, key, is_remove=is_remove, connection=connection
         )
@@ -209,15 +209,15 @@ class Doing:
             what = rng.choice([name for name in TYPES if kind == "type" or name != MESSAGE])
         level_min = rng.randrange(9)
         fields = rng.choice([FIELDS, ("number", "level"), ("number", "note")])
-        on_slow = self._manner(node, rng)
+        on_slow = self._on_slow(node, rng)
         self._ask(node, kind, what, level_min=level_min, fields=fields, on_slow=on_slow)
 
     def _ask(self, node: Node[Program], kind: Any, what: str, **options: Any) -> None:
         node.do(lambda machine, now_ns: machine.subscribe(kind, what, now_ns, **options))
 
-    def _manner(self, node: Node[Program], rng: Random) -> OnSlow:
-        if node.name in self.manners:
-            return self.manners[node.name]
+    def _on_slow(self, node: Node[Program], rng: Random) -> OnSlow:
+        if node.name in self.on_slow:
+            return self.on_slow[node.name]
         return "disconnect" if rng.random() < 0.7 else "conflate"
 
     def _may_join(self, node: Node[Program]) -> bool:
@@ -232,7 +232,7 @@ class Doing:
         name = type_name or rng.choice(list(TYPES))
         key = rng.choice(KEYS[2:] if node.machine.is_old else KEYS)
         if name == PERSISTENT:
-            # Written by one life of one program, so that there is an order to hold to.
+            # Written by one life of one program, so that its publishes are ordered.
             key = f"{key}.{node.name}.{node.life}"
         return name, key
 
@@ -246,7 +246,7 @@ def play_node(
     rejoins: bool = True,
     moves: bool = False,
 ) -> None:
-    """A node and programs; connections are lost, refused and hang, and everybody dies at times."""
+    """A node and programs. Connections are lost, refused and stall; all of them crash at times."""
     doing = _build(
         world,
         node_count,
@@ -262,7 +262,8 @@ def play_node(
 
 
 def inject_all(world: World, *, node_life_ns: int = SECOND) -> None:
-    """All that can happen to streams, clocks and lives; the node lives about so long each time."""
+    """Inject all faults of streams, clocks and nodes. The node restarts about every
+    `node_life_ns`."""
     world.inject(Loss(0.01))
     world.inject(Jitter(delay_ns_max=2 * MS))
     world.inject(StreamLosses(gap_ns=700 * MS))
@@ -277,7 +278,7 @@ def inject_all(world: World, *, node_life_ns: int = SECOND) -> None:
 
 
 def slow_host(setting: Setting) -> NodeHost:
-    """A node that lets little wait for a client."""
+    """A node with a low bound on queued bytes per client."""
     return NodeHost(setting, limits=SLOW_LIMITS)
 
 
@@ -290,7 +291,8 @@ def play_slow(
     rejoins: bool = True,
     moves: bool = False,
 ) -> None:
-    """Large objects, and programs that read slowly: some are conflated, others cut, none lose."""
+    """Large objects and slow readers: some are conflated, others disconnected; none lose
+    updates."""
     world.network.streams.window_bytes = _SLOW_WINDOW_BYTES
     doing = _build(
         world,
@@ -304,9 +306,9 @@ def play_slow(
     )
     names = [name for name in world.nodes if name != NODE.host]
     for index, name in enumerate(names):
-        doing.manners[name] = "disconnect" if index % 2 else "conflate"
+        doing.on_slow[name] = "disconnect" if index % 2 else "conflate"
         doing.subscribe_all(world.nodes[name])
-    # The last one reads all the time, and must not notice what becomes of the others.
+    # The last program reads all the time and must not be affected by the others.
     world.inject(
         SlowReaders(
             gap_ns=200 * MS, length_ns_max=4 * SECOND, bytes_per_s_max=100_000, nodes=names[:-1]
@@ -317,7 +319,7 @@ def play_slow(
 
 
 def play_moves(world: World, node_count: int) -> None:
-    """The same, and objects change their subjects."""
+    """The same with objects that change their subjects."""
     play_slow(world, node_count, moves=True)
 
 
@@ -369,17 +371,17 @@ def _finish(world: World, doing: Doing) -> None:
 
 
 node = scenario(
-    "programs share objects by a node while connections and lives end",
+    "programs share objects by a node while connections break and programs crash",
     node_count=5,
     node_count_min=2,
 )(play_node)
 slow = scenario(
-    "a node serves programs that read slowly, and others that do not notice",
+    "a node serves slow readers without effect on other programs",
     node_count=4,
     node_count_min=3,
 )(play_slow)
 moves = scenario(
-    "objects change their subjects, and who asked for one of them sees them come and go",
+    "objects change their subjects, and subscribers of a subject receive create and remove",
     node_count=5,
     node_count_min=3,
 )(play_moves)

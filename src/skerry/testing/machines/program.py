@@ -1,7 +1,6 @@
-"""A client program for simulated systems: a space, what it asked for, and what it is told.
+"""A client program for simulated systems: a space and its subscriptions.
 
-It has no will of its own: a workload says what it does. What its callbacks are told comes out as
-events, for checkers to look at.
+A workload drives it. The events that its callbacks receive become machine events for checkers.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any, Final, Literal
 from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import Event as Told
 from skerry.client.core.flushes import Flush
+from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.space import SpaceConfig, SpaceCore, SpaceStatistics
 from skerry.client.core.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
-from skerry.client.core.subscriptions import SubscribedType
-from skerry.client.core.update_intake import Target
+from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
@@ -38,7 +37,7 @@ Kind = Literal["type", "pattern", "where"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen(MachineEvent):
-    """A subscriber was told something."""
+    """A subscriber received an event."""
 
     subscription: int
     operation: str
@@ -46,18 +45,19 @@ class Seen(MachineEvent):
     id: str
     is_from_cache: bool
     update: Mapping[str, Any]
-    """The fields that the update speaks of; None for one that it clears."""
+    """The fields in the property set of the update; None for unset ones."""
     state: Mapping[str, Any]
-    """The fields of the object that have values, as it is then; or was, if it is removed."""
+    """The set fields of the object after the update, or before its removal."""
     is_told_all: bool
-    """Whether what the subscriber asked for was told, and is not being told once more."""
+    """Whether the cache replay of the subscription is complete and not repeated."""
     turn: int
-    """Counts how often the program asked for something else, or had to ask again."""
+    """Counts changes of the subscriptions and reconnections of the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flushed(MachineEvent):
-    """All publishes of this life up to a number have reached the node, but those in doubt."""
+    """A flush was confirmed: publishes of this life up to a number have reached the node, except
+    doubted ones."""
 
     number: int
 
@@ -85,18 +85,18 @@ class Subscribed:
     what: str
     """Name of the type, or a pattern."""
     level_min: int
-    """Of one with a condition: only objects with a higher level."""
+    """The condition of kind `where`: objects with a higher level."""
     fields: tuple[str, ...]
     on_slow: OnSlow
-    interest: SubscribedType
+    interest: NodeSubscription
     target: Target
 
 
 class Program:
-    """A space, driven from outside."""
+    """A space that is driven by a workload."""
 
     space_class: type[SpaceCore] = SpaceCore
-    """For tests that put a broken one in."""
+    """Tests replace it by a broken one."""
 
     def __init__(self, setting: Setting, *, send_bytes_max: int = 100_000) -> None:
         self.is_old = setting.name.startswith(OLD_PREFIX)
@@ -116,22 +116,22 @@ class Program:
             ),
             wall_offset_ns=setting.wall_offset_ns,
         )
-        self.space.start(setting.now_ns)
+        self.space.connection.start(setting.now_ns)
         self.subscriptions: dict[int, Subscribed] = {}
         self.turn = 0
         self._wall_offset_ns = setting.wall_offset_ns
         self._next_subscription = 1
         self.was_strict = False
-        """Whether it ever asked to be told every update."""
+        """Whether it ever had a subscription without conflation."""
         self.has_left = False
-        """Whether it left something on this connection."""
+        """Whether it left a group on this connection."""
         self._is_retold = False
-        """Whether it may be told something on this connection that it asked for twice: until that
-        is over, updates are taken up in it."""
+        """Whether a cache replay may be repeated on this connection. Until it has ended, updates
+        are part of it."""
         self._flushes: list[tuple[Flush, int]] = []
         self._events: list[MachineEvent] = []
 
-    # -- what it does
+    # -- actions
 
     def publish(self, obj: Struct, now_ns: int, *, only: Iterable[str], subject: str) -> None:
         """Publish some fields of an object."""
@@ -147,7 +147,7 @@ class Program:
         self.space.publish(order, self._wall_s(now_ns))
 
     def flush(self, number: int, now_ns: int) -> None:
-        """Ask whether all up to the publish of that number has reached the node."""
+        """Flush all publishes up to a number."""
         try:
             self._flushes.append((self.space.flush(now_ns), number))
         except Disconnected:
@@ -163,7 +163,7 @@ class Program:
         fields: tuple[str, ...] = FIELDS,
         on_slow: OnSlow = "disconnect",
     ) -> None:
-        """Ask for a type, a pattern, or a type under a condition."""
+        """Subscribe to a type, a pattern, or a type under a condition."""
         number = self._next_subscription
         self._next_subscription += 1
         self.was_strict = self.was_strict or on_slow == "disconnect"
@@ -171,7 +171,7 @@ class Program:
         if on_slow == "disconnect" and any(
             item.interest.is_conflated and item.what == what for item in self.subscriptions.values()
         ):
-            # The node is asked anew, for more, and says it all again.
+            # The subscription is sent again without conflation, and the cache is replayed again.
             self._is_retold = True
         has_condition = kind == "where"
         interest, target = self.space.subscribe(
@@ -194,7 +194,6 @@ class Program:
         )
 
     def unsubscribe(self, number: int, now_ns: int) -> None:
-        """Ask for no more of it."""
         self.turn += 1
         gone = self.subscriptions.pop(number)
         self.has_left = True
@@ -202,50 +201,41 @@ class Program:
 
     @property
     def is_steady(self) -> bool:
-        """Whether it is connected, and all that it asked for was told once."""
-        return self.space.state is SpaceState.CONNECTED and all(
+        """Whether it is connected and all cache replays are complete."""
+        return self.space.connection.state is SpaceState.CONNECTED and all(
             item.interest.is_complete for item in self.subscriptions.values()
         )
 
     # -- the machine's contract
 
     def stream_opened(self, peer: Address, now_ns: int) -> None:
-        """There is a stream to the node."""
-        self.space.stream_opened(peer, now_ns)
+        self.space.connection.stream_opened(peer, now_ns)
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        """It is gone."""
-        self.space.stream_closed(peer, reason, now_ns)
+        self.space.connection.stream_closed(peer, reason, now_ns)
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Bytes from the node."""
-        self.space.receive(data, source, now_ns)
+        self.space.connection.receive(data, source, now_ns)
 
     def pause(self, _peer: Address) -> None:
-        """The node reads less than it is sent."""
-        self.space.pause()
+        self.space.connection.pause()
 
     def resume(self, _peer: Address, _now_ns: int) -> None:
-        """It has read some of it."""
-        self.space.resume()
+        self.space.connection.resume()
 
     def advance(self, now_ns: int) -> None:
-        """Do what is due."""
-        self.space.advance(now_ns)
+        self.space.connection.advance(now_ns)
 
     def deadline_ns(self) -> int | None:
-        """When the space has something to do."""
-        return self.space.deadline_ns()
+        return self.space.connection.deadline_ns()
 
     def take_transmits(self) -> list[Transmit]:
-        """What the space sends."""
-        return self.space.take_transmits()
+        return self.space.connection.take_transmits()
 
     def take_events(self) -> list[MachineEvent]:
-        """What the callbacks were told, how the space stands, and which flushes are over."""
-        for event in self.space.take_events():
+        for event in self.space.connection.take_events():
             if isinstance(event, ClaimsChanged):
-                for told in event.told:
+                for told in event.callbacks:
                     told()
                 continue
             if isinstance(event, StateChanged):
@@ -260,13 +250,11 @@ class Program:
         return events
 
     def statistics(self) -> SpaceStatistics:
-        """What the space did so far."""
-        return self.space.statistics()
+        return self.space.connection.statistics()
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
-        """Somebody set the wall clock."""
         self._wall_offset_ns = wall_offset_ns
-        self.space.set_wall_offset(wall_offset_ns, now_ns)
+        self.space.connection.set_wall_offset(wall_offset_ns, now_ns)
 
     # -- inside
 

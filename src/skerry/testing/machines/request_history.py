@@ -1,7 +1,7 @@
-"""What simulated programs ask of each other, as somebody knows who hears all of it.
+"""The record of all requests of simulated programs.
 
-Every request has a number that no other has, and says itself how it is to be answered. So a
-response can be held against what was asked, and what was carried out against both.
+Every request has a unique number and states how it is to be answered. So a checker can compare each
+response, and each execution, with its request.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TASKS: Final = define_types(
     "struct Result [cached=false] { 1: uint64 number; 2: string server; }"
 )
 HANDLERS: Final = (("Task", ""), ("Task", "port"), ("Chore", "port"))
-"""Types of requests, and names under which they are answered."""
+"""Types of requests, with the names of their handlers."""
 
 MANNERS: Final = {"now": 10, "late": 8, "empty": 2, "fail": 2, "never": 1}
-"""How requests are to be answered, and how often each is asked for: at once, after `delayMs`,
-without an object, by a failure, or not before somebody says so."""
+"""How requests are to be answered, with weights: at once, after `delayMs`, without an object, with
+a failure, or only by `answer_all`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +39,27 @@ class Asked:
     manner: str
     timeout_ns: int
     patience_ns: int
-    """How much longer the program waits than it told the node."""
+    """Time that the program waits longer than the timeout of the request."""
     asked_ns: int
-    """When, in the time of the world."""
+    """World time of the request."""
     is_sure: bool
-    """Whether it has to be answered, since nothing stands in its way."""
+    """Whether it must be answered, because there are no faults."""
 
 
 class Tasks:
-    """All that was ever asked."""
+    """All requests of a world."""
 
     def __init__(self) -> None:
         self.asked: dict[int, Asked] = {}
         self.open: dict[int, Asked] = {}
-        """Those that have not ended."""
+        """Requests that have not ended."""
 
     @property
     def next_number(self) -> int:
-        """That of the next request."""
+        """Number of the next request."""
         return len(self.asked) + 1
 
     def announce(self, asked: Asked) -> None:
-        """Before it is asked: nobody may tell of it earlier."""
+        """Record a request, before it is sent."""
         assert asked.number == self.next_number
         self.asked[asked.number] = self.open[asked.number] = asked

@@ -1,7 +1,7 @@
-"""A node with a witness: a client in the same process that hears of all claims, calls and objects.
+"""A node with an observer: a client in its process that subscribes to claims, calls and objects.
 
-What the witness is told is told to every client, in the one order in which the node accepts it. So
-it is known at each update whose the object was then, whatever becomes of the programs outside.
+The observer receives them in the order in which the node accepts them. So the holder of an object
+is known at each update, independent of the connections of other programs.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
 
 __all__ = [
+    "OBSERVER",
     "OWNED_TYPES",
     "REQUEST_LIMITS",
-    "WITNESS",
-    "Over",
+    "HolderChanged",
+    "RequestCompleted",
     "RequestHost",
-    "Taken",
     "UpdateAccepted",
 ]
 
 REQUEST_LIMITS: Final = ClientLimits(
     claim_count_max=6, request_count_max=25, waiting_bytes_max=8_000
 )
-"""Little enough to be reached soon."""
+"""Low bounds, which are reached soon."""
 OWNED_TYPES: Final = ("Boat", "Guest")
-"""Of which programs claim objects."""
-WITNESS: Final = Address("witness", 1, is_stream=True)
+"""Types whose objects programs claim."""
+OBSERVER: Final = Address("observer", 1, is_stream=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(MachineEvent):
-    """Somebody holds something from now on; client 0 if nobody does."""
+class HolderChanged(MachineEvent):
+    """The holder of a claim changed. Client 0 means that there is no holder."""
 
     kind: str
     subject: str
@@ -52,7 +52,7 @@ class Taken(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAccepted(MachineEvent):
-    """The node took an update of an object."""
+    """The node accepted an update of an object."""
 
     type_name: str
     id: str
@@ -60,59 +60,59 @@ class UpdateAccepted(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over(MachineEvent):
-    """A request is over, as the node tells it."""
+class RequestCompleted(MachineEvent):
+    """The node reported the end of a request."""
 
     number: int
-    """Of the task."""
+    """Number of the task."""
     outcome: str
     server: int
-    """The client that was given it; 0 if none was."""
+    """The client that received the request; 0 for none."""
 
 
 class RequestHost(NodeHost):
-    """A node that tells what it accepts."""
+    """A node that reports accepted claims, updates and ends of requests."""
 
     def __init__(self, setting: Setting, *, limits: ClientLimits = REQUEST_LIMITS) -> None:
         super().__init__(setting, limits=limits)
-        self._witnessed: list[MachineEvent] = []
-        self._witness = SpaceCore(
+        self._observed: list[MachineEvent] = []
+        self._observer = SpaceCore(
             node=NODE,
             wire=lambda _: Wire(),
             rng=Random(self._rng.getrandbits(64)),
-            config=SpaceConfig(name=WITNESS.host),
+            config=SpaceConfig(name=OBSERVER.host),
             wall_offset_ns=setting.wall_offset_ns,
         )
         classes = [internal_class("SkerryHolder"), internal_class("SkerryCall")]
         for cls in (*classes, *(TYPES[name] for name in OWNED_TYPES)):
-            self._witness.subscribe(cls, self._told, setting.now_ns)
-        self._witness.start(setting.now_ns)
-        self._witness.advance(setting.now_ns)
+            self._observer.subscribe(cls, self._told, setting.now_ns)
+        self._observer.connection.start(setting.now_ns)
+        self._observer.connection.advance(setting.now_ns)
         self._start_ns = setting.now_ns
 
     def take_events(self) -> list[MachineEvent]:
-        """What the node tells whoever runs it, and what the witness heard."""
+        """Events of the node, and those of the observer."""
         events = super().take_events()
-        witnessed, self._witnessed = self._witnessed, []
-        return [*events, *witnessed]
+        observed, self._observed = self._observed, []
+        return [*events, *observed]
 
     def take_transmits(self) -> list[Transmit]:
-        """What the node sends, when all is said between it and the witness."""
+        """Exchange bytes between node and observer until none are left; return other transmits."""
         outside: list[Transmit] = []
         while True:
-            # The node knows no time before the first who comes, which is the witness.
+            # Before its first connection, which is the observer, the node has no time.
             now_ns = max(self.core.now_ns, self._start_ns)
-            said = self._witness.take_transmits()
+            said = self._observer.connection.take_transmits()
             for item in said:
                 if isinstance(item, Connect):
-                    self.core.stream_opened(WITNESS, now_ns)
-                    self._witness.stream_opened(NODE, now_ns)
+                    self.core.stream_opened(OBSERVER, now_ns)
+                    self._observer.connection.stream_opened(NODE, now_ns)
                 else:
-                    self.core.receive(item.data, WITNESS, now_ns)
+                    self.core.receive(item.data, OBSERVER, now_ns)
             sent = super().take_transmits()
             for item in sent:
-                if item.destination == WITNESS:
-                    self._witness.receive(item.data, NODE, now_ns)
+                if item.destination == OBSERVER:
+                    self._observer.connection.receive(item.data, NODE, now_ns)
                 else:
                     outside.append(item)
             if not said and not sent:
@@ -124,11 +124,15 @@ class RequestHost(NodeHost):
         obj = event.object
         if event.type_name == "SkerryHolder":
             client = 0 if event.operation == "remove" else obj.client
-            told: MachineEvent = Taken(kind=obj.kind.label, subject=obj.subject, client=client)
+            told: MachineEvent = HolderChanged(
+                kind=obj.kind.label, subject=obj.subject, client=client
+            )
         elif event.type_name == "SkerryCall":
             task: Any = TASKS[obj.typeName].decode(obj.object)
-            told = Over(number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0)
+            told = RequestCompleted(
+                number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0
+            )
         else:
             sender = int(event.header.sender)
             told = UpdateAccepted(type_name=event.type_name, id=obj.id, sender=sender)
-        self._witnessed.append(told)
+        self._observed.append(told)

@@ -1,4 +1,4 @@
-"""A client program that also asks others, answers them, and claims what is to be its own."""
+"""A client program that also sends and answers requests, and claims objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from skerry.client.core.claims import Claim, ClaimState
-from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.core.requests import Request
 from skerry.errors import WouldBlock
 from skerry.objects.base import Struct
@@ -19,7 +19,7 @@ from skerry.testing.machines.program import Program
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
 
-__all__ = ["Ended", "RequestProgram", "RequestServed", "Stands"]
+__all__ = ["ClaimStateChanged", "RequestEnded", "RequestProgram", "RequestServed"]
 
 _OUTCOMES: Final = {
     "Disconnected": "lost",
@@ -33,33 +33,33 @@ _MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(MachineEvent):
-    """A request of this program is over."""
+class RequestEnded(MachineEvent):
+    """A request of this program has ended."""
 
     number: int
     outcome: str
     answer: int | None = None
     """The number in the answer; None without an object."""
     server: str = ""
-    """Who the answer says that it is of."""
+    """The program that the answer names."""
     is_ours: bool = False
-    """Whether the program stopped to wait by itself."""
+    """Whether the program stopped waiting by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestServed(MachineEvent):
-    """This program was given a request, and carries it out."""
+    """This program received a request and executes it."""
 
     number: int
     asker: int
-    """The client that asks, as the node tells it."""
+    """The requesting client, as reported by the node."""
     type_name: str
     handler: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stands(MachineEvent):
-    """A claim of this program stands otherwise than before."""
+class ClaimStateChanged(MachineEvent):
+    """The state of a claim of this program changed."""
 
     number: int
     what: str
@@ -67,30 +67,32 @@ class Stands(MachineEvent):
 
 
 class RequestProgram(Program):
-    """A program, driven from outside, that answers requests in the manner that they ask for."""
+    """A program that answers requests in the manner that they state."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.claims: list[Claim] = []
-        """All that it did not give up itself, in order."""
+        """All claims that it did not release, in order."""
         self._name = setting.name
         self._now_ns = setting.now_ns
         self._asked: dict[int, Request] = {}
         self._calls: dict[int, ReceivedRequest] = {}
-        """What it has not answered, by the number of the request."""
+        """Unanswered requests by number."""
         self._due: Deadlines[tuple[str, int]] = Deadlines()
 
-    # -- what it does
+    # -- actions
 
     def ask(
         self, task: Any, now_ns: int, *, to: str, timeout_s: float, patience_ns: int = 0
     ) -> None:
-        """Ask whoever answers such tasks under a name; wait so much longer than is said."""
+        """Send a request to a handler. Wait `patience_ns` longer than the timeout."""
         number = task.number
         try:
-            request = self.space.request(task, now_ns, to=to, timeout_s=timeout_s)
+            request = self.space.requests_and_claims.request(
+                task, now_ns, to=to, timeout_s=timeout_s
+            )
         except WouldBlock:
-            self._events.append(Ended(number=number, outcome="blocked"))
+            self._events.append(RequestEnded(number=number, outcome="blocked"))
             return
         self._asked[number] = request
         self._due.set(("ask", number), request.due_ns + patience_ns)
@@ -100,36 +102,36 @@ class RequestProgram(Program):
 
     def serve(self, type_name: str, name: str, now_ns: int, *, is_standby: bool) -> None:
         """Claim to answer requests of a type under a name."""
-        claim = self.space.claim_requests(
+        claim = self.space.requests_and_claims.claim_requests(
             TASKS[type_name],
-            self._take,
+            self._execute,
             now_ns,
             name=name,
             is_standby=is_standby,
-            told=lambda: self._tell([claim]),
+            on_change=lambda: self._report([claim]),
         )
         self._add([claim])
 
     def own(
         self, type_name: str, keys: Sequence[str] | None, now_ns: int, *, is_standby: bool
     ) -> None:
-        """Claim objects, or all of a type."""
-        claims = self.space.claim_objects(
+        """Claim objects, or all objects of a type."""
+        claims = self.space.requests_and_claims.claim_objects(
             TYPES[type_name],
             keys,
             now_ns,
             is_standby=is_standby,
-            told=lambda: self._tell(claims),
+            on_change=lambda: self._report(claims),
         )
         self._add(claims)
 
     def release(self, claim: Claim, now_ns: int) -> None:
-        """Give a claim up, or forget one that is over."""
+        """Release a claim, or remove one that has ended."""
         self.claims.remove(claim)
-        self.space.release_claims([claim], now_ns)
+        self.space.requests_and_claims.release_claims([claim], now_ns)
 
     def claims_already(self, type_name: str, handler: str | None, key: str | None = None) -> bool:
-        """Whether it has a claim to this that is not over."""
+        """Whether it has such a claim that has not ended."""
         wanted = (type_name, handler, key)
         return any(
             (claim.type_.name, claim.handler, claim.key) == wanted
@@ -138,40 +140,37 @@ class RequestProgram(Program):
         )
 
     def answer_all(self, now_ns: int) -> None:
-        """Answer all that was left unanswered, however late."""
+        """Answer all unanswered requests."""
         self._now_ns = now_ns
         for number in list(self._calls):
             self._answer(number)
 
     def close(self, now_ns: int) -> None:
-        """Say goodbye."""
         self.space.close(now_ns)
 
     @property
     def open_count(self) -> int:
-        """Requests that it waits for."""
+        """Number of requests without an answer."""
         return len(self._asked)
 
     # -- the machine's contract
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Bytes from the node; requests among them are answered while they are read."""
         self._now_ns = now_ns
         super().receive(data, source, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Answer what is due, and stop to wait for what is overdue."""
+        """Send due answers, and stop waiting for overdue ones."""
         self._now_ns = now_ns
         super().advance(now_ns)
         for (what, number), _ in self._due.take_due(now_ns):
             if what == "answer":
                 self._answer(number)
             else:
-                self.space.forget_request(self._asked.pop(number))
-                self._events.append(Ended(number=number, outcome="timed_out", is_ours=True))
+                self.space.requests_and_claims.forget_request(self._asked.pop(number))
+                self._events.append(RequestEnded(number=number, outcome="timed_out", is_ours=True))
 
     def deadline_ns(self) -> int | None:
-        """When the space has something to do, or an answer is due."""
         due = (super().deadline_ns(), self._due.next_ns())
         return min((ns for ns in due if ns is not None), default=None)
 
@@ -182,7 +181,7 @@ class RequestProgram(Program):
         self._due.cancel(("ask", number))
         answer: Any = request.answer
         self._events.append(
-            Ended(
+            RequestEnded(
                 number=number,
                 outcome="answered" if request.error is None else _outcome(request.error),
                 answer=None if answer is None else answer.number,
@@ -190,7 +189,7 @@ class RequestProgram(Program):
             )
         )
 
-    def _take(self, call: ReceivedRequest) -> None:
+    def _execute(self, call: ReceivedRequest) -> None:
         task: Any = TASKS[call.type_name].decode(call.payload)
         number: int = task.number
         self._events.append(
@@ -199,9 +198,9 @@ class RequestProgram(Program):
             )
         )
         if task.manner == "fail":
-            self.space.fail(call, "as it was asked to", self._now_ns)
+            self.space.requests_and_claims.fail(call, "as it was asked to", self._now_ns)
         elif task.manner == "empty":
-            self.space.answer(call, None, self._now_ns)
+            self.space.requests_and_claims.answer(call, None, self._now_ns)
         else:
             self._calls[number] = call
             if task.manner == "now":
@@ -213,17 +212,18 @@ class RequestProgram(Program):
         self._due.cancel(("answer", number))
         call = self._calls.pop(number)
         result: Struct = TASKS["Result"](number=number, server=self._name)
-        self.space.answer(call, result, self._now_ns)
+        self.space.requests_and_claims.answer(call, result, self._now_ns)
 
     def _add(self, claims: Sequence[Claim]) -> None:
-        # Those that are over make room for another attempt at the same.
+        # A new claim replaces one with the same identity that has ended.
         known = {claim.identity for claim in claims}
         self.claims = [claim for claim in self.claims if claim.identity not in known]
         self.claims += claims
 
-    def _tell(self, claims: Sequence[Claim]) -> None:
+    def _report(self, claims: Sequence[Claim]) -> None:
         self._events += [
-            Stands(number=claim.number, what=str(claim), state=str(claim.state)) for claim in claims
+            ClaimStateChanged(number=claim.number, what=str(claim), state=str(claim.state))
+            for claim in claims
         ]
 
 

@@ -1,4 +1,4 @@
-"""The scenario of requests and claims: programs ask, answer, own and stand by while all breaks."""
+"""The scenario of requests and claims under all faults."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ __all__ = ["Exchanging", "play_requests", "requests"]
 
 _EXCUSED: Final = (
     "it is owned by client",
-    "some of it is owned",
+    "owns some of its objects",
     f"{REQUEST_LIMITS.claim_count_max} claims already",
     "the space is closed",
 )
-"""What is refused because it is somebody's, or too much; and who ends because it wants to."""
+"""Expected reasons: objects of another owner, too many claims, and closed spaces."""
 _TIMEOUTS_MS: Final = (30, 300, 1000, 3000)
 _PATIENCE_NS: Final = 300 * MS
-"""Long enough to hear from the node that the time is over."""
+"""Long enough to receive the timeout from the node."""
 _DELAY_MS_MAX: Final = 600
 _WINDOW_BYTES: Final = 2048
-"""Little, so that who reads slowly is felt."""
+"""A small window, so that slow readers have an effect."""
 _BURST_COUNT_MIN: Final = 12
 _BURST_COUNT_MAX: Final = 2 * REQUEST_LIMITS.request_count_max
 
 
 class Exchanging:
-    """What programs do to each other: ask one or many things, claim, give up, and leave."""
+    """The workload: programs send one or many requests, claim, release, and restart."""
 
     def __init__(self, world: World, tasks: Tasks) -> None:
         self._world = world
@@ -78,9 +78,9 @@ class Exchanging:
         if kind < 0.62:
             self._ask(node, rng, *rng.choice(HANDLERS))
         elif kind < 0.64:
-            place = rng.choice(HANDLERS)
+            handler = rng.choice(HANDLERS)
             for _ in range(rng.randrange(_BURST_COUNT_MIN, _BURST_COUNT_MAX)):
-                self._ask(node, rng, *place)
+                self._ask(node, rng, *handler)
         elif kind < 0.76:
             self._serve(node, rng)
         elif kind < 0.85:
@@ -92,14 +92,14 @@ class Exchanging:
             world.restart(node, down_ns=rng.randrange(1, SECOND))
 
     def last_act(self, rng: Random) -> None:
-        """After all faults everybody answers what it owes, and claims something."""
+        """After all faults have ended, every program answers open requests and makes claims."""
         for node in partners(self._world, NODE.host):
             node.do(lambda machine, now_ns: machine.answer_all(now_ns))
             self._serve(node, rng)
             self._own(node, rng)
 
     def ask_everywhere(self, rng: Random) -> None:
-        """Once quiet everybody asks everybody who answers, and has to be answered."""
+        """Every program sends a request to every handler, which must be answered."""
         seats = look(self._world.nodes[NODE.host].machine.core).seats
         for node in partners(self._world, NODE.host):
             for type_name, handler, _ in seats:
@@ -155,8 +155,8 @@ class Exchanging:
         type_name = rng.choice(OWNED_TYPES)
         wanted = None if rng.random() < 0.2 else rng.sample(KEYS, 1 + rng.randrange(2))
         is_standby = rng.random() < 0.5
-        places: list[str | None] = [None] if wanted is None else [*wanted]
-        if not any(node.machine.claims_already(type_name, None, key) for key in places):
+        keys: list[str | None] = [None] if wanted is None else [*wanted]
+        if not any(node.machine.claims_already(type_name, None, key) for key in keys):
             node.do(lambda m, now_ns: m.own(type_name, wanted, now_ns, is_standby=is_standby))
 
     def _release(self, node: Node[RequestProgram], rng: Random) -> None:
@@ -172,9 +172,9 @@ def play_requests(
     host: Factory[Any] = RequestHost,
     program: Factory[Any] = RequestProgram,
 ) -> None:
-    """Programs ask each other and own things; connections are lost, and everybody dies at times."""
+    """Programs send requests and own objects. Connections are lost; all of them crash at times."""
     world.network.streams.window_bytes = _WINDOW_BYTES
-    # Or a node would keep what belongs to somebody whose end it was not told of.
+    # Otherwise a node would keep claims of clients whose end it did not detect.
     world.network.streams.keep_alive_ns = 2 * SECOND
     world.add(NODE.host, host, port=NODE.port, listens=True)
     programs = [
@@ -190,7 +190,7 @@ def play_requests(
     world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=40 * MS))
     world.drive(Repeat(exchanging.act, gap_ns_min=MS, gap_ns_max=15 * MS))
     inject_all(world, node_life_ns=3 * SECOND)
-    # Not the node: it would read a stream that was given up after the one that followed.
+    # Not the node: it would read a closed stream after the one that replaced it.
     slow = SlowReaders(
         gap_ns=SECOND,
         length_ns_max=2 * SECOND,
@@ -233,7 +233,7 @@ def _checkers(history: History, tasks: Tasks) -> list[Checker]:
 
 
 requests = scenario(
-    "programs ask each other and own objects while connections and lives end",
+    "programs send requests and own objects while connections break and programs crash",
     node_count=6,
     node_count_min=2,
 )(play_requests)

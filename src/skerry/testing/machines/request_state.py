@@ -1,8 +1,8 @@
-"""A look into a node: who holds what there, which requests are open, and whether all of it agrees.
+"""The state of claims and requests inside a node, and its consistency.
 
-Nobody else may look there. The simulator does, since what is kept twice (a holder as a claim, as a
-note at the topic, as an object for all to see, as the desk of a handler) must never differ, and
-what is kept for a client must go with it.
+Only the simulator reads these private attributes. Some facts are stored more than once: a holder is
+a claim, an entry of the topic, a published object, and the desk of a handler. These must never
+differ, and all that is stored for a client must be removed when it disconnects.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Identity", "OpenCall", "Owner", "Seat", "State", "contradictions", "
 Owner: TypeAlias = tuple[int, int]
 """A client, and the number of its claim."""
 Identity: TypeAlias = tuple[str, str | None, bytes | None]
-"""What can be held: a type, the name of a handler, the key of an object."""
+"""The identity of a claim: a type, the name of a handler, the key of an object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Something that somebody holds."""
+    """The holder and the standbys of a claim."""
 
     kind: str
     subject: str
@@ -41,31 +41,31 @@ class OpenCall:
     """A request that has not ended."""
 
     number: int
-    """Of the task."""
+    """Number of the task."""
     asker: int
     asked_ns: int
     due_ns: int
     server: int
-    """The client that it was given to; 0 if it waits."""
+    """The client that received it; 0 while it waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """All of it at one instant."""
+    """Claims and requests of a node at one instant."""
 
     seats: dict[Identity, Seat]
     claims: frozenset[Owner]
     calls: tuple[OpenCall, ...]
     kept_for: frozenset[int]
-    """Clients for which anything is kept."""
+    """Clients for which anything is stored."""
 
 
 def look(core: NodeCore) -> State:
-    """How things stand at a node."""
+    """The current state of a node."""
     requests = _requests(core)
     ownership: Any = requests.ownership
     claims = [claim for mine in ownership._claims.values() for claim in mine.values()]  # noqa: SLF001
-    given, asked = requests._given, requests._by_asker  # noqa: SLF001
+    given, asked = requests._forwarded, requests._by_requester  # noqa: SLF001
     return State(
         seats={
             identity: Seat(
@@ -74,34 +74,34 @@ def look(core: NodeCore) -> State:
                 holder=_owner(place.holder),
                 standbys=tuple(_owner(claim) for claim in place.standbys),
             )
-            for identity, place in ownership._places.items()  # noqa: SLF001
+            for identity, place in ownership._targets.items()  # noqa: SLF001
         },
         claims=frozenset(_owner(claim) for claim in claims),
         calls=tuple(_open_call(call) for calls in asked.values() for call in calls.values()),
         kept_for=frozenset(
-            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_given]  # noqa: SLF001
+            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_forwarded]  # noqa: SLF001
         ),
     )
 
 
 def contradictions(core: NodeCore) -> Iterator[str]:
-    """What does not agree, or should not be."""
+    """Descriptions of all inconsistencies."""
     state = look(core)
     present = {row.client_id for row in core.statistics().clients}
     for client_id in sorted(state.kept_for - present):
-        yield f"something is kept for client {client_id}, which is gone"
+        yield f"state is stored for client {client_id}, which has disconnected"
     seated = [owner for seat in state.seats.values() for owner in (seat.holder, *seat.standbys)]
     if Counter(seated) != Counter(state.claims):
-        yield f"claims are {sorted(state.claims)}, and {sorted(seated)} hold or wait"
+        yield f"claims are {sorted(state.claims)}, but holders and standbys are {sorted(seated)}"
     yield from _published(core, state)
     yield from _owners(core, state)
-    yield from _desks(core, state)
+    yield from _request_queues(core, state)
     yield from _windows(core)
     yield from _bounds(core)
 
 
 def _published(core: NodeCore, state: State) -> Iterator[str]:
-    """What all can see."""
+    """Compare the published holders."""
     cls: Any = internal_class("SkerryHolder")
     objects = [cls.decode(entry.payload) for _, entry in core.cache.objects("SkerryHolder")]
     told = {(obj.kind.label, obj.subject): (obj.client, obj.standbys) for obj in objects}
@@ -110,12 +110,12 @@ def _published(core: NodeCore, state: State) -> Iterator[str]:
         for seat in state.seats.values()
     }
     if told != known:
-        yield f"all are told that {told} hold, and it is {known}"
+        yield f"published holders are {told}, but the claims are {known}"
 
 
 def _owners(core: NodeCore, state: State) -> Iterator[str]:
     """What is asked at each update."""
-    hub: Any = core._hub  # noqa: SLF001
+    hub: Any = core._dispatcher  # noqa: SLF001
     noted = {
         (topic.name, None, key): client
         for topic in hub.topics.values()
@@ -127,12 +127,12 @@ def _owners(core: NodeCore, state: State) -> Iterator[str]:
         identity: seat.holder[0] for identity, seat in state.seats.items() if identity[1] is None
     }
     if noted != known:
-        yield f"owners at the topics are {noted}, and it is {known}"
+        yield f"owners at the topics are {noted}, but the claims are {known}"
 
 
-def _desks(core: NodeCore, state: State) -> Iterator[str]:
+def _request_queues(core: NodeCore, state: State) -> Iterator[str]:
     """Where requests wait."""
-    desks = _requests(core)._desks  # noqa: SLF001
+    desks = _requests(core)._queues  # noqa: SLF001
     at = {
         (name, handler, None): desk.window.client.client_id
         for (name, handler), desk in desks.items()
@@ -143,35 +143,35 @@ def _desks(core: NodeCore, state: State) -> Iterator[str]:
         if identity[1] is not None
     }
     if at != known:
-        yield f"desks are of {at}, and it is {known}"
+        yield f"desks are of {at}, but the claims are {known}"
     for desk in desks.values():
         if desk.waiting and desk.window.count < REQUEST_WINDOW_COUNT:
-            yield f"{len(desk.waiting)} requests wait, and their handler has room"
+            yield f"{len(desk.waiting)} requests wait, but their handler has a free window"
 
 
 def _windows(core: NodeCore) -> Iterator[str]:
     """What handlers were given."""
-    for client_id, calls in _requests(core)._given.items():  # noqa: SLF001
+    for client_id, calls in _requests(core)._forwarded.items():  # noqa: SLF001
         counts = Counter(id(call.window) for call in calls.values())
         for call in calls.values():
             window = call.window
             assert window is not None
             count = counts[id(window)]
             if count > REQUEST_WINDOW_COUNT:
-                yield f"client {client_id} was given {count} at a time"
-            # Who is given nothing more need not be counted.
+                yield f"client {client_id} received {count} requests at a time"
+            # A closed window is not counted.
             if window.is_open and count != window.count:
-                yield f"client {client_id} was given {count}, counted {window.count}"
+                yield f"client {client_id} received {count} requests, {window.count} are counted"
             if call.is_over and not window.is_open:
-                yield f"request {call.number} is over, and kept for client {client_id}"
+                yield f"request {call.number} has ended, but is stored for client {client_id}"
 
 
 def _bounds(core: NodeCore) -> Iterator[str]:
-    """How much one client may ask and claim."""
+    """Check the bounds of requests and claims per client."""
     requests = _requests(core)
     ownership: Any = requests.ownership
-    for calls in requests._by_asker.values():  # noqa: SLF001
-        asker = next(iter(calls.values())).asker
+    for calls in requests._by_requester.values():  # noqa: SLF001
+        asker = next(iter(calls.values())).requester
         if len(calls) > asker.limits.request_count_max:
             yield f"client {asker.client_id} has {len(calls)} requests"
     for claims in ownership._claims.values():  # noqa: SLF001
@@ -187,7 +187,7 @@ def _requests(core: NodeCore) -> RequestTable:
 
 
 def _owner(claim: Any) -> Owner:
-    # A place that nobody holds is none: (0, 0) is nobody's claim, and shows as one too many.
+    # A claim without a holder is not valid: (0, 0) shows as an additional claim.
     return (0, 0) if claim is None else (claim.client.client_id, claim.number)
 
 
@@ -195,7 +195,7 @@ def _open_call(call: Any) -> OpenCall:
     task: Any = TASKS[call.topic.name].decode(call.data)
     return OpenCall(
         number=task.number,
-        asker=call.asker.client_id,
+        asker=call.requester.client_id,
         asked_ns=call.asked_ns,
         due_ns=call.due_ns,
         server=0 if call.window is None else call.window.client.client_id,

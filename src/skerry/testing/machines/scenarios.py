@@ -1,7 +1,7 @@
-"""The scenarios of the small machines: an echo, an echo over streams, and a heartbeat detector.
+"""The scenarios of the example machines: the echo, the echo over streams, and the heartbeat.
 
-Each takes the factories of its machines as arguments, so that a test can put a broken one in and
-see that it is caught.
+The factories of the machines are arguments, so that a test can pass a broken one, which a checker
+must detect.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ GROUP: Final = Address("239.192.7.1", 4711)
 
 
 def echo_client(setting: Setting) -> EchoClient:
-    """A client that goes on where its last life ended."""
+    """A client that continues where its last life ended."""
     return EchoClient(
         server=SERVER,
         rng=setting.rng,
@@ -74,22 +74,20 @@ def echo_client(setting: Setting) -> EchoClient:
 
 
 def echo_server(setting: Setting) -> EchoServer:
-    """A server that remembers nothing of its last life."""
+    """A server without memory of its last life."""
     return EchoServer(tracer=setting.tracer)
 
 
 def stream_echo_client(setting: Setting) -> StreamEchoClient:
-    """A client that forgets its questions when it dies."""
+    """A client that loses its questions in a crash."""
     return StreamEchoClient(server=STREAM_SERVER, rng=setting.rng, now_ns=setting.now_ns)
 
 
 def stream_echo_server(setting: Setting) -> StreamEchoServer:
-    """A server on streams."""
     return StreamEchoServer(server=echo_server(setting))
 
 
 def member(setting: Setting) -> HeartbeatDetector:
-    """A member of the group."""
     return HeartbeatDetector(
         address=setting.address,
         group=GROUP,
@@ -106,7 +104,8 @@ def play_echo(
     client: Factory[EchoClient] = echo_client,
     server: Factory[EchoServer] = echo_server,
 ) -> None:
-    """One server, the others clients; datagrams are lost, doubled, swapped, held and cut off."""
+    """One server and clients. Datagrams are lost, duplicated, reordered, delayed and
+    partitioned."""
     world.add("server", server)
     clients = [world.add(f"client-{n}", client) for n in range(1, node_count)]
     _drive_echo(world, clients)
@@ -128,7 +127,7 @@ def play_stream_echo(
     client: Factory[StreamEchoClient] = stream_echo_client,
     server: Factory[StreamEchoServer] = stream_echo_server,
 ) -> None:
-    """One server, the others clients; streams break, are refused, hang and die with a node."""
+    """One server and clients. Streams break, are refused, stall, and end with a crash."""
     world.add("server", server, listens=True)
     clients = [world.add(f"client-{n}", client) for n in range(1, node_count)]
     _drive_echo(world, clients)
@@ -145,7 +144,7 @@ def play_stream_echo(
 def play_heartbeat(
     world: World, node_count: int, *, factory: Factory[HeartbeatDetector] = member
 ) -> None:
-    """Members of a group under all faults; then one dies for good and all others notice."""
+    """Members of a group under all faults. Then one crashes, and all others detect it."""
     config = HeartbeatConfig()
     nodes = [world.add(f"member-{n}", factory, groups=[GROUP]) for n in range(node_count)]
     world.watch(NoHastySuspicion(config))
@@ -164,25 +163,27 @@ def play_heartbeat(
     victim = nodes[world.random("victim").randrange(node_count)]
     world.crash(victim)
 
-    def everybody_noticed() -> bool:
+    def is_suspected_by_all() -> bool:
         return all(victim.name not in node.machine.alive() for node in nodes if node is not victim)
 
-    world.run_until(everybody_noticed, config.timeout_ns + 2 * config.interval_ns)
+    world.run_until(is_suspected_by_all, config.timeout_ns + 2 * config.interval_ns)
 
 
 echo = scenario(
-    "clients ask a server by datagrams until they are answered", node_count=4, node_count_min=2
+    "clients send questions to a server by datagrams until they are answered",
+    node_count=4,
+    node_count_min=2,
 )(play_echo)
 heartbeat = scenario(
-    "members of a multicast group notice who is silent", node_count=5, node_count_min=2
+    "members of a multicast group detect members that stopped", node_count=5, node_count_min=2
 )(play_heartbeat)
 stream_echo = scenario(
-    "clients ask a server over streams that break", node_count=4, node_count_min=2
+    "clients send questions to a server over streams that break", node_count=4, node_count_min=2
 )(play_stream_echo)
 
 
 def _drive_echo(world: World, clients: Sequence[Node[Any]]) -> None:
-    """Let clients ask now and then, and have every question followed to its end."""
+    """Make clients send questions, and check that each is answered."""
     origin = genuine()
     answers = AllAnswered()
     for checker in (origin, answers, answered_once(), served_once()):

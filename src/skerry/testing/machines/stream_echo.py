@@ -1,8 +1,8 @@
-"""The echo carried by streams: a client that comes back after every lost connection.
+"""The echo over streams: a client that reconnects after every lost connection.
 
-The messages are those of `echo`, each behind its length in four bytes. A stream may die without a
-word, so a client that gets no answer for some time ends it and opens another. Questions without an
-answer are asked again on the new one.
+The messages are those of `echo`, each after its length in four bytes. A stream may break without
+notification, so a client without answers for some time closes it and opens another, on which it
+sends all pending questions again.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 FRAME_BYTES_MAX: Final = 65536
-"""One message of the echo; a longer one ends the stream, whoever sent it."""
+"""One message of the echo. A longer one closes the stream."""
 
 
 class FrameBuffer:
-    """Puts the pieces of a stream together again."""
+    """Reassembles frames from pieces of a stream."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, piece: bytes) -> list[bytes] | None:
-        """The frames that are complete now, or None when the bytes make no sense."""
+        """The frames that are complete now, or None if the bytes are not valid."""
         self._data += piece
         frames: list[bytes] = []
         while len(self._data) >= 4:
@@ -62,33 +62,33 @@ class FrameBuffer:
 
 
 def frame(message: EchoMessage) -> bytes:
-    """The message behind its length."""
+    """The message after its length."""
     data = message.encode()
     return len(data).to_bytes(4, "big") + data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEchoConfig:
-    """How soon a client comes back, and how long it waits for answers."""
+    """Delays of reconnecting, and the timeout of answers."""
 
     reconnect: Backoff = field(
         default_factory=lambda: Backoff(first_ns=10_000_000, delay_ns_max=1_000_000_000)
     )
     answer_ns_max: int = 3_000_000_000
-    """Without any answer for so long, the stream is taken for dead."""
+    """Time without any answer after which the stream is closed."""
     pending_count_max: int = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEchoStatistics(Statistics):
-    """What a client or server has done in this life."""
+    """Counters of a client or server in this life."""
 
     opened_count: int
     pending_count: int
 
 
 class StreamEchoClient(Outbox):
-    """Asks one server over a stream, and keeps asking over the next one."""
+    """Sends questions to one server over a stream, and after a loss over the next one."""
 
     def __init__(
         self, *, server: Address, rng: Random, now_ns: int, config: StreamEchoConfig | None = None
@@ -104,14 +104,14 @@ class StreamEchoClient(Outbox):
         self._opened_count = 0
         self._questions: dict[int, bytes] = {}
         self.next_number = 0
-        """The number the next question gets."""
+        """The number of the next question."""
         super().__init__()
         self.life = rng.getrandbits(64)
 
     def ask(self, data: bytes, now_ns: int) -> int:
-        """Ask a question, now or when there is a stream."""
+        """Send a question, now or when a stream is open. Returns its number."""
         if len(self._questions) >= self._config.pending_count_max:
-            raise WouldBlock(f"{len(self._questions)} questions are under way; wait for answers")
+            raise WouldBlock(f"{len(self._questions)} questions are pending; wait for answers")
         number = self.next_number
         self.next_number += 1
         self._questions[number] = data
@@ -122,7 +122,7 @@ class StreamEchoClient(Outbox):
         return number
 
     def stream_opened(self, peer: Address, now_ns: int) -> None:
-        """Ask all that has no answer."""
+        """Send all pending questions."""
         assert peer == self._server
         self._frames = FrameBuffer()
         self._attempt_count = 0
@@ -132,11 +132,10 @@ class StreamEchoClient(Outbox):
         self._await_answer(now_ns)
 
     def stream_closed(self, _peer: Address, _reason: CloseReason, now_ns: int) -> None:
-        """Come back after a while."""
+        """Reconnect after a delay."""
         self._reconnect_later(now_ns)
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take a piece of the answers."""
         assert self._frames is not None
         assert source == self._server
         frames = self._frames.feed(data)
@@ -154,7 +153,7 @@ class StreamEchoClient(Outbox):
             self._await_answer(now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Connect, or leave a stream that is silent."""
+        """Connect, or close a stream without answers."""
         for what, _ in self._deadlines.take_due(now_ns):
             if what == "connect":
                 self._transmits.append(Connect(destination=self._server))
@@ -162,11 +161,10 @@ class StreamEchoClient(Outbox):
                 self._leave(now_ns)
 
     def deadline_ns(self) -> int | None:
-        """When to connect, or to stop waiting."""
+        """Time to connect, or end of the answer timeout."""
         return self._deadlines.next_ns()
 
     def statistics(self) -> StreamEchoStatistics:
-        """How often a stream was opened, and what is under way."""
         return StreamEchoStatistics(
             opened_count=self._opened_count, pending_count=len(self._questions)
         )
@@ -196,7 +194,7 @@ class StreamEchoClient(Outbox):
 
 
 class StreamEchoServer:
-    """Answers on every stream it is offered; whoever sends nonsense is disconnected."""
+    """Accepts all streams and answers on them. Clients that send invalid bytes are disconnected."""
 
     def __init__(self, *, server: EchoServer | None = None) -> None:
         self._server = server or EchoServer()
@@ -205,16 +203,13 @@ class StreamEchoServer:
         self._transmits: list[Transmit] = []
 
     def stream_opened(self, peer: Address, _now_ns: int) -> None:
-        """A client is here."""
         self._frames[peer] = FrameBuffer()
         self._opened_count += 1
 
     def stream_closed(self, peer: Address, _reason: CloseReason, _now_ns: int) -> None:
-        """A client is gone."""
         del self._frames[peer]
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Take a piece of a client's questions."""
         frames = self._frames[source].feed(data)
         if frames is None:
             del self._frames[source]
@@ -227,21 +222,17 @@ class StreamEchoServer:
             self._transmits.append(Transmit(destination=source, data=length + answer.data))
 
     def advance(self, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Do nothing: a server has no deadlines."""
 
     def take_events(self) -> list[MachineEvent]:
-        """Questions served for the first time."""
         return self._server.take_events()
 
     def take_transmits(self) -> list[Transmit]:
-        """Answers, and the ends of streams."""
         transmits, self._transmits = self._transmits, []
         return transmits
 
     def deadline_ns(self) -> int | None:
-        """None: a server only answers."""
         return None
 
     def statistics(self) -> StreamEchoStatistics:
-        """How many streams there were; nothing waits here."""
         return StreamEchoStatistics(opened_count=self._opened_count, pending_count=0)

@@ -79,13 +79,13 @@ def publish(program: Node[Program], type_name: str, key: str, number: int) -> No
     program.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", "number"], subject=""))
 
 
-def test_a_value_that_nobody_published_is_found(program: Node[Program]) -> None:
+def test_an_unpublished_value_is_found(program: Node[Program]) -> None:
     history = History()
     history.announce(PLAIN, "b1", {"level": 1})
     checker = Genuine(history)
     assert checker.observed(program, seen(state={"level": 1})) is None
     fault = checker.observed(program, seen(state={"level": 2}))
-    assert fault == "program sees Boat b1 with level 2, which nobody published"
+    assert fault == "program received Boat b1 with level 2, which was not published"
 
 
 def test_an_earlier_publish_after_a_later_one_is_found(program: Node[Program]) -> None:
@@ -100,7 +100,7 @@ def test_an_earlier_publish_after_a_later_one_is_found(program: Node[Program]) -
     assert checker.observed(program, told(first, subscription=2, id="b2")) is None
 
 
-def test_what_comes_out_of_the_cache_or_is_removed_has_no_order(program: Node[Program]) -> None:
+def test_replayed_and_removed_objects_have_no_order(program: Node[Program]) -> None:
     history = History()
     first, second = published(history), published(history)
     checker = OrderKept(history)
@@ -115,7 +115,7 @@ def test_an_update_that_is_missing_is_found(program: Node[Program]) -> None:
     checker = NothingLeftOut(history)
     assert checker.observed(program, told(numbers[0])) is None
     fault = checker.observed(program, told(numbers[2]))
-    assert fault == f"program was not told of 1 updates before number {numbers[2]}"
+    assert fault == f"program misses 1 updates before number {numbers[2]}"
 
 
 def test_an_update_may_be_missing_of_types_that_may_be_refused(program: Node[Program]) -> None:
@@ -202,7 +202,8 @@ def test_a_subscriber_that_has_other_objects_is_found(
     store = program.machine.subscriptions[1].interest.route.store  # type: ignore[union-attr]
     store.objects.clear()  # type: ignore[union-attr]
     assert (
-        checker.liveness(world) == "program, type Boat: its container has other bytes than the node"
+        checker.liveness(world)
+        == "program, type Boat: its container differs from the cache of the node"
     )
     world.crash(node)
     assert checker.liveness(world) == "node is down"
@@ -214,10 +215,13 @@ def test_a_program_that_is_not_back_is_waited_for(
     checker = SameObjects("node", Retold())
     world.restart(node, down_ns=MS)
     world.run_for(2 * MS)
-    assert checker.liveness(world) == "program has not come back, or has not been told all"
+    assert (
+        checker.liveness(world)
+        == "program has not reconnected, or its cache replay is not complete"
+    )
 
 
-def test_a_confirmed_object_that_is_gone_or_old_is_found(
+def test_a_confirmed_object_that_is_missing_or_old_is_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     history = History()
@@ -228,22 +232,22 @@ def test_a_confirmed_object_that_is_gone_or_old_is_found(
         )
     checker.observed(program, Flushed(number=2))
     assert checker.confirmed_count == 1
-    assert checker.safety(world) == "k1 is gone, and number 2 was confirmed"
+    assert checker.safety(world) == "k1 does not exist, but number 2 was confirmed"
     publish(program, PERSISTENT, "k1", 1)
     world.run_for(MS)
-    assert checker.safety(world) == "k1 is at number 1, and number 2 was confirmed"
+    assert checker.safety(world) == "k1 is at number 1, but number 2 was confirmed"
     publish(program, PERSISTENT, "k1", 2)
     world.run_for(MS)
     assert objects_of(node.machine, PERSISTENT) == {"k1": {"number": 2}}
     assert checker.safety(world) is None
     checker.published(history.add(("program", 1), PERSISTENT, "k1", is_remove=True, connection=1))
     checker.observed(program, Flushed(number=3))
-    assert checker.safety(world) == "k1 is back, whose removal by number 3 was confirmed"
+    assert checker.safety(world) == "k1 exists, but its removal by number 3 was confirmed"
     world.crash(node)
     assert checker.safety(world) is None, "nobody can look"
 
 
-def test_what_is_in_doubt_or_was_removed_may_be_gone(
+def test_doubted_and_removed_objects_may_be_missing(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     history = History()
@@ -259,7 +263,7 @@ def test_what_is_in_doubt_or_was_removed_may_be_gone(
     assert checker.safety(world) is None
 
 
-def test_an_object_of_a_client_that_is_gone_is_found(
+def test_an_object_of_a_disconnected_client_is_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     checker = CleanedUp("node")
@@ -293,7 +297,7 @@ def test_a_ledger_with_a_rest_is_found(
     assert "1 updates are not explained" in fault
 
 
-def test_requests_that_nobody_can_account_for_are_found(
+def test_unexplained_requests_are_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     class Vague(NodeHost):
@@ -352,11 +356,11 @@ def test_blame_is_found(program: Node[Program], event: MachineEvent) -> None:
         StateChanged(state=SpaceState.DISCONNECTED, reason="the connection broke"),
     ],
 )
-def test_what_just_happens_is_no_blame(program: Node[Program], event: MachineEvent) -> None:
+def test_faults_are_not_violations(program: Node[Program], event: MachineEvent) -> None:
     assert NobodyIsBlamed().observed(program, event) is None
 
 
-def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
+def test_excused_reasons_are_not_violations(program: Node[Program]) -> None:
     checker = NobodyIsBlamed("it is owned", "wants to")
     excused = [
         ClientDisconnected(
@@ -370,7 +374,7 @@ def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
     assert checker.observed(program, Refusal(what="publish", reason="no")) is not None
 
 
-def test_only_who_wants_every_update_is_cut_for_being_slow(
+def test_only_clients_without_conflation_may_be_disconnected(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     lenient = world.add("lenient", Program)
@@ -381,4 +385,4 @@ def test_only_who_wants_every_update_is_cut_for_being_slow(
         ClientDisconnected(client_id=2, name=name, reason="slow") for name in ("program", "lenient")
     ]
     assert checker.observed(node, cut[0]) is None
-    assert checker.observed(node, cut[1]) == "node cut lenient: "
+    assert checker.observed(node, cut[1]) == "node disconnected lenient: "

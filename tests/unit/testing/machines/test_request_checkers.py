@@ -25,8 +25,13 @@ from skerry.testing.machines.request_checkers import (
     partners,
 )
 from skerry.testing.machines.request_history import TASKS, Asked, Tasks
-from skerry.testing.machines.request_host import Over, RequestHost, Taken, UpdateAccepted
-from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed
+from skerry.testing.machines.request_host import (
+    HolderChanged,
+    RequestCompleted,
+    RequestHost,
+    UpdateAccepted,
+)
+from skerry.testing.machines.request_program import RequestEnded, RequestProgram, RequestServed
 
 Pair = tuple[Node[RequestProgram], ...]
 
@@ -52,9 +57,9 @@ def served(number: int, asker: int = 5, **facts: Any) -> RequestServed:
     )
 
 
-def answered(number: int, **facts: Any) -> Ended:
+def answered(number: int, **facts: Any) -> RequestEnded:
     facts = {"outcome": "answered", "answer": number, "server": "two", **facts}
-    return Ended(number=number, **facts)
+    return RequestEnded(number=number, **facts)
 
 
 def ask_really(world: World, tasks: Tasks, one: Node[RequestProgram], manner: str) -> int:
@@ -77,7 +82,10 @@ def test_a_request_that_ends_once_with_its_own_answer_is_fine(world: World, pair
     number = asked(tasks, world, is_sure=True)
     empty = asked(tasks, world, manner="empty")
     assert checker.liveness(world) == "2 requests have not ended"
-    assert checker.observed(pair[0], Over(number=number, outcome="answered", server=3)) is None
+    assert (
+        checker.observed(pair[0], RequestCompleted(number=number, outcome="answered", server=3))
+        is None
+    )
     assert checker.observed(pair[0], answered(number)) is None
     assert checker.observed(pair[0], answered(empty, answer=None)) is None
     assert checker.liveness(world) is None
@@ -88,13 +96,13 @@ def test_a_request_that_ends_once_with_its_own_answer_is_fine(world: World, pair
     [
         (0, answered(1, answer=2)),
         (0, answered(1, answer=None)),
-        (0, Ended(number=1, outcome="failed")),
+        (0, RequestEnded(number=1, outcome="failed")),
         (0, answered(9)),
         (1, answered(1)),
     ],
 )
 def test_an_end_that_is_not_that_of_the_request_is_found(
-    world: World, pair: Pair, who: int, event: Ended
+    world: World, pair: Pair, who: int, event: RequestEnded
 ) -> None:
     tasks = Tasks()
     checker = EndedOnce(tasks)
@@ -103,7 +111,9 @@ def test_an_end_that_is_not_that_of_the_request_is_found(
 
 
 @pytest.mark.parametrize(
-    "event", [answered(1), Over(number=1, outcome="answered", server=3)], ids=["asker", "node"]
+    "event",
+    [answered(1), RequestCompleted(number=1, outcome="answered", server=3)],
+    ids=["asker", "node"],
 )
 def test_a_second_end_is_found(world: World, pair: Pair, event: Any) -> None:
     tasks = Tasks()
@@ -113,9 +123,7 @@ def test_a_second_end_is_found(world: World, pair: Pair, event: Any) -> None:
     assert checker.observed(pair[0], event) is not None
 
 
-def test_a_request_that_does_not_end_in_time_is_found_where_somebody_waits(
-    world: World, pair: Pair
-) -> None:
+def test_a_late_request_is_found_while_its_program_waits(world: World, pair: Pair) -> None:
     one, _ = pair
     tasks = Tasks()
     checker = EndedOnce(tasks)
@@ -131,20 +139,20 @@ def test_a_request_that_does_not_end_in_time_is_found_where_somebody_waits(
     assert checker.liveness(world) is None, "nobody waits for it any more"
 
 
-def test_what_is_carried_out_twice_or_unasked_is_found(world: World, pair: Pair) -> None:
+def test_requests_executed_twice_or_not_sent_are_found(world: World, pair: Pair) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
     number = asked(tasks, world)
     assert checker.observed(two, served(number)) is None
     assert checker.observed(one, answered(number)) is None
-    assert checker.observed(one, served(number)) == "one carries out 1, which two did before"
+    assert checker.observed(one, served(number)) == "one executes 1, which two executed before"
     assert checker.observed(one, served(7)) is not None
     other = asked(tasks, world)
     assert checker.observed(one, served(other, handler="")) is not None
 
 
-def test_an_answer_of_nobody_or_of_another_is_found(world: World, pair: Pair) -> None:
+def test_an_answer_of_the_wrong_program_is_found(world: World, pair: Pair) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
@@ -155,16 +163,14 @@ def test_an_answer_of_nobody_or_of_another_is_found(world: World, pair: Pair) ->
 
 
 @pytest.mark.parametrize("outcome", ["not_registered", "overflow", "blocked", "refused"])
-def test_what_was_told_to_be_given_to_nobody_is_not_carried_out(
-    world: World, pair: Pair, outcome: str
-) -> None:
+def test_an_undelivered_request_is_not_executed(world: World, pair: Pair, outcome: str) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
     before, after = asked(tasks, world), asked(tasks, world)
     assert checker.observed(two, served(before)) is None
-    assert checker.observed(one, Ended(number=before, outcome=outcome)) is not None
-    assert checker.observed(one, Ended(number=after, outcome=outcome)) is None
+    assert checker.observed(one, RequestEnded(number=before, outcome=outcome)) is not None
+    assert checker.observed(one, RequestEnded(number=after, outcome=outcome)) is None
     assert checker.observed(two, served(after)) is not None
 
 
@@ -175,7 +181,7 @@ def test_requests_of_one_connection_out_of_order_are_found(world: World, pair: P
     assert checker.observed(pair[1], served(second)) is None
     assert checker.observed(pair[1], served(first, asker=6)) is None
     assert checker.observed(pair[0], served(first)) is None
-    assert checker.observed(pair[1], served(first)) == "two carries out 1 of one after 2"
+    assert checker.observed(pair[1], served(first)) == "two executes 1 of one after 2"
 
 
 def test_a_request_that_is_open_for_too_long_is_found(
@@ -199,7 +205,7 @@ def test_a_request_that_is_open_for_too_long_is_found(
     assert checker.safety(world) is None, "it cannot look at its clock"
 
 
-def test_a_request_to_a_handler_that_is_gone_is_open_for_half_a_second(
+def test_a_request_ends_half_a_second_after_its_handler_disconnected(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair
@@ -209,7 +215,9 @@ def test_a_request_to_a_handler_that_is_gone_is_open_for_half_a_second(
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
     world.run_for(MS)
-    gone = ClientDisconnected(client_id=two.machine.space.client_id, name="two", reason="lost")
+    gone = ClientDisconnected(
+        client_id=two.machine.space.connection.client_id, name="two", reason="lost"
+    )
     assert checker.observed(host, gone) is None
     world.run_for(500 * MS)
     assert checker.safety(world) is None
@@ -224,31 +232,31 @@ def test_a_request_that_times_out_too_early_is_found(
     tasks = Tasks()
     checker = InTime("node", tasks)
     number = asked(tasks, world)
-    early = Ended(number=number, outcome="timed_out")
+    early = RequestEnded(number=number, outcome="timed_out")
     world.run_for(900 * MS)
     assert checker.observed(one, early) is not None
-    assert checker.observed(one, Ended(number=number, outcome="failed")) is None
+    assert checker.observed(one, RequestEnded(number=number, outcome="failed")) is None
     assert (
         checker.observed(host, ClientDisconnected(client_id=9, name="two", reason="lost")) is None
     )
     assert checker.observed(one, early) is None, "it may have been given to who went"
     late = asked(tasks, world)
     world.run_for(SECOND)
-    assert checker.observed(one, Ended(number=late, outcome="timed_out")) is None
+    assert checker.observed(one, RequestEnded(number=late, outcome="timed_out")) is None
 
 
-def test_what_does_not_agree_at_the_node_is_found(
+def test_inconsistent_state_of_the_node_is_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     checker = OneHolder("node")
     assert checker.safety(world) is None
-    host.machine.core._services._requests._given[999] = {}
+    host.machine.core._services._requests._forwarded[999] = {}
     assert checker.safety(world) is not None
     world.crash(host)
     assert checker.safety(world) is None
 
 
-def test_an_update_of_somebody_elses_object_is_found(
+def test_an_update_of_an_object_of_another_owner_is_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     checker = OwnedIsOwn()
@@ -257,12 +265,12 @@ def test_an_update_of_somebody_elses_object_is_found(
         return checker.observed(host, UpdateAccepted(type_name=PLAIN, id=key, sender=sender))
 
     def held(subject: str, client: int) -> None:
-        taken = Taken(kind="objects", subject=subject, client=client)
+        taken = HolderChanged(kind="objects", subject=subject, client=client)
         assert checker.observed(host, taken) is None
 
     assert takes(5) is None
     held("/Boat", 6)
-    assert takes(5) == "node took Boat b1 of client 5, and client 6 owns it"
+    assert takes(5) == "node accepted Boat b1 of client 5, but client 6 owns it"
     assert takes(6) is None
     assert takes(NODE_CLIENT) is None
     held("/Boat/b1", 5)
@@ -290,17 +298,20 @@ def test_a_request_that_ends_for_want_of_a_handler_that_is_there_is_found(
 ) -> None:
     tasks = Tasks()
     checker = NobodyWasThere(tasks)
-    absent = Over(number=asked(tasks, world), outcome="not_registered", server=0)
+    absent = RequestCompleted(number=asked(tasks, world), outcome="not_registered", server=0)
     assert checker.observed(host, absent) is None
-    checker.observed(host, Taken(kind="requests", subject="/Task/port", client=5))
+    checker.observed(host, HolderChanged(kind="requests", subject="/Task/port", client=5))
     assert checker.observed(host, absent) is not None
-    assert checker.observed(host, Over(number=1, outcome="timed_out", server=0)) is None
-    assert checker.observed(host, Over(number=1, outcome="not_registered", server=4)) is None
-    checker.observed(host, Taken(kind="requests", subject="/Task/port", client=0))
+    assert checker.observed(host, RequestCompleted(number=1, outcome="timed_out", server=0)) is None
+    assert (
+        checker.observed(host, RequestCompleted(number=1, outcome="not_registered", server=4))
+        is None
+    )
+    checker.observed(host, HolderChanged(kind="requests", subject="/Task/port", client=0))
     assert checker.observed(host, absent) is None
 
 
-def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
+def test_claims_with_another_state_at_the_node_are_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair
@@ -309,14 +320,14 @@ def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
     for program in pair:
         program.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=True))
     (first,), (second,) = one.machine.claims, two.machine.claims
-    assert checker.liveness(world) == "one, requests Task as port: it was not told how it stands"
+    assert checker.liveness(world) == "one, requests Task as port: its state is not known"
     world.run_for(MS)
     assert checker.liveness(world) is None
     held, standby = sorted((first, second), key=lambda claim: claim.state is ClaimState.STANDBY)
     held.state, standby.state = standby.state, held.state
     assert "at the node it is" in str(checker.liveness(world))
     held.state = ClaimState.LOST
-    assert "over, but not at the node" in str(checker.liveness(world))
+    assert "ended, but not at the node" in str(checker.liveness(world))
     held.state, standby.state = ClaimState.HELD, ClaimState.STANDBY
     assert checker.liveness(world) is None
     one.machine.claims.clear()
@@ -327,7 +338,7 @@ def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
     assert checker.liveness(world) == "node is down"
 
 
-def test_requests_and_clients_that_are_left_are_waited_for(
+def test_open_requests_and_clients_are_awaited(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair
@@ -340,6 +351,6 @@ def test_requests_and_clients_that_are_left_are_waited_for(
     assert checker.liveness(world) == "1 requests are open"
     world.crash(one)
     world.run_for(MS)
-    assert checker.liveness(world) == "2 clients, and there are 2"
+    assert checker.liveness(world) == "2 clients, but there are 2 programs"
     world.crash(host)
     assert checker.liveness(world) == "node is down"

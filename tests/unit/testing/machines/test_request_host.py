@@ -8,12 +8,12 @@ from skerry.testing import MS, Node, World
 from skerry.testing.machines.node_history import MESSAGE, PLAIN, TYPES
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import (
+    OBSERVER,
     OWNED_TYPES,
     REQUEST_LIMITS,
-    WITNESS,
-    Over,
+    HolderChanged,
+    RequestCompleted,
     RequestHost,
-    Taken,
     UpdateAccepted,
 )
 from skerry.testing.machines.request_program import RequestProgram
@@ -27,14 +27,18 @@ def publish(program: Node[RequestProgram], name: str, key: str) -> None:
 
 
 def witnessed(host: Node[RequestHost]) -> list[Any]:
-    return [event for event in host.events if isinstance(event, (UpdateAccepted, Over, Taken))]
+    return [
+        event
+        for event in host.events
+        if isinstance(event, (UpdateAccepted, RequestCompleted, HolderChanged))
+    ]
 
 
-def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
+def test_claims_and_updates_are_reported_in_order_of_acceptance(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, _ = pair
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     publish(one, PLAIN, "b1")
     one.do(lambda m, now_ns: m.own(PLAIN, ["b1"], now_ns, is_standby=False))
     publish(one, PLAIN, "b1")
@@ -44,15 +48,13 @@ def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
     accepted = UpdateAccepted(type_name=PLAIN, id="b1", sender=client)
     assert witnessed(host) == [
         accepted,
-        Taken(kind="objects", subject="/Boat/b1", client=client),
+        HolderChanged(kind="objects", subject="/Boat/b1", client=client),
         accepted,
-        Taken(kind="objects", subject="/Boat/b1", client=0),
+        HolderChanged(kind="objects", subject="/Boat/b1", client=0),
     ]
 
 
-def test_requests_are_told_when_they_are_over(
-    world: World, host: Node[RequestHost], pair: Pair
-) -> None:
+def test_ends_of_requests_are_reported(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, two = pair
     task = TASKS["Task"](number=9, manner="now")
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
@@ -61,21 +63,21 @@ def test_requests_are_told_when_they_are_over(
     task.number = 10
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
     world.run_for(MS)
-    client = two.machine.space.client_id
+    client = two.machine.space.connection.client_id
     assert witnessed(host) == [
-        Over(number=9, outcome="not_registered", server=0),
-        Taken(kind="requests", subject="/Task", client=client),
-        Over(number=10, outcome="answered", server=client),
+        RequestCompleted(number=9, outcome="not_registered", server=0),
+        HolderChanged(kind="requests", subject="/Task", client=client),
+        RequestCompleted(number=10, outcome="answered", server=client),
     ]
 
 
-def test_the_witness_is_there_in_each_life_and_nobody_outside_hears_of_it(
+def test_the_observer_exists_in_each_life_and_is_not_on_the_network(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     for _ in range(2):
         names = [row.name for row in host.machine.statistics().clients]
-        assert sorted(names) == ["one", "two", "witness"]
-        assert all(peer != WITNESS for peer in host.streams)
+        assert sorted(names) == ["observer", "one", "two"]
+        assert all(peer != OBSERVER for peer in host.streams)
         world.restart(host, down_ns=MS)
         world.run_for(MS)
         world.run_until(lambda: all(program.machine.is_steady for program in pair))

@@ -12,7 +12,12 @@ from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed, Stands
+from skerry.testing.machines.request_program import (
+    ClaimStateChanged,
+    RequestEnded,
+    RequestProgram,
+    RequestServed,
+)
 
 Pair = tuple[Node[RequestProgram], ...]
 
@@ -35,17 +40,19 @@ def told(program: Node[RequestProgram], kind: type[Any]) -> list[Any]:
     return [event for event in program.events if isinstance(event, kind)]
 
 
-def test_a_request_is_carried_out_and_its_answer_is_told(world: World, pair: Pair) -> None:
+def test_a_request_is_executed_and_its_answer_reported(world: World, pair: Pair) -> None:
     one, two = pair
     serve(two)
     world.run_for(MS)
     ask(one, 7)
     world.run_for(MS)
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     assert told(two, RequestServed) == [
         RequestServed(number=7, asker=client, type_name="Task", handler="port")
     ]
-    assert told(one, Ended) == [Ended(number=7, outcome="answered", answer=7, server="two")]
+    assert told(one, RequestEnded) == [
+        RequestEnded(number=7, outcome="answered", answer=7, server="two")
+    ]
     assert one.machine.open_count == 0
 
 
@@ -56,19 +63,25 @@ def test_a_request_is_answered_in_the_manner_that_it_asks_for(world: World, pair
     for number, manner in enumerate(["empty", "fail", "late", "never"]):
         ask(one, number, manner)
     world.run_for(10 * MS)
-    assert told(one, Ended) == [
-        Ended(number=0, outcome="answered"),
-        Ended(number=1, outcome="failed"),
+    assert told(one, RequestEnded) == [
+        RequestEnded(number=0, outcome="answered"),
+        RequestEnded(number=1, outcome="failed"),
     ]
     world.run_for(50 * MS)
-    assert told(one, Ended)[2:] == [Ended(number=2, outcome="answered", answer=2, server="two")]
+    assert told(one, RequestEnded)[2:] == [
+        RequestEnded(number=2, outcome="answered", answer=2, server="two")
+    ]
     assert one.machine.open_count == 1
     two.do(lambda machine, now_ns: machine.answer_all(now_ns))
     world.run_for(MS)
-    assert told(one, Ended)[3:] == [Ended(number=3, outcome="answered", answer=3, server="two")]
+    assert told(one, RequestEnded)[3:] == [
+        RequestEnded(number=3, outcome="answered", answer=3, server="two")
+    ]
 
 
-def test_what_stands_in_the_way_is_told(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_failures_of_requests_are_reported(
+    world: World, host: Node[RequestHost], pair: Pair
+) -> None:
     one, two = pair
     ask(one, 1)
     world.run_for(MS)
@@ -81,7 +94,7 @@ def test_what_stands_in_the_way_is_told(world: World, host: Node[RequestHost], p
     world.run_for(MS)
     world.crash(host)
     world.run_for(MS)
-    ended = {event.number: (event.outcome, event.is_ours) for event in told(one, Ended)}
+    ended = {event.number: (event.outcome, event.is_ours) for event in told(one, RequestEnded)}
     assert ended == {
         1: ("not_registered", False),
         2: ("timed_out", False),
@@ -96,20 +109,20 @@ def test_too_many_requests_are_blocked_and_refused(world: World, pair: Pair) -> 
     serve(one)
     for number in range(REQUEST_COUNT_MAX + 1):
         ask(one, number, "never")
-    assert told(one, Ended) == [Ended(number=REQUEST_COUNT_MAX, outcome="blocked")]
+    assert told(one, RequestEnded) == [RequestEnded(number=REQUEST_COUNT_MAX, outcome="blocked")]
     world.run_for(100 * MS)
-    outcomes = [event.outcome for event in told(one, Ended)]
+    outcomes = [event.outcome for event in told(one, RequestEnded)]
     assert "overflow" in outcomes
 
 
-def test_how_claims_stand_is_told(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_states_of_claims_are_reported(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, two = pair
     serve(one)
     world.run_for(MS)
     serve(two, is_standby=True)
     own(two, ["b1", "b2"])
     world.run_for(MS)
-    assert [event.state for event in told(one, Stands)] == ["held"]
+    assert [event.state for event in told(one, ClaimStateChanged)] == ["held"]
     standby, first, second = two.machine.claims
     assert (standby.state, first.state, second.state) == ("standby", "held", "held")
     assert two.machine.claims_already("Task", "port")
@@ -123,7 +136,7 @@ def test_how_claims_stand_is_told(world: World, host: Node[RequestHost], pair: P
     world.crash(host)
     world.run_for(MS)
     assert {claim.state for claim in two.machine.claims} == {ClaimState.ASKED}
-    assert told(two, Stands)[-1].state == "asked"
+    assert told(two, ClaimStateChanged)[-1].state == "asked"
 
 
 def test_a_claim_that_is_lost_can_be_made_again(world: World, pair: Pair) -> None:
@@ -139,7 +152,7 @@ def test_a_claim_that_is_lost_can_be_made_again(world: World, pair: Pair) -> Non
     assert [claim.state for claim in one.machine.claims] == [ClaimState.HELD]
 
 
-def test_who_closes_says_goodbye(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_closing_sends_a_goodbye(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, _ = pair
     serve(one)
     world.run_for(MS)

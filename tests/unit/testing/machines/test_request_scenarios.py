@@ -25,7 +25,13 @@ def test_the_scenario_meets_all_that_can_become_of_requests_and_claims() -> None
     def note(line: str) -> None:
         event = json.loads(line)
         kind = event["event"]
-        what = event.get({"Ended": "outcome", "Over": "outcome", "Stands": "state"}.get(kind, ""))
+        what = event.get(
+            {
+                "RequestEnded": "outcome",
+                "RequestCompleted": "outcome",
+                "ClaimStateChanged": "state",
+            }.get(kind, "")
+        )
         seen[kind, what or event.get("what") or event.get("reason") or event.get("kind") or ""] += 1
 
     for seed in range(4):
@@ -34,12 +40,12 @@ def test_the_scenario_meets_all_that_can_become_of_requests_and_claims() -> None
     states = ("asked", "closed", "held", "lost", "refused", "standby")
     refused = ("claim", "publish", "remove")
     wanted = [
-        *[("Ended", outcome) for outcome in ends],
-        *[("Over", outcome) for outcome in ends if outcome not in ("lost", "overflow")],
-        *[("Stands", state) for state in states],
-        *[("Taken", kind) for kind in ("objects", "requests")],
+        *[("RequestEnded", outcome) for outcome in ends],
+        *[("RequestCompleted", outcome) for outcome in ends if outcome not in ("lost", "overflow")],
+        *[("ClaimStateChanged", state) for state in states],
+        *[("HolderChanged", kind) for kind in ("objects", "requests")],
         *[("ClientRefused", what) for what in refused],
         *[("ClientDisconnected", reason) for reason in ("goodbye", "lost", "refused")],
-        *[(event, "") for event in ("crash", "pause", "Accepted", "Served")],
+        *[(event, "") for event in ("crash", "pause", "UpdateAccepted", "RequestServed")],
     ]
     assert [each for each in wanted if not seen[each]] == []
