@@ -161,5 +161,5 @@ def test_changes_of_connection_or_subscriptions_begin_a_new_turn(world: World) -
     assert program.machine.turn == turn + 1
     world.restart(node, down_ns=MS)
     world.run_for(SECOND)
-    assert program.machine.space.state is SpaceState.CONNECTED
+    assert program.machine.space.connection.state is SpaceState.CONNECTED
     assert program.machine.turn == turn + 3

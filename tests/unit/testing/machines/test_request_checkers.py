@@ -215,7 +215,9 @@ def test_a_request_ends_half_a_second_after_its_handler_disconnected(
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
     world.run_for(MS)
-    gone = ClientDisconnected(client_id=two.machine.space.client_id, name="two", reason="lost")
+    gone = ClientDisconnected(
+        client_id=two.machine.space.connection.client_id, name="two", reason="lost"
+    )
     assert checker.observed(host, gone) is None
     world.run_for(500 * MS)
     assert checker.safety(world) is None
@@ -248,7 +250,7 @@ def test_inconsistent_state_of_the_node_is_found(
 ) -> None:
     checker = OneHolder("node")
     assert checker.safety(world) is None
-    host.machine.core._services._requests._given[999] = {}
+    host.machine.core._services._requests._forwarded[999] = {}
     assert checker.safety(world) is not None
     world.crash(host)
     assert checker.safety(world) is None

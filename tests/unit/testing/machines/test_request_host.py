@@ -38,7 +38,7 @@ def test_claims_and_updates_are_reported_in_order_of_acceptance(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, _ = pair
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     publish(one, PLAIN, "b1")
     one.do(lambda m, now_ns: m.own(PLAIN, ["b1"], now_ns, is_standby=False))
     publish(one, PLAIN, "b1")
@@ -64,7 +64,7 @@ def test_ends_of_requests_are_reported(world: World, host: Node[RequestHost], pa
     task.number = 10
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
     world.run_for(MS)
-    client = two.machine.space.client_id
+    client = two.machine.space.connection.client_id
     assert witnessed(host) == [
         RequestCompleted(number=9, outcome="not_registered", server=0),
         HolderChanged(kind="requests", subject="/Task", client=client),

@@ -46,7 +46,7 @@ def test_a_request_is_executed_and_its_answer_reported(world: World, pair: Pair)
     world.run_for(MS)
     ask(one, 7)
     world.run_for(MS)
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     assert told(two, RequestServed) == [
         RequestServed(number=7, asker=client, type_name="Task", handler="port")
     ]
