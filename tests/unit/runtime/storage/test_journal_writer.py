@@ -1,4 +1,4 @@
-"""The journal writer: batches are written in a thread, failures retried, and close waits for all."""
+"""The journal writer: batches are written in a thread, failures retried, close waits for all."""
 
 from __future__ import annotations
 
