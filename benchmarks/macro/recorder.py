@@ -18,7 +18,7 @@ from benchmarks.rows import Row
 from skerry import build_info
 from skerry.apps.recorder.config import RecorderConfig
 from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, GroupRows
-from skerry.apps.recorder.node_source import NodeSource, NodeOptions
+from skerry.apps.recorder.node_source import NodeOptions, NodeSource
 from skerry.apps.recorder.program import Recorder
 from skerry.apps.recorder.recorded_types import RecordedTypes
 from skerry.apps.recorder.row_queue import RowQueue

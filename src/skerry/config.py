@@ -1,12 +1,14 @@
 """Configuration: frozen dataclasses filled from a file, the environment and flags.
 
-The configuration of a component is a dataclass: its fields are the keys, and its `__post_init__`
-checks the values and raises ValueError. `load` fills one such section. Each value comes from the
-first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file, the default; its origin is
-kept. A field that is a tuple of dataclasses is a list of tables in the file (`[[section.key]]`) and
-can only be given there. A field with `metadata={"is_secret": True}` is not shown.
+Each component has a configuration dataclass. Its fields are the keys, its defaults the defaults,
+and its `__post_init__` checks the values (it raises ValueError). `load` fills one such section.
+Each value comes from the first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file,
+the default. Its origin is recorded. A field that is a tuple of dataclasses is a list of tables in
+the file (`[[section.key]]`), and cannot come from the environment. The value of a field with
+`metadata={"is_secret": True}` is not shown.
 
-Nothing here is global, and nothing is read on import: callers pass the environment and the file.
+There is no global state, and nothing is read on import: callers pass the environment and the file
+to read.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ CONFIG_TABLE_COUNT_MAX: Final = 10_000
 ENVIRONMENT_PREFIX: Final = "SKERRY_"
 DEFAULT_ORIGIN: Final = "default"
 HIDDEN: Final = "********"
-"""Shown instead of a secret, independent of its length."""
+"""Replaces secrets of any length when they are shown."""
 
 _PASSWORD_OPTION: Final = re.compile(
     r"((?:^|[?&\s])[\w-]*(?:password|secret)\s*=\s*)[^&\s]+", re.IGNORECASE
@@ -62,21 +64,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A raw value and its origin; a text of the environment is not parsed yet."""
+    """A raw value and its origin; text from the environment is not parsed yet."""
 
-    raw: object = dataclasses.field(repr=False)  # It may be a secret.
+    raw: object = dataclasses.field(repr=False)  # it may be a secret
     origin: str
     is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All given values by key (`node.distributor.group`), each from its strongest source."""
+    """The given values by key (`node.distributor.group`), each from its strongest source."""
 
     values: Mapping[str, Value]
 
     def with_flags(self, flags: Mapping[str, tuple[str, object]]) -> Sources:
-        """A copy with flags, which take precedence; `flags` maps a key to name and value."""
+        """These values overridden by flags: name and value by key, None if a flag is not given."""
         given = {
             key: Value(raw=raw, origin=f"flag {flag}")
             for key, (flag, raw) in flags.items()
@@ -87,7 +89,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(Generic[T]):
-    """A filled section, and the origin of each of its values."""
+    """A filled section, and the origin of the value of each key."""
 
     value: T
     origins: Mapping[str, str]
@@ -96,7 +98,7 @@ class Loaded(Generic[T]):
 def config_file(
     named: Path | None, *, environ: Mapping[str, str], folder: Path, home: Path
 ) -> Path | None:
-    """The file to read: `named`, SKERRY_CONFIG, `skerry.toml` in `folder`, the user's; or None."""
+    """The file to read: the named one, SKERRY_CONFIG, `skerry.toml` in `folder`, or the user's."""
     if named is not None:
         return named
     if environ.get("SKERRY_CONFIG"):
@@ -113,7 +115,7 @@ def read_sources(
     environ: Mapping[str, str],
     check: Callable[[Path, os.stat_result], None] | None = None,
 ) -> Sources:
-    """Read file and environment; ConfigError for a section that is not in `sections`.
+    """Merge file and environment; ConfigError for a section that is not in `sections`.
 
     `check` is called with the stat result of the open file, and raises ConfigError to reject it.
     """
@@ -127,7 +129,7 @@ def read_sources(
 
 
 def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
-    """Fill the dataclass `cls` with the values of `section`; ConfigError for invalid ones."""
+    """Fill the dataclass `cls` with the values of `section`; ConfigError for invalid values."""
     prefix = f"{section}."
     mine = {key: value for key, value in sources.values.items() if f"{key}.".startswith(prefix)}
     _check_names(section, cls, mine)
@@ -136,7 +138,7 @@ def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
 
 
 def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """Every key of a section with its field, including nested sections and tables."""
+    """Every key of a section with its field, including those of nested sections and tables."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
@@ -155,19 +157,19 @@ def settings_of(section: str, loaded: Loaded[Any]) -> Iterator[tuple[str, object
 
 
 def without_passwords(value: object) -> object:
-    """A value for display: passwords in URLs are hidden."""
+    """A value for display, without passwords in URLs."""
     if isinstance(value, tuple):
         return tuple(map(without_passwords, value))
     if not isinstance(value, str):
         return value
     text = _PASSWORD_OPTION.sub(rf"\1{HIDDEN}", value)
     scheme, slashes, rest = text.partition("://")
-    user, colon, behind = rest.partition(":")
-    _, at, address = behind.rpartition("@")
+    user, colon, after_colon = rest.partition(":")
+    _, at, host = after_colon.rpartition("@")
     has_password = bool(slashes and colon and at) and not set(user) & set("/@[")
-    if not has_password or _PORT.match(behind):
+    if not has_password or _PORT.match(after_colon):
         return text
-    return f"{scheme}://{user}:{HIDDEN}@{address}"
+    return f"{scheme}://{user}:{HIDDEN}@{host}"
 
 
 def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
@@ -203,7 +205,7 @@ def _file_values(
         raise ConfigError(
             key="configuration",
             origin=origin,
-            detail=f"the file is longer than {limits.CONFIG_BYTES_MAX} bytes",
+            detail=f"the file is larger than {limits.CONFIG_BYTES_MAX} bytes",
         )
     try:
         table = tomllib.loads(data.decode())
@@ -216,8 +218,8 @@ def _file_values(
             raise ConfigError(
                 key=name,
                 origin=origin,
-                detail="is outside of any section",
-                hint="begin a section first, such as [cli]",
+                detail="it is not in a section",
+                hint="write a section before it, such as [cli]",
             )
         yield from _table_values(name, content, origin)
 
@@ -234,13 +236,13 @@ def _table_values(key: str, table: dict[str, Any], origin: str) -> Iterator[tupl
 
 def _environment_values(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
     for name, text in environ.items():
-        # Variables without a double underscore are not configuration: SKERRY_ENDPOINT.
+        # Variables with single underscores are not configuration: SKERRY_PURE, SKERRY_ENDPOINT.
         if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
             yield key, Value(raw=text, origin=f"environment {name}", is_text=True)
 
 
-# -- conversion to a dataclass
+# -- from values to a dataclass
 
 
 def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> None:
@@ -259,13 +261,13 @@ def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> N
             raise ConfigError(
                 key=list_key,
                 origin=value.origin,
-                detail="is a list of tables, which can only be given in the file",
+                detail="it is a list of tables, which can only be given in the file",
                 hint=f"write [[{list_key}]], with two brackets, before each table",
             )
 
 
 def _given_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, bool]]:
-    """The keys under which values are given, and whether the value is a list of tables."""
+    """The keys of a section, and whether each is a list of tables, which is one value."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         key, hint = f"{section}.{field.name}", hints[field.name]
@@ -277,12 +279,12 @@ def _given_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, bool]]:
 
 
 def _dataclass(hint: Any) -> type[Any] | None:
-    """The dataclass of a nested section; None for other fields."""
+    """The dataclass of a nested section; None for any other field."""
     return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
 
 
 def _table_class(hint: Any) -> type[Any] | None:
-    """The dataclass of a list of tables; None for other fields."""
+    """The dataclass of a list of tables; None for any other field."""
     return _dataclass(typing.get_args(hint)[0]) if typing.get_origin(hint) is tuple else None
 
 
@@ -293,14 +295,14 @@ def _is_secret(field: dataclasses.Field[Any]) -> bool:
 def _unknown(
     key: str, origin: str, what: str, name: str, known: Sequence[str], *, section: str = ""
 ) -> ConfigError:
-    # Compared without the section, which would make all its keys similar.
+    # Without the section, which is correct: it would make all keys look similar.
     start = len(section) + 1 if section else 0
     guess = nearest(name[start:], [candidate[start:] for candidate in known])
     if guess:
         hint = f"did you mean {known[0][:start]}{guess}?"
     else:
-        hint = f"known {what}s: {', '.join(sorted(known))}"
-    return ConfigError(key=key, origin=origin, detail=f"unknown {what}", hint=hint)
+        hint = f"known are: {', '.join(sorted(known))}"
+    return ConfigError(key=key, origin=origin, detail=f"there is no such {what}", hint=hint)
 
 
 def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dict[str, str]) -> T:
@@ -323,7 +325,7 @@ def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dic
             arguments[field.name] = _converted(key, value, hint, is_secret=_is_secret(field))
         elif _is_required(field):
             origin = _origin_of(values) or DEFAULT_ORIGIN
-            raise ConfigError(key=key, origin=origin, detail="is missing and has no default")
+            raise ConfigError(key=key, origin=origin, detail="it is missing and has no default")
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
@@ -341,16 +343,16 @@ def _build_tables(
         raise ConfigError(
             key=key,
             origin=value.origin,
-            detail="is not a list of tables",
+            detail="it is not a list of tables",
             hint=f"write [[{key}]] before each table",
         )
     if len(value.raw) > CONFIG_TABLE_COUNT_MAX:
-        detail = f"has {len(value.raw)} tables; the limit is {CONFIG_TABLE_COUNT_MAX}"
+        detail = f"{len(value.raw)} tables, the limit is {CONFIG_TABLE_COUNT_MAX}"
         raise ConfigError(key=key, origin=value.origin, detail=detail)
     for index, table in enumerate(value.raw):
         table_key = f"{key}[{index}]"
         if not isinstance(table, dict):
-            raise ConfigError(key=table_key, origin=value.origin, detail="is not a table")
+            raise ConfigError(key=table_key, origin=value.origin, detail="it is not a table")
         given = dict(_table_values(table_key, table, value.origin))
         _check_names(table_key, cls, given)
         yield _build(table_key, cls, given, origins)
@@ -369,7 +371,7 @@ def _converted(key: str, value: Value, hint: Any, *, is_secret: bool) -> object:
     try:
         return _from_text(str(value.raw), hint) if value.is_text else _checked(value.raw, hint)
     except ValueError as error:
-        # The message and the original error contain the value.
+        # The message and its cause contain the value.
         if is_secret:
             detail = f"the value is not {_described(hint)}"
             raise ConfigError(key=key, origin=value.origin, detail=detail) from None
@@ -377,7 +379,7 @@ def _converted(key: str, value: Value, hint: Any, *, is_secret: bool) -> object:
 
 
 def _checked(raw: object, hint: Any) -> object:
-    """A value of TOML or a flag, converted to the annotated type; ValueError if that fails."""
+    """A value from TOML or a flag, converted to the annotated type."""
     for choice in _choices(hint):
         accepted, result = _accept(raw, choice)
         if accepted:
@@ -396,7 +398,7 @@ def _accept(raw: object, hint: Any) -> tuple[bool, object]:
     if hint is type(None):
         return raw is None, None
     if issubclass(hint, enum.Enum):
-        # Compared one by one, since a list from TOML is not hashable.
+        # Compared one by one: a list, which TOML may contain, is not hashable.
         for member in hint:
             if raw is member or raw == member.value:
                 return True, member
@@ -406,12 +408,12 @@ def _accept(raw: object, hint: Any) -> tuple[bool, object]:
     if hint is float:
         is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
         return is_number, float(typing.cast("float", raw)) if is_number else None
-    # In Python `True` is an int, which is not what the user meant.
+    # `True` is an int in Python, but hardly ever meant as one.
     return isinstance(raw, hint) and (hint is bool or not isinstance(raw, bool)), raw
 
 
 def _from_text(text: str, hint: Any) -> object:
-    """A text of the environment, converted to the annotated type; ValueError if that fails."""
+    """A text from the environment, converted to the annotated type."""
     for choice in _choices(hint):
         try:
             return _checked(_parsed(text, choice), choice)
@@ -439,7 +441,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def _described(hint: Any) -> str:
-    """The annotated type in words, for messages."""
+    """The annotated type in words, for error messages."""
     names = {
         bool: "true or false",
         int: "a whole number",

@@ -159,7 +159,7 @@ def test_a_node_that_ends_leaves_the_group(site: Site) -> None:
         assert leaving.wait(PATIENCE_S) == 0
         assert staying.stderr is not None
         for line in staying.stderr:
-            if "a sender of the group is gone" in line:
+            if "a sender of the group was removed" in line:
                 assert "goodbye" in line
                 break
         else:

@@ -1,4 +1,4 @@
-"""Configuration: precedence, origins and invalid values."""
+"""Configuration: who decides about a value, what is remembered, and what is refused."""
 
 from __future__ import annotations
 
@@ -189,12 +189,12 @@ def test_value_outside_of_sections_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "name = 'x'\n").key == "name"
 
 
-def test_section_instead_of_a_value_is_rejected(tmp_path: Path) -> None:
+def test_section_in_the_place_of_a_value_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "[node.name]\nx = 1\n").key == "node.name.x"
     assert refusal(tmp_path, "[node.name]\n").key == "node.name"
 
 
-def test_value_instead_of_a_section_is_rejected(tmp_path: Path) -> None:
+def test_value_in_the_place_of_a_section_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "[node]\ninner = 3\n").key == "node.inner"
 
 
@@ -202,7 +202,7 @@ def test_empty_section_is_fine(tmp_path: Path) -> None:
     assert node(tmp_path, "[node]\n[node.inner]\n[other]\n").value == NodeConfig()
 
 
-def test_value_that_a_section_rejects_is_reported_with_its_origin(tmp_path: Path) -> None:
+def test_what_a_section_forbids_is_told_with_its_origin(tmp_path: Path) -> None:
     error = refusal(tmp_path, SKERRY_NODE__INNER__DELAY_MS_MAX="0")
     assert error.key == "node.inner"
     assert error.origin == "environment SKERRY_NODE__INNER__DELAY_MS_MAX"
@@ -236,7 +236,7 @@ def test_file_may_be_as_long_as_the_limit_and_no_longer(
     file = tmp_path / "long.toml"
     file.write_bytes(b"#" * (limits.CONFIG_BYTES_MAX + extra))
     if is_refused:
-        with pytest.raises(ConfigError, match=f"longer than {limits.CONFIG_BYTES_MAX} bytes"):
+        with pytest.raises(ConfigError, match=f"larger than {limits.CONFIG_BYTES_MAX} bytes"):
             read_sources(sections=(), file=file, environ={})
     else:
         assert read_sources(sections=(), file=file, environ={}) == Sources(values={})
@@ -336,12 +336,12 @@ def test_a_list_of_tables_may_stand_in_one_line_or_be_empty(tmp_path: Path) -> N
         ("verbs = []", "door.rule[1]", "verbs is empty", None),
         ('client = "x"', "door.rule[1].verbs", "is missing", None),
         ("", "door.rule[1].verbs", "is missing", None),
-        ('verb = ["clear"]', "door.rule[1].verb", "unknown key", "mean door.rule[1].verbs?"),
-        ("inner.x = 1", "door.rule[1].inner.x", "unknown key", "known keys: door.rule[1].client"),
+        ('verb = ["clear"]', "door.rule[1].verb", "no such key", "mean door.rule[1].verbs?"),
+        ("inner.x = 1", "door.rule[1].inner.x", "no such key", "known are: door.rule[1].client"),
         ('verbs = ["clear"]\ninner.delay_ms_max = 0', "door.rule[1].inner", "more than 0", None),
     ],
 )
-def test_errors_in_a_table_are_reported_with_its_index(
+def test_faults_in_a_table_are_told_with_its_index(
     tmp_path: Path, line: str, key: str, words: str, hint: str | None
 ) -> None:
     good = '[[door.rule]]\nverbs = ["clear"]\n'
@@ -364,9 +364,7 @@ def test_errors_in_a_table_are_reported_with_its_index(
         ("[door.rule.inner]\ngroup = 'x'\n", "door.rule"),
     ],
 )
-def test_value_that_is_not_a_list_of_tables_is_rejected(
-    tmp_path: Path, text: str, key: str
-) -> None:
+def test_what_is_no_list_of_tables_is_refused(tmp_path: Path, text: str, key: str) -> None:
     error = door_refusal(tmp_path, text)
     assert error.key == key
     assert "table" in error.detail
@@ -392,10 +390,7 @@ def test_a_list_may_have_so_many_tables_and_no_more(tmp_path: Path) -> None:
     limit = CONFIG_TABLE_COUNT_MAX
     assert len(door(tmp_path, text(limit)).value.more) == limit
     error = door_refusal(tmp_path, text(limit + 1))
-    assert (error.key, error.detail) == (
-        "door.more",
-        f"has {limit + 1} tables; the limit is {limit}",
-    )
+    assert (error.key, error.detail) == ("door.more", f"{limit + 1} tables, the limit is {limit}")
 
 
 def test_keys_of_tables_are_among_the_keys_of_a_section() -> None:
@@ -436,7 +431,7 @@ def test_a_secret_is_in_no_text_about_a_configuration(tmp_path: Path) -> None:
     assert "hush" not in texts
 
 
-def test_a_secret_that_is_not_text_is_rejected_without_printing_it(tmp_path: Path) -> None:
+def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) -> None:
     error = door_refusal(tmp_path, '[[door.rule]]\nverbs = ["clear"]\nsecret = 271828\n')
     assert error.key == "door.rule[0].secret"
     assert error.detail == "the value is not a text or nothing"

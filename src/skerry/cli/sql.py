@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.pipeline.answers import lake_rows, limit_option, plain_value, shown_value, tell
+from skerry.cli.pipeline.answers import json_value, lake_rows, limit_option, print_rows, text_value
 from skerry.cli.pipeline.spark_session import tables_option, waiting
 
 __all__ = ["sql"]
@@ -52,13 +52,13 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
         for line in _csv_lines(answer.schema.names, rows(limit)):
             output.line(line)
         return
-    shown = tell(
+    shown = print_rows(
         output,
         rows,
         as_json=as_json,
         limit=limit,
-        to_json=lambda row: {k: plain_value(v) for k, v in row.items() if v is not None},
-        to_cells=lambda row: {name: shown_value(value) for name, value in row.items()},
+        to_json=lambda row: {k: json_value(v) for k, v in row.items() if v is not None},
+        to_cells=lambda row: {name: text_value(value) for name, value in row.items()},
     )
     if not shown and not as_json:
         _no_rows(output, answer.schema.names)
@@ -71,7 +71,7 @@ def _no_rows(output: Output, columns: list[str]) -> None:
 def _csv_lines(columns: list[str], rows: Any) -> Iterator[str]:
     yield _csv_line(columns)
     for row in rows:
-        yield _csv_line(["" if v is None else shown_value(v) for v in row.values()])
+        yield _csv_line(["" if v is None else text_value(v) for v in row.values()])
 
 
 def _csv_line(values: list[Any]) -> str:

@@ -119,7 +119,7 @@ def test_tables_of_another_format_are_left_alone(
 ) -> None:
     opened(postgres.url(schema)).close()
     postgres.execute(f"UPDATE {schema}.skerry_format SET version = 99")
-    with pytest.raises(StorageError, match="has format 99, this skerry reads format 1"):
+    with pytest.raises(StorageError, match="has format 99, this version of skerry reads format 1"):
         opened(postgres.url(schema))
 
 

@@ -135,7 +135,7 @@ def test_second_node_gets_the_name_of_the_first(url: str, opened: Opener) -> Non
     storage.write(WriteBatch(number=1, puts=(obj(),)))
     with pytest.raises(StorageError, match="is in use by another node") as messages:
         opened(url)
-    assert storage.place in str(messages.value)
+    assert storage.location in str(messages.value)
     assert messages.value.hint is not None
     storage.write(WriteBatch(number=2, puts=(obj(b"still works"),)))
     storage = reopened(storage, opened, url)

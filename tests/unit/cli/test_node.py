@@ -211,7 +211,7 @@ def test_configuration_is_read_from_a_file_and_flags_come_first(clean_place: Pat
 def test_tls_without_a_certificate_fails_with_a_hint(run: Run) -> None:
     done = run("node", "run", "--metrics", "off", "--listen", "tls://127.0.0.1:0")
     assert done.code == 1
-    assert "TLS needs a certificate, and none is given" in done.err
+    assert "TLS requires a certificate, and none is configured" in done.err
     assert "--tls-cert" in done.err
 
 

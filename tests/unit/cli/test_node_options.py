@@ -122,7 +122,7 @@ def test_pattern_without_a_listening_socket_is_not_a_usage_error(
 ) -> None:
     done = run("top", "--node", f"uds:{clean_place}/node-*.sock")
     assert done.code == 1
-    assert "nobody listens at a socket of such a name" in done.err
+    assert "no process listens at a socket of such a name" in done.err
 
 
 def test_condition_and_fields_have_to_fit_the_type() -> None:

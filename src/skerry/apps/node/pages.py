@@ -35,10 +35,10 @@ def _metrics_page(
     core: NodeCore, group: Callable[[], GroupStatistics | None]
 ) -> Callable[[], Page]:
     # Imported here: a node without metrics does not need the library.
-    from skerry.observe.metrics import CONTENT_TYPE, node_registry, written
+    from skerry.observe.metrics import CONTENT_TYPE, node_registry, scrape
 
     registry = node_registry(core.statistics, group)
-    return lambda: Page(body=written(registry), content_type=CONTENT_TYPE)
+    return lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE)
 
 
 def _ready(faults: list[str]) -> Page:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
-from skerry.apps.node.distributor_carriage import NodeCarrier, group_of_node
+from skerry.apps.node.distributor_carriage import NodeDistributorCarriage, group_of_node
 from skerry.apps.node.pages import node_pages
 from skerry.apps.node.storage import NodeStorage
 from skerry.engine.admission.admission import Admission
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal
 from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryError
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.health import HealthServer
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
@@ -102,7 +102,7 @@ def default_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
 @asynccontextmanager
 async def _running(
     config: NodeConfig, report: _Report, environ: Mapping[str, str]
-) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str], str | None]]:
+) -> AsyncIterator[tuple[NodeServer, NodeDistributorCarriage | None, list[str], str | None]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
         storage: NodeStorage | None = None
@@ -128,12 +128,12 @@ async def _running(
             socket_group=config.socket_group,
             websocket=config.websocket,
             connection_count_max=_connections(raise_descriptor_limit()),
-            hear=note_events,
-            carried=storage.wake if storage is not None else None,
+            on_events=log_events,
+            after_input=storage.wake if storage is not None else None,
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
-        carriers: list[NodeCarrier] = []
+        carriers: list[NodeDistributorCarriage] = []
         recorders: list[NodeRecorder] = []
         pages_address: str | None = None
         if config.metrics != "off":
@@ -158,7 +158,7 @@ async def _running(
             carriers.append(carrier)
             ending.push_async_callback(carrier.close)
             carrier.start()
-            report(f"node {config.name} exchanges messages by {carrier.place}")
+            report(f"node {config.name} exchanges messages by {carrier.address_text}")
         endpoints = await _listen(server, _configured(config, environ), report, environ)
         yield server, carrier, endpoints, pages_address
 
@@ -174,12 +174,12 @@ def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
     return NodeRecorder(server, config.recording, space=config.system or "local")
 
 
-def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier | None:
+def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistributorCarriage | None:
     group = group_of_node(config.distributor, config.system)
     if group is None:
         return None
-    return NodeCarrier(
-        server, group, config.distributor, name=config.name, rng=rng, hear=note_events
+    return NodeDistributorCarriage(
+        server, group, config.distributor, name=config.name, rng=rng, hear=log_events
     )
 
 
@@ -305,7 +305,9 @@ def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
 
 
 def _reload(
-    server: NodeServer, carrier: NodeCarrier | None = None, reloader: _Reloader | None = None
+    server: NodeServer,
+    carrier: NodeDistributorCarriage | None = None,
+    reloader: _Reloader | None = None,
 ) -> None:
     try:
         if reloader is not None:

@@ -56,8 +56,8 @@ class NodeRecorder:
         self._writing = WritingThread(self._queue, writer, report=log.warning)
         self._gaps = GapTracker(self._queue, space=space, is_whole=True)
         self._gaps.intake.on_service = self._served
-        if writer.ending is not None:
-            self._gaps.resume_after(writer.ending)
+        if writer.resume_point is not None:
+            self._gaps.resume_after(writer.resume_point)
         self._loop = asyncio.get_running_loop()
         self._stream: _Stream | None = None
         self._reading: asyncio.Handle | None = None

@@ -124,14 +124,14 @@ class NodeStorage:
                 continue
             self._trouble = ""
             self._keep(storage)
-            log.info("storage opened", extra={"place": storage.place})
+            log.info("storage opened", extra={"place": storage.location})
             return
 
     def _open_empty(self) -> Storage:
         """Open a storage that is still empty: the objects of two nodes must not be mixed."""
         storage = self._open()
         if storage.meta():
-            place = storage.place
+            place = storage.location
             storage.close()
             raise StorageError(
                 f"{place} was filled by another node since this one started;"

@@ -21,6 +21,7 @@ from skerry.engine.dispatch.client_queue import TIME_S_MAX
 from skerry.errors import CodecError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
@@ -131,7 +132,7 @@ class NodeRows:
             # A client published it, such as the description of a type: it is also recorded.
         is_snapshot: bool = header.from_cache >= 0
         sent_ns: i64 = sent_ns_of(header.sent_time)
-        time_ns: i64 = _ns_of_seconds(header.server_sent_time)
+        time_ns: i64 = _time_ns(header.server_sent_time)
         if is_snapshot and sent_ns >= 0 and (sent_ns < time_ns or time_ns <= 0):
             # The header of a cached object only has its send time, by the clock of its publisher.
             # If that clock is ahead, the row would be ordered after updates that follow it.
@@ -141,7 +142,7 @@ class NodeRows:
             # A foreign host sends no positions: updates are numbered in order of arrival.
             position = 0 if is_snapshot else self.position + 1
         if is_snapshot:
-            self.snapshot_ns = _ns_of_seconds(header.server_sent_time)
+            self.snapshot_ns = _time_ns(header.server_sent_time)
             if position > self.position and not self.is_resuming:
                 self.position = position
         else:
@@ -264,15 +265,10 @@ def sent_ns_of(seconds: float) -> i64:
     """The time of a header in nanoseconds; -1 if it is missing or not a valid time."""
     # Written so that NaN is rejected, too.
     if -TIME_S_MAX <= seconds <= TIME_S_MAX:
-        return _ns_of_seconds(seconds)
+        return ns_of_seconds(seconds)
     return -1
 
 
-def _ns_of_seconds(seconds: float) -> i64:
-    """As `objects.times.ns_of_seconds`, which compiled code could only call through Python."""
-    if not -TIME_S_MAX <= seconds <= TIME_S_MAX:
-        return 0
-    whole = int(seconds)
-    if whole > seconds:
-        whole -= 1
-    return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
+def _time_ns(seconds: float) -> i64:
+    """The time that a node put into a header; 0 if it is out of range."""
+    return ns_of_seconds(seconds) if -TIME_S_MAX <= seconds <= TIME_S_MAX else 0

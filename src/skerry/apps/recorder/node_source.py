@@ -16,8 +16,8 @@ from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.link_rows import LinkRows, round_trip
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.api.aio import open_session
+from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.states import Refusal, SpaceState, StateChanged
-from skerry.client.core.subscriptions import SubscribedType
 from skerry.client.io.session import Session
 from skerry.errors import Disconnected, Refused, RequestTimedOut
 from skerry.protocol.access.header import Header
@@ -103,7 +103,7 @@ class NodeSource:
         self._timing: asyncio.Task[None] | None = None
         """Measures the round-trip time of the node."""
         self._session: Session | None = None
-        self._interests: list[SubscribedType] = []
+        self._interests: list[NodeSubscription] = []
         self._failure: Exception | None = None
         self._is_stopping = False
         self.lost_count = 0
@@ -136,7 +136,7 @@ class NodeSource:
         for group in options.groups:
             interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
             self._interests.append(interest)
-        session.carry()
+        session.write_output()
 
     async def stop(self) -> None:
         """Receive what the node has sent until now, and disconnect."""
@@ -163,7 +163,7 @@ class NodeSource:
     @property
     def _is_connected(self) -> bool:
         session = self._session
-        return session is not None and session.core.state is SpaceState.CONNECTED
+        return session is not None and session.connection.state is SpaceState.CONNECTED
 
     async def _measure(self, session: Session) -> None:
         with suppress(Disconnected, RequestTimedOut):  # Reported elsewhere; there is no time.
@@ -178,7 +178,7 @@ class NodeSource:
             await session.flush(_FLUSH_S_MAX)
         if self.lost_count != lost_count:
             return  # The answer arrived on another connection, so the time is not a round trip.
-        client_id = session.core.client_id
+        client_id = session.connection.client_id
         link = round_trip(
             client_id=client_id,
             name=_NAME,
@@ -222,7 +222,7 @@ class NodeSource:
             self._gaps.finish_snapshot()
 
 
-def _is_complete(interest: SubscribedType) -> bool:
+def _is_complete(interest: NodeSubscription) -> bool:
     """Whether all cached objects of a subscription were received."""
     return interest.is_complete or not (interest.is_pattern or interest.route is not None)
 

@@ -14,11 +14,11 @@ from skerry.apps.node.config import split_host_port
 from skerry.apps.recorder.config import RecorderConfig
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.apps.recorder.writing_thread import WritingThread
-from skerry.observe.metrics import CONTENT_TYPE, written
+from skerry.observe.metrics import CONTENT_TYPE, scrape
 from skerry.observe.recorder_metrics import RecorderStatistics, recorder_registry
+from skerry.recording.manifest_lines import Repair
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.health import HealthServer, Page
-from skerry.runtime.recordings.manifest import Repair
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.runtime.recordings.writer import RecordingWriter
 
@@ -97,7 +97,7 @@ class Recorder:
     @property
     def ending(self) -> ResumePoint | None:
         """End of the existing recording; None for a new one."""
-        return self._writer.ending
+        return self._writer.resume_point
 
     def add(self, source: RecordingSource) -> None:
         """Add a source, before `run`."""
@@ -205,7 +205,7 @@ class Recorder:
         registry = recorder_registry(self.statistics)
         return {
             "/healthz": lambda: Page(body=b"ok\n"),
-            "/metrics": lambda: Page(body=written(registry), content_type=CONTENT_TYPE),
+            "/metrics": lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE),
             "/readyz": self._ready,
             "/status.json": lambda: Page(
                 body=f"{json.dumps(asdict(self.statistics()))}\n".encode(),

@@ -9,8 +9,8 @@ from skerry.codec.envelope import Update
 from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import span_updates
-from skerry.runtime.recordings.updates import read_united_types, selected_updates
+from skerry.runtime.recordings.time_range import range_updates
+from skerry.runtime.recordings.updates import read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
@@ -52,6 +52,6 @@ class RowReader:
     def __iter__(self) -> Iterator[Update]:
         """The selected rows and gaps, without type descriptions."""
         if self._has_state:
-            return span_updates(self._recordings, self.types, self._selection)
-        found = selected_updates(self._recordings, self._selection)
+            return range_updates(self._recordings, self.types, self._selection)
+        found = read_updates(self._recordings, self._selection)
         return (update for update in found if not is_description(update))

@@ -13,7 +13,7 @@ from skerry.cli.record.options import found_folders, row_progress, shown_size
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.runtime.recordings.remote_paths import RemotePath
+    from skerry.runtime.recordings.files.remote_paths import RemotePath
 
 __all__ = ["copy"]
 
@@ -22,16 +22,16 @@ class _Folder(click.Path):
     """A local folder; a remote path is rejected."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+        from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
-        if isinstance(place_of(value), RemotePath):
+        if isinstance(resolve_path(value), RemotePath):
             self.fail(
                 f"{value} is a remote path, and DIR must be a local folder; copy from there with"
                 " the tools of the store, or with `skerry record cut`",
                 param,
                 ctx,
             )
-        return super().convert(str(place_of(value)), param, ctx)
+        return super().convert(str(resolve_path(value)), param, ctx)
 
 
 @click.command()
@@ -53,10 +53,10 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     """
     output = current_output()
     folders = found_folders(folder)
-    from skerry.runtime.recordings.folders import refuse_recording
-    from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+    from skerry.runtime.recordings.files.folders import reject_recording
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
-    place = place_of(target)
+    place = resolve_path(target)
     if not isinstance(place, RemotePath):
         raise click.UsageError(
             f"{target} is a local folder; give a remote path such as"
@@ -65,7 +65,7 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     if len(folders) == 1 and folders[0].samefile(folder):
         _copy(output, folders[0], place, as_json=as_json)
         return
-    refuse_recording(place)
+    reject_recording(place)
     failed = 0
     for each in folders:
         try:

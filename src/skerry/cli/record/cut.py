@@ -49,17 +49,17 @@ def cut(
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
+    from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.copying import cut_recording
-    from skerry.runtime.recordings.remote_paths import place_of
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
 
     with row_progress(output, "cutting") as show:
         done = cut_recording(
             recordings,
-            place_of(target),
-            from_ns=from_ns,
-            to_ns=to_ns,
-            types=types or None,
-            subjects=subjects or None,
+            resolve_path(target),
+            selection_of(
+                from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
+            ),
             has_state=not bare,
             on_progress=show,
         )

@@ -68,18 +68,16 @@ def export(
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
+    from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
 
-    chosen: dict[str, Any] = {
-        "from_ns": from_ns,
-        "to_ns": to_ns,
-        "types": types or None,
-        "subjects": subjects or None,
-    }
+    selection = selection_of(
+        from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
+    )
     if str(target) == "-":
         if form == "mcap":
             raise click.UsageError("MCAP cannot be written to standard output; give a FILE")
-        for line in json_lines(recordings, **chosen):
+        for line in json_lines(recordings, selection):
             output.line(line)
         return
     kind = form or {".mcap": "mcap", ".jsonl": "jsonl"}.get(target.suffix)
@@ -90,10 +88,10 @@ def export(
     with row_progress(output, "exporting") as show:
         if kind == "mcap":
             count = export_mcap(
-                recordings, target, channels_by=channels, on_progress=show, **chosen
+                recordings, target, selection, channels_by=channels, on_progress=show
             )
         else:
-            count = export_json_lines(recordings, target, on_progress=show, **chosen)
+            count = export_json_lines(recordings, target, selection, on_progress=show)
     if as_json:
         output.json_line({"file": str(target), "format": kind, "rows": count})
     else:

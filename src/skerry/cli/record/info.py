@@ -37,14 +37,14 @@ def info(*, folder: str, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.info import inspect_recording
 
-        with row_progress(output, f"reading {recording.place.name}") as show:
+        with row_progress(output, f"reading {recording.path.name}") as show:
             found = inspect_recording(recording, on_progress=show)
         if not recording.has_manifest:
-            output.warning(f"{recording.place} has no manifest, so it cannot be read")
+            output.warning(f"{recording.path} has no manifest, so it cannot be read")
         if as_json:
-            output.json_line({"folder": str(recording.place), **_plain(found)})
+            output.json_line({"folder": str(recording.path), **_plain(found)})
         else:
-            _show(output, str(recording.place), found)
+            _show(output, str(recording.path), found)
 
 
 def _plain(found: RecordingInfo) -> dict[str, Any]:

@@ -29,10 +29,10 @@ def merge(*, folders: tuple[str, ...], target: str, as_json: bool) -> None:
     output = current_output()
     recordings = opened(*folders)
     from skerry.runtime.recordings.copying import merge_recordings
-    from skerry.runtime.recordings.remote_paths import place_of
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
 
     with row_progress(output, "merging") as show:
-        done = merge_recordings(recordings, place_of(target), on_progress=show)
+        done = merge_recordings(recordings, resolve_path(target), on_progress=show)
     if as_json:
         output.json_line({"folder": str(target), **asdict(done)})
     else:

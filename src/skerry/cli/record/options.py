@@ -188,7 +188,7 @@ def opened(*paths: str | Path) -> list[Recording]:
 def found_folders(path: str) -> list[Path]:
     """The folders of the recordings in a local folder, without opening them."""
     with _needing_packages():
-        from skerry.runtime.recordings.folders import find_recordings
+        from skerry.runtime.recordings.files.folders import find_recordings
     return [Path(found) for found in find_recordings(Path(path)) if isinstance(found, Path)]
 
 

@@ -36,10 +36,10 @@ def verify(*, folder: str, strict: bool, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.verify import verify_recording
 
-        with row_progress(output, f"checking {recording.place.name}") as show:
+        with row_progress(output, f"checking {recording.path.name}") as show:
             report = verify_recording(recording, on_progress=show)
         is_sound = is_sound and report.is_sound
-        _show(output, str(recording.place), report, as_json=as_json)
+        _show(output, str(recording.path), report, as_json=as_json)
     if strict and not is_sound:
         output.error("the recording has losses or damage")
         click.get_current_context().exit(1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import skerry
 from skerry.apps.demo.collision_alarm import CollisionAlarm
 from skerry.apps.demo.fleet import Alarm, Vessel
-from skerry.engine.local import LocalSpace
+from tests.unit.apps.demo.memory_space import MemorySpace
 
 
 def test_alarm_is_published_once_and_removed() -> None:
-    space = LocalSpace(lambda: 0)
+    space = MemorySpace()
     alarm = CollisionAlarm(space)
     space.subscribe(Vessel, alarm.note)
     first, second = Vessel(mmsi=1, lat=57.0, lon=11.0), Vessel(mmsi=2, lat=57.001, lon=11.0)
@@ -27,7 +27,7 @@ def test_alarm_is_published_once_and_removed() -> None:
 
 
 def test_removed_vessel_raises_no_alarm() -> None:
-    space = LocalSpace(lambda: 0)
+    space = MemorySpace()
     alarm = CollisionAlarm(space)
     space.subscribe(Vessel, alarm.note)
     for mmsi in (1, 2):
@@ -40,10 +40,10 @@ def test_removed_vessel_raises_no_alarm() -> None:
 
 
 def test_all_alarms_can_be_published_again() -> None:
-    alarm = CollisionAlarm(LocalSpace(lambda: 0))
+    alarm = CollisionAlarm(MemorySpace())
     alarm.places = {1: (57.0, 11.0), 2: (57.0, 11.0)}
     alarm.check(1.0)
-    fresh = LocalSpace(lambda: 0)
+    fresh = MemorySpace()
     alarm._space = fresh
     alarm.publish_all()
     assert len(fresh.container(Alarm)) == 1

@@ -17,6 +17,7 @@ from skerry.apps.node.recording import NodeRecorder
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.engine.node import NodeCore
 from skerry.recording.gaps import gap_of
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.reader import open_recordings
@@ -40,7 +41,7 @@ async def node_at(place: str, core: NodeCore | None = None) -> AsyncIterator[Nod
 
 
 def recorded(folder: Path, type_name: str = "Vessel") -> list[Update]:
-    found = read_updates(open_recordings(folder), types=[type_name])
+    found = read_updates(open_recordings(folder), selection_of(types=[type_name]))
     return [update for update in found if not is_description(update)]
 
 

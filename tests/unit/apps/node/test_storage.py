@@ -60,8 +60,8 @@ class Life:
             self.core.receive(self._client.take_output(), GUEST, 2)
 
     def values(self) -> dict[str, str]:
-        shelf = self.core.cache.shelf("Setting").objects
-        objects = [TYPES.Setting.decode(entry.payload) for entry in shelf.values()]
+        type_cache = self.core.cache.type_cache("Setting").objects
+        objects = [TYPES.Setting.decode(entry.payload) for entry in type_cache.values()]
         return {obj.name: obj.value for obj in objects}
 
 

@@ -99,8 +99,8 @@ def test_a_failed_copy_does_not_stop_the_others(
     done = run("record", "copy", clean_place / "all", f"{bucket}/all")
     assert done.code == 1
     assert f"{bucket}/all/a has another recording" in done.err
-    assert "hint:  copy each recording to a place of its own" in done.err
-    assert "does not tell what recording this is" in done.err
+    assert "hint:  copy each recording to a remote path of its own" in done.err
+    assert "does not identify a recording" in done.err
     assert "2 of 3 recordings were not copied" in done.err
     assert done.out == f"{bucket}/all/c: 1 segments and {done.out.split(' and ')[1]}"
 
@@ -112,8 +112,8 @@ def test_recordings_are_not_hidden_by_another_one(
     for command, name in (("copy", "rec"), ("cut", "new"), ("merge", "new")):
         done = run("record", command, recording, f"{bucket}/all")
         assert done.code == 1
-        assert f"{bucket}/all has recordings in it, as b" in done.err
-        assert f"hint:  name a place of its own: {bucket}/all/{name}" in done.err
+        assert f"{bucket}/all contains recordings, such as b" in done.err
+        assert f"hint:  copy it to a remote path of its own: {bucket}/all/{name}" in done.err
     done = run("record", "info", f"{bucket}/all", "--json")
     assert [json.loads(line)["folder"] for line in lines(done)] == [f"{bucket}/all/b"]
 
@@ -180,7 +180,7 @@ def test_a_missing_bucket_is_an_error_with_a_hint(run: Run, recording: Path, buc
         done = run("record", *command)
         assert done.code == 1
         assert "there is no bucket nobody-made-it" in done.err
-        assert "hint:  make it, or name another" in done.err
+        assert "hint:  create it, or name another" in done.err
 
 
 def lines(done: Any) -> list[str]:
