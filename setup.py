@@ -23,11 +23,14 @@ HOT_MODULES = (
     "src/skerry/apps/recorder/group_rows.py",
     "src/skerry/apps/recorder/node_rows.py",
     "src/skerry/client/distributor/dispatch.py",
-    "src/skerry/client/distributor/group_driver.py",
-    "src/skerry/client/distributor/outgoing.py",
+    "src/skerry/client/distributor/connection_base.py",
+    "src/skerry/client/distributor/group_session.py",
+    "src/skerry/client/distributor/publish_buffer.py",
     "src/skerry/client/distributor/delivery_queue.py",
     "src/skerry/client/distributor/router.py",
     "src/skerry/client/distributor/sync.py",
+    "src/skerry/client/core/type_route.py",
+    "src/skerry/client/core/type_store.py",
     "src/skerry/client/core/update_intake.py",
     "src/skerry/client/core/liveness.py",
     "src/skerry/client/io/endpoint_opener.py",
@@ -44,9 +47,19 @@ HOT_MODULES = (
     "src/skerry/codec/pieces.py",
     "src/skerry/codec/plans.py",
     "src/skerry/codec/codec.py",
+    "src/skerry/engine/dispatch/frame_forwarding.py",
     "src/skerry/engine/dispatch/frame_intake.py",
     "src/skerry/engine/dispatch/cache.py",
+    "src/skerry/engine/dispatch/cache_quotas.py",
     "src/skerry/engine/clients.py",
+    "src/skerry/engine/connections/client_output.py",
+    "src/skerry/engine/connections/client_table.py",
+    "src/skerry/engine/connections/client_turns.py",
+    "src/skerry/engine/connections/connections.py",
+    "src/skerry/engine/connections/memory_bounds.py",
+    "src/skerry/engine/connections/node_clock.py",
+    "src/skerry/engine/connections/output_batches.py",
+    "src/skerry/engine/connections/turn_queue.py",
     "src/skerry/engine/dispatch/dispatcher.py",
     "src/skerry/engine/dispatch/client_queue.py",
     "src/skerry/engine/node.py",
@@ -58,6 +71,7 @@ HOT_MODULES = (
     "src/skerry/engine/dispatch/header_templates.py",
     "src/skerry/engine/dispatch/topics.py",
     "src/skerry/engine/delivery/filtered_subscription.py",
+    "src/skerry/objects/times.py",
     "src/skerry/protocol/access/client.py",
     "src/skerry/protocol/access/connection.py",
     "src/skerry/protocol/access/header.py",
@@ -91,6 +105,7 @@ HOT_MODULES = (
     "src/skerry/protocol/patterns.py",
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/clock.py",
+    "src/skerry/runtime/udp/group_driver.py",
     "src/skerry/runtime/udp/multicast.py",
     "src/skerry/runtime/streams/socket_stream.py",
     "src/skerry/runtime/streams/node_server.py",
@@ -167,7 +182,7 @@ def compile_to_c() -> list[Extension]:
 
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
     """Two groups of about equal size. Two cores compile them in half the time of one group."""
-    distributor = [path for path in paths if "/distributor/" in path]
+    distributor = [path for path in paths if "/distributor/" in path or "/runtime/udp/" in path]
     rest = [path for path in paths if path not in distributor]
     named = [(rest, "skerry"), (distributor, "skerry_distributor")]
     return [(members, name) for members, name in named if members]

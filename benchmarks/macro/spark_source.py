@@ -24,6 +24,7 @@ import skerry.spark
 from benchmarks.rows import Row, best_of
 from skerry.recording.format import to_record_batch
 from skerry.recording.rows import Rows
+from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -181,7 +182,9 @@ def write_inputs(recording: Path, lines: Path) -> None:
         with lines.open("w", encoding="utf-8") as file:
             for number in range(BATCH_COUNT):
                 batch = record_batch(number)
-                writer.append_batch(batch)
+                for update in updates_of(batch):
+                    writer.append(update)
+                writer.flush()
                 file.write(json_lines(batch))
 
 

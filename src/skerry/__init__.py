@@ -1,4 +1,4 @@
-"""Skerry: one space of typed objects, shared by programs, now and at any past time.
+"""Skerry: programs share typed objects in a space, and query its past.
 
     types = skerry.load_types("fleet.dots")
     vessel = types.Vessel(mmsi=244660000, lat=52.1)
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from skerry.client.api.service_handles import Ownership, Service
     from skerry.client.api.sync import Container, Space, Subscription, connect
     from skerry.client.core.claims import ClaimState
-    from skerry.client.core.events import Event
-    from skerry.client.core.object_info import ObjectInfo
+    from skerry.client.core.events import Event, ObjectInfo
     from skerry.client.core.states import Refusal, SpaceState, StateChanged
     from skerry.codec.envelope import Update
     from skerry.codec.values import AnyObject, PropertySet, Ref
@@ -165,8 +164,8 @@ __all__ = [
     "unpack",
 ]
 
-# Each name is imported when it is first used: `skerry --help` and programs that need little of
-# this do not wait for the rest. A test holds this table, the imports above and __all__ together.
+# Each name is imported on first use, so that `skerry --help` and small programs start quickly. A
+# test compares this table, the imports above and __all__.
 _HOMES: Final = {
     "AccessError": ("skerry.errors", "AccessError"),
     "AnyObject": ("skerry.codec.values", "AnyObject"),
@@ -186,7 +185,7 @@ _HOMES: Final = {
     "LimitExceeded": ("skerry.errors", "LimitExceeded"),
     "LocalProtocolError": ("skerry.errors", "LocalProtocolError"),
     "NotRegistered": ("skerry.errors", "NotRegistered"),
-    "ObjectInfo": ("skerry.client.core.object_info", "ObjectInfo"),
+    "ObjectInfo": ("skerry.client.core.events", "ObjectInfo"),
     "Ownership": ("skerry.client.api.service_handles", "Ownership"),
     "Picture": ("skerry.client.api.picture", "Picture"),
     "PictureNode": ("skerry.client.api.picture", "PictureNode"),
@@ -249,7 +248,7 @@ _HOMES: Final = {
 }
 
 
-if not TYPE_CHECKING:  # or any misspelled name would pass a type checker
+if not TYPE_CHECKING:  # A type checker would accept any misspelled name otherwise.
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":

@@ -18,8 +18,8 @@ __all__ = [
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
     "DEFINITION_COUNT_MAX",
-    "DELIVERIES_PER_LOOK",
-    "DESCRIBE_LOOK_COUNT",
+    "DELIVERIES_PER_WORK_UNIT",
+    "DESCRIBE_WORK",
     "DISTRIBUTOR_BATCH_BYTES",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
@@ -35,7 +35,7 @@ __all__ = [
     "FILTER_LIST_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "FRAME_HEADER_BYTES_MAX",
-    "FRESH_LOOK_COUNT",
+    "FRESH_TURN_WORK_MAX",
     "GROUP_COUNT_MAX",
     "HANDLER_NAME_BYTES_MAX",
     "HEADER_BYTES_MAX",
@@ -66,7 +66,7 @@ __all__ = [
     "REQUEST_REASON_CHAR_COUNT_MAX",
     "REQUEST_TIMEOUT_S_MAX",
     "REQUEST_WINDOW_COUNT",
-    "ROUND_LOOK_COUNT",
+    "ROUND_WORK_MAX",
     "ROUTE_MEMO_COUNT_MAX",
     "ROUTE_MEMO_SIZE_MAX",
     "SELECT_SLICE_COUNT",
@@ -276,24 +276,23 @@ REQUEST_WINDOW_COUNT: Final = 10
 wait at the node, from where a standby can get them when the handler disconnects."""
 
 SELECT_SLICE_COUNT: Final = 2_000
-"""Looks of a client in one turn. The work of the node for a client is counted in looks, until other
-clients have their turn. A look is an object that is examined, or a frame that is forwarded, and
-takes one or two microseconds, so a turn takes some milliseconds. The remaining input of the client
-waits, and its socket is not read."""
+"""Work units of one turn of a client, after which other clients have their turn. A work unit is the
+time to examine an object or to forward a frame, a microsecond or two, so a turn takes some
+milliseconds. The rest of the client's input is queued, and its socket is not read."""
 
-DELIVERIES_PER_LOOK: Final = 8
-"""Subscribers to which a frame can be queued in the time of a look."""
+DELIVERIES_PER_WORK_UNIT: Final = 8
+"""Frames that can be delivered to subscribers in one work unit."""
 
-ROUND_LOOK_COUNT: Final = 4_000
-"""Looks of all clients together that have input left from earlier turns, before the sockets of all
-others are read again."""
+ROUND_WORK_MAX: Final = 4_000
+"""Work units of all clients that continue earlier turns, before the sockets of all other clients
+are read again."""
 
-FRESH_LOOK_COUNT: Final = 200
-"""Looks of a client whose first input arrived when a turn of the loop had lasted too long. A client
-that sends little has its turn before those that send much."""
+FRESH_TURN_WORK_MAX: Final = 200
+"""Work units of a client whose first input arrived when an iteration of the driver's loop had
+lasted too long. A client that sends little has its turn before those that send much."""
 
-DESCRIBE_LOOK_COUNT: Final = 50
-"""Looks that the description of one type to a client counts."""
+DESCRIBE_WORK: Final = 50
+"""Work units for describing one type to a client."""
 
 REPLAY_SORTED_COUNT_MAX: Final = 10_000
 """Objects that are replayed or cleared in the order of their keys: of a type, or of all types that

@@ -137,7 +137,7 @@ class Play:
         """Let the next client have the number that it had then: it speaks of itself by that."""
         answers = [frame.get("payload") or {} for frame in frames]
         number = next((answer["clientId"] for answer in answers if "clientId" in answer), 0)
-        self.node._next_client = max(self.node._next_client, number)
+        self.node._table.next_id = max(self.node._table.next_id, number)
 
     def captured_guest(self, name: str) -> None:
         """Another guest does what the client of another captured session did."""
@@ -238,7 +238,7 @@ def vanished_client(stage: Play) -> None:
 def golden_object(stage: Play) -> None:
     """What is left of the session publish-all-types."""
     guest = stage.guest("golden-all", wants_preload=True)
-    number = stage.node._next_client - 1
+    number = stage.node._table.next_id - 1
     stage.publish(guest, internal_class("DotsClient")(id=number, running=True))
     obj = GOLDEN.GoldenAll(id=2, name="second", f32=0.0, f64=float("inf"))
     stage.publish(guest, obj)
@@ -260,7 +260,7 @@ def roundtrip_type(stage: Play) -> None:
 
 def transient_guest(stage: Play) -> None:
     guest = stage.guest("transient", wants_preload=True)
-    number = stage.node._next_client - 1
+    number = stage.node._table.next_id - 1
     stage.publish(guest, internal_class("DotsClient")(id=number, running=True))
     stage.leave(guest)
     stage.wait(10)
@@ -273,7 +273,7 @@ def guest_that_vanishes(stage: Play) -> None:
 def cleanup_guest(stage: Play) -> None:
     running = internal_class("DotsClient")
     guest = stage.guest("golden-cleanup", wants_preload=True)
-    number = stage.node._next_client - 1
+    number = stage.node._table.next_id - 1
     stage.publish(guest, running(id=number, running=True))
     stage.publish(guest, GOLDEN.GoldenCleanup(id="c1", v=1))
     stage.publish(guest, GOLDEN.GoldenCleanup(id="c2", v=2))

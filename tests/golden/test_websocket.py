@@ -99,8 +99,8 @@ def test_a_plain_guest_publishes_an_infinity_as_the_host_accepts_it() -> None:
         if transmit.destination == CLIENT
     ]
     assert heard.endswith('{ "id": 9, "name": "third", "f64": -inf } ]')
-    shelf = play.node.cache.shelf("GoldenAll")
-    (stored,) = [entry.payload for entry in shelf.objects.values() if entry.present == 4102]
+    type_cache = play.node.cache.type_cache("GoldenAll")
+    (stored,) = [entry.payload for entry in type_cache.objects.values() if entry.present == 4102]
     expected = GOLDEN.GoldenAll(id=9, name="third", f64=float("-inf"))
     assert GOLDEN.GoldenAll.decode(stored) == expected
 

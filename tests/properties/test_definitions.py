@@ -92,7 +92,7 @@ class DefinitionsMachine(RuleBasedStateMachine):
     def describe(self, client: int, type_: StructType, may_define: bool) -> None:
         before = self.served()
         published = (client, type_.name) in self.node.published
-        conflict = self.node.bring(
+        conflict = self.node.register(
             type_, client, may_define=may_define, is_publishing=published and may_define
         )
         self.own[client, type_.name] = type_
@@ -114,7 +114,7 @@ class DefinitionsMachine(RuleBasedStateMachine):
         if type_ is None or (client, name) in self.readers:
             return
         if not self.node.definitions.is_blocked(client, name):
-            self.node.bring(type_, client, is_publishing=True)
+            self.node.register(type_, client, is_publishing=True)
         if self.node.definitions.rejection(client, name) is not None:
             self.node.published.discard((client, name))
             return
@@ -152,7 +152,7 @@ class DefinitionsMachine(RuleBasedStateMachine):
         return {name: self.node.definitions[name] for name in self.known()}
 
     def known(self) -> dict[str, Any]:
-        return self.node.definitions._known
+        return self.node.definitions._types
 
     @invariant()
     def all_objects_can_be_read(self) -> None:
@@ -167,7 +167,7 @@ class DefinitionsMachine(RuleBasedStateMachine):
             assert held is not None
             assert held.type == type_
             if held.is_accepted and (client, name) not in self.readers:
-                assert held.clash is None
+                assert held.conflict is None
                 assert holds_all(self.node.definitions[name], type_), (client, name)
 
     @invariant()

@@ -52,7 +52,7 @@ def test_the_union_reads_every_row_and_merged_objects_have_the_fields_of_all(
         obj = build(version, KEY, said)
         assert flat(class_of(known[fingerprint(version.type)]).decode(obj.encode())) == said
         whole |= said
-        states.take(
+        states.apply(
             Update(
                 type_name="Boat",
                 subject="/Boat/7",

@@ -104,7 +104,7 @@ class Place:
         for talker in self.publishers:
             client = self.node._clients.get(talker.address)
             if client is not None:
-                client.lane.relay.forget()
+                client.queue.relay.forget()
 
     def heard(self) -> list[bytes]:
         return [b"".join(talker.heard) for talker in [*self.publishers, *self.subscribers]]

@@ -135,7 +135,7 @@ def subscribe(pipe: Pipe, given: dict[str, Any]) -> None:
 
 
 def lose(connection: distributor.Connection, share: float) -> None:
-    """Let the kernel drop this share of what comes."""
+    """Let the kernel drop this share of the received datagrams."""
     if not share:
         return
     steps = [
@@ -146,7 +146,7 @@ def lose(connection: distributor.Connection, share: float) -> None:
     ]
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *s) for s in steps))
     pointer = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    made = connection._junction.socket._made
+    made = connection._session.driver.socket._made
     made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)
 
 

@@ -77,9 +77,9 @@ class NeverTells(NodeHost):
     """Forgets objects of clients that are gone, as it should, and does not say so."""
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        shelf = self.core.cache.shelf(CLEANUP)
-        for key in list(shelf.objects):
-            self.core.cache.drop(shelf, key)
+        type_cache = self.core.cache.type_cache(CLEANUP)
+        for key in list(type_cache.objects):
+            self.core.cache.drop(type_cache, key)
         super().stream_closed(peer, reason, now_ns)
 
 
@@ -87,12 +87,12 @@ class LeavesTraces(NodeHost):
     """Does not clean up after its clients."""
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        shelf = self.core.cache.shelf(CLEANUP)
-        before = dict(shelf.objects)
+        type_cache = self.core.cache.type_cache(CLEANUP)
+        before = dict(type_cache.objects)
         super().stream_closed(peer, reason, now_ns)
         for key, entry in before.items():
-            if key not in shelf.objects:
-                self.core.cache.restore(shelf, key, entry)
+            if key not in type_cache.objects:
+                self.core.cache.restore(type_cache, key, entry)
 
 
 class Hasty(NodeHost):
@@ -175,7 +175,7 @@ class KeepsTheDead(Program):
     """Does not know on which connection it heard of an object, so that none is ever stale."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        self.space.intake.epoch = 0
+        self.space.intake.context.epoch = 0
         super().receive(data, source, now_ns)
 
 
@@ -223,7 +223,7 @@ def test_a_broken_node_is_caught(host: Factory[NodeHost], checker: str) -> None:
     ("host", "checker"),
     [(Patient, "Bounded"), (Raises, "machine"), (Cutting, "ConflatedIsNotCut")],
 )
-def test_a_node_that_is_no_good_for_slow_clients_is_caught(
+def test_a_node_that_mistreats_slow_clients_is_caught(
     host: Factory[NodeHost], checker: str
 ) -> None:
     assert checker in caught_by(partial(play_slow, host=host), 4, checker)

@@ -21,7 +21,7 @@ from skerry.testing.machines.request_host import RequestHost
 from skerry.testing.machines.request_program import RequestEnded, RequestProgram
 from skerry.testing.machines.request_scenarios import play_requests
 
-SEED_COUNT = 20
+SEED_COUNT = 40
 """Most are caught by the first."""
 
 pytestmark = pytest.mark.slow
@@ -77,9 +77,9 @@ class GivesAgain(Broken):
         changed = self.ownership._changed
 
         def give_again(place: Any, now_ns: int) -> None:
-            desk = requests._desks.get((place.topic.name, place.handler))
+            desk = requests._queues.get((place.topic.name, place.handler))
             if desk is not None and place.holder is not None:
-                given = requests._given.get(desk.window.client.client_id, {})
+                given = requests._forwarded.get(desk.window.client.client_id, {})
                 for call in list(given.values()):
                     if call.window is desk.window and not call.is_over:
                         del given[call.number]
@@ -94,14 +94,14 @@ class GivesTheLastFirst(Broken):
     """Gives a handler that has room what came last."""
 
     def spoil(self, requests: Any) -> None:
-        give = requests._give
+        give = requests._forward
 
         def turn(desk: Any, now_ns: int) -> None:
             if desk.waiting:
                 desk.waiting.move_to_end(next(reversed(desk.waiting)), last=False)
             give(desk, now_ns)
 
-        requests._give = turn
+        requests._forward = turn
 
 
 class NeverTimesOut(Broken):
@@ -134,7 +134,7 @@ class WaitsForTheDead(Broken):
 
         def wait(client: Any, now_ns: int) -> None:
             forget(client, now_ns)
-            for calls in requests._by_asker.values():
+            for calls in requests._by_requester.values():
                 for call in calls.values():
                     requests._due.set(call, call.due_ns)
 
@@ -148,10 +148,10 @@ class KeepsForTheDead(Broken):
         forget = requests.forget
 
         def keep(client: Any, now_ns: int) -> None:
-            given = dict(requests._given.get(client.client_id, {}))
+            given = dict(requests._forwarded.get(client.client_id, {}))
             forget(client, now_ns)
             if given:
-                requests._given[client.client_id] = given
+                requests._forwarded[client.client_id] = given
 
         requests.forget = keep
 
@@ -160,14 +160,14 @@ class GivesUp(Broken):
     """Takes a handler that has no room for one that is not there."""
 
     def spoil(self, requests: Any) -> None:
-        give = requests._give
+        give = requests._forward
 
         def give_up(desk: Any, now_ns: int) -> None:
             give(desk, now_ns)
             for call in list(desk.waiting.values()):
                 requests._end(call, "not_registered", now_ns, "no room")
 
-        requests._give = give_up
+        requests._forward = give_up
 
 
 class Boundless(Broken):
@@ -192,11 +192,11 @@ class RefusesTheOwner(Broken):
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data, source, now_ns)
-        for client in self.core._by_id.values():
-            for topic in self.core._hub.topics.values():
+        for client in self.core._table.by_id.values():
+            for topic in self.core._dispatcher.topics.values():
                 if topic.owners is not None and topic.owners.of_all == client.client_id:
                     reason = f"/{topic.name}: it is owned by client {client.client_id}"
-                    self.core.refuse(client, "publish", reason, now_ns)
+                    self.core.host.refuse(client, "publish", reason, now_ns)
 
 
 class Miscounts(Broken):
@@ -220,10 +220,10 @@ class NeverHandsOn(Broken):
         release = ownership._release
 
         def leave(claim: Any, now_ns: int) -> None:
-            standbys = claim.place.standbys
-            if claim.place.holder is claim and standbys:
+            standbys = claim.target.standbys
+            if claim.target.holder is claim and standbys:
                 ownership._forget_claim(claim)
-                claim.place.holder = None
+                claim.target.holder = None
             else:
                 release(claim, now_ns)
 
@@ -247,7 +247,7 @@ class HasFriends(Broken):
     """Lets one program change what others own."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        topics = self.core._hub.topics
+        topics = self.core._dispatcher.topics
         before = {name: topic.owners for name, topic in topics.items()}
         if source.host == "program-1":
             for topic in topics.values():
@@ -271,7 +271,7 @@ class AsksAgain(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        requests: Any = self.space._requests
+        requests: Any = self.space.connection.requests
 
         def lost(why: str) -> None:
             for request in requests._waiting.values():
@@ -303,7 +303,7 @@ class ClaimsOnce(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        claims: Any = self.space._claims
+        claims: Any = self.space.connection.claims
         connected = claims.connected
 
         def stay(connection: Any, now_s: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 import skerry
-from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+from skerry.apps.recorder.group_source import GroupOptions, GroupSource
 from skerry.apps.recorder.program import Recorder
 from skerry.client.distributor import aio
 from skerry.errors import PipelineError
@@ -174,8 +174,10 @@ async def record_group_with_loss(folder: Path) -> None:
         probe.bind(("", 0))
         group = f"239.255.77.34:{probe.getsockname()[1]}"
     recorder = Recorder(folder)
-    wishes = GroupWishes(group=group, interface="127.0.0.1")
-    recorder.add(GroupSource(recorder.queue, wishes, space=recorder.space, tell=lambda _text: None))
+    wishes = GroupOptions(group=group, interface="127.0.0.1")
+    recorder.add(
+        GroupSource(recorder.queue, wishes, space=recorder.space, report=lambda _text: None)
+    )
     started = asyncio.Event()
     running = asyncio.create_task(
         recorder.run(lambda: False, seconds=30, count=100, on_started=started.set)

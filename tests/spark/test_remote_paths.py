@@ -12,9 +12,9 @@ import pytest
 import skerry
 from skerry.cli.main import main
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.loop import Progress
@@ -193,7 +193,7 @@ def test_unreadable_input_is_reported_before_the_start(
         run_all(lake, f"{bucket}/none")
     command = ["pipeline", "run", "--tables", str(tmp_path / "lake"), "--recordings"]
     assert main([*command, "s3a://not-made/recordings"]) == 1
-    assert "hint:  make it, or name another" in capsys.readouterr().err
+    assert "hint:  create it, or name another" in capsys.readouterr().err
     assert not (tmp_path / "lake").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import GAP, REMOVE, UPDATE, Update
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Objects and events as commands show them: a line for people, or an object of JSON.
+"""Objects and events as commands print them: a line of text or a JSON object.
 
-In JSON the fields go by name. What is added begins with `_`: `_operation`, `_type`, `_key`,
-`_subject`, `_sender` (the number of the client that changed it last) and `_age_s`.
+In JSON, the fields have their names. Additional values begin with `_`: `_operation`, `_type`,
+`_key`, `_subject`, `_sender` (the id of the client that changed the object last) and `_age_s`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from skerry.client.core.events import BYTES_NAME, Event
-from skerry.client.core.object_info import ObjectInfo
+from skerry.client.core.events import BYTES_NAME, Event, ObjectInfo
 from skerry.json_values import visible
 from skerry.objects.base import Struct
-from skerry.objects.json import to_plain
+from skerry.objects.json import to_json_values
 
 __all__ = ["event_row", "event_text", "key_text", "object_row"]
 
 
 def object_row(obj: Struct, info: ObjectInfo) -> dict[str, Any]:
-    """A current object."""
-    plain = to_plain(obj)
+    """A current object as JSON."""
+    plain = to_json_values(obj)
     return {**plain, "_key": _key(obj, plain), **_facts(info)}
 
 
 def event_row(event: Event[Any]) -> dict[str, Any]:
-    """What happened to an object: the whole of it as it is then."""
-    plain = to_plain(event.object)
+    """An event as JSON, with the whole object after it."""
+    plain = to_json_values(event.object)
     return {
         **plain,
         "_operation": event.operation,
@@ -39,21 +38,21 @@ def event_row(event: Event[Any]) -> dict[str, Any]:
 
 
 def event_text(event: Event[Any]) -> str:
-    """The same for people."""
+    """An event as a line of text."""
     if event.type_name == BYTES_NAME:
         return f"{event.subject} {_bytes_text(event.data)}"
     return visible(f"{event.operation} {event.object}")
 
 
 def key_text(obj: Struct) -> str:
-    """The key of an object in words."""
+    """The key of an object as text."""
     names = [field.name for field in obj.descriptor.key_fields]
-    plain = to_plain(obj)
+    plain = to_json_values(obj)
     return visible(", ".join(f"{name}={plain.get(name)}" for name in names))
 
 
 def _key(obj: Struct, plain: Mapping[str, Any]) -> Any:
-    """The value of the key field; of several a list, of none the empty one."""
+    """The value of the only key field, or a list of the values of all key fields."""
     values = [plain.get(field.name) for field in obj.descriptor.key_fields]
     return values[0] if len(values) == 1 else values
 
@@ -63,7 +62,7 @@ def _facts(info: ObjectInfo) -> dict[str, Any]:
 
 
 def _bytes_text(data: bytes) -> str:
-    """Text as it is, and what is none in hexadecimal digits."""
+    """The decoded text, or hexadecimal digits if the bytes are not UTF-8."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

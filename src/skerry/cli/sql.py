@@ -1,4 +1,4 @@
-"""`skerry sql`: questions to the tables of the pipeline in SQL, answered by DuckDB."""
+"""`skerry sql`: SQL queries on the tables of the pipeline, executed by DuckDB."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ __all__ = ["sql"]
 @click.command()
 @click.argument("query")
 @tables_option
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values with a header.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header.")
 @limit_option
 @json_option
 def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bool) -> None:
-    """Ask the tables of the pipeline in SQL.
+    """Query the tables of the pipeline in SQL.
 
-    Each table is a view: latest.Vessel has the objects there are now, history.Vessel the states
-    that are over, states.Vessel both, updates.Vessel every update; rates, links, sessions, alarms
-    and raw go by their names. Vessel alone is latest.Vessel. `SHOW ALL TABLES` lists them. The SQL
-    is that of DuckDB. With --json times are seconds since 1970, and what is null is left out.
+    QUERY is a statement in the SQL of DuckDB. latest.Vessel holds the current objects,
+    history.Vessel their past states, states.Vessel both, and updates.Vessel every update; rates,
+    links, sessions, alarms and raw have their own names. Vessel alone means latest.Vessel.
+    `SHOW ALL TABLES` lists the tables. With --json, times are seconds since 1970 and null values
+    are omitted.
 
     \b
     Examples:
@@ -44,7 +45,7 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
     from skerry.lake.reader import OpenLake
 
     output = current_output()
-    with waiting(output, "looking it up"):
+    with waiting(output, "running the query"):
         answer = OpenLake(tables).sql(query)
     rows = lake_rows(answer)
     if as_csv:

@@ -1,7 +1,7 @@
-"""One client of the node: its connection, its lane, what it may, and what is still to be done.
+"""One client of the node: its connection, its queue, its rights, and its unfinished tasks.
 
-A client in order is served at once. Only what would take long, the replay of a large cache, is
-done piece by piece, and then all that was asked later has to wait behind it: that is the agenda.
+Most messages of a client are answered at once. A task that takes long, such as the replay of a
+large cache, is done in slices. Later requests of the client wait behind it on its agenda.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skerry.codec.pieces import project
 from skerry.engine.admission.admission import AddressUsage, Origin, Rights
 from skerry.engine.admission.quotas import ClientLimits, PublishMeter
 from skerry.engine.admission.shared_quotas import Holder
-from skerry.engine.delivery.conflation import ConflationSlots, Late
+from skerry.engine.delivery.conflation import ConflatedOutput, ConflationSlots
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.projections import Projection, reading
@@ -49,42 +49,42 @@ the storage. A correct client waits for some answers before it sends more."""
 
 
 class Task(Protocol):
-    """Something that is done in pieces."""
+    """Work that is done in slices."""
 
     def step(self, now_s: float) -> bool:
-        """Do a piece of it; whether it is done."""
+        """Do the next slice; returns whether the task is complete."""
 
 
 class Input:
-    """Queued input of a client, which the node did not process since the client's turn was over."""
+    """Queued input of a client, which was not processed because the client's turn was over."""
 
     def __init__(self) -> None:
         self.can_wait = True
         """Whether input can be queued; if not, all of it is processed at once."""
         self.is_held = False
-        """Whether anything is queued. The client's socket is not read as long as it is."""
+        """Whether input is queued. The client's socket is not read as long as it is."""
         self.is_last = False
-        """Whether the connection is lost, so that the client is forgotten after this input."""
+        """Whether the connection is lost, so that the client is removed after this input."""
         self.is_cutting = False
         """Whether the cutter of the connection has frames left."""
         self.messages: deque[tuple[Header, bytes]] = deque()
-        """Messages that are left, for connections without frames."""
+        """Messages that were read but not processed, of a connection without frames."""
         self.reading: JsonReading | None = None
-        """A large message that is being read."""
+        """A large message that is being read in slices."""
         self.fault: ConnectionBroken | None = None
-        """A fault in the input after these."""
+        """A fault in the input after these messages."""
         self.data: deque[bytes] = deque()
-        """Bytes after all of these."""
+        """Bytes after all of that."""
 
 
 class Client:
-    """What the node knows about a client."""
+    """The state of a client at the node."""
 
     def __init__(
         self,
         address: Address,
         connection: ServerConnection,
-        lane: ClientQueue,
+        queue: ClientQueue,
         *,
         origin: Origin,
         limits: ClientLimits,
@@ -92,74 +92,74 @@ class Client:
     ) -> None:
         self.address = address
         self.connection = connection
-        self.lane = lane
+        self.queue = queue
         self.origin = origin
         self.limits = limits
         self.opened_ns = opened_ns
         self._rights: Rights | None = None
         self._find_rights: Callable[[], Rights] | None = None
-        """Finds its rights after the permissions changed; None if they are found."""
+        """Finds the rights after the permissions changed; None if `_rights` is current."""
         self.is_under_review = False
-        """Whether its groups and claims are still to be checked after the permissions changed."""
+        """Whether its groups and claims are to be checked, since the permissions changed."""
         self.meter: PublishMeter | None = None
-        """None where nothing is measured."""
-        self.household: AddressUsage | None = None
-        """All who come from the same address; None where there is no address."""
+        """Measures what it publishes; None if that is not limited."""
+        self.address_usage: AddressUsage | None = None
+        """What all clients of its address use; None if it has no address."""
         self.holder = Holder("", is_trusted=True)
         """What it uses of the shared quotas."""
         self.unfinished_bytes = 0
         """Bytes of its unfinished frame."""
         self.nonce: int | None = None
-        """What it was asked to answer to, if it has to prove itself."""
+        """The challenge that was sent to it; None if it needs no secret."""
         self.has_extensions = False
-        """Whether it was told of the additions to the protocol."""
+        """Whether skerry's additions to the protocol were offered to it."""
         self.is_present = True
-        """Whether its connection is still there."""
+        """Whether it is connected."""
         self.is_full = False
-        """Whether its transport has more than it likes already."""
+        """Whether its transport is full."""
         self.writing: JsonWriting | None = None
-        """What becomes text for it, in steps; until then its lane is paused."""
-        self.slots = ConflationSlots(lane)
-        self.voice: Late | None = None
-        """Tells it later of objects in the groups it joined; None before it joined one."""
+        """Frames that are being written as JSON text; until that is done, its queue is paused."""
+        self.slots = ConflationSlots(queue)
+        self.conflated_output: ConflatedOutput | None = None
+        """Sends conflated updates of its groups; None before it joined a group."""
         self.agenda: deque[Task] = deque()
         self.input = Input()
         self.owed_count = 0
-        """Questions of its that wait for their answer, on the agenda or for the storage."""
+        """Requests that wait to be answered, behind other tasks or for the storage."""
         self.owed_bytes = 0
         self.groups: dict[str, None] = {}
-        """Types and patterns that it joined, in order."""
-        self.views: dict[tuple[str, int], int] = {}
-        """Its filtered subscriptions, by the type and the number it gave: the parts of each."""
+        """Types and patterns that it joined, in the order of joining."""
+        self.filtered_subscriptions: dict[tuple[str, int], int] = {}
+        """The number of comparisons of each filtered subscription, by type and number."""
         self.waiting_count = 0
-        """Groups of them of which it is told later what is there: it may not know the objects."""
+        """Groups whose cache replay has not begun, so that it may not know their objects."""
         self.interest_count = 0
-        """How often it joined or left anything."""
+        """How often it joined or left a group or a filtered subscription."""
         self.described: dict[str, int] = {}
-        """Types that it described, with the size of each description."""
+        """Types that it described, with the size of each description in bytes."""
         self.described_bytes = 0
         self.received_count = 0
         self.received_bytes = 0
         self.refused_count = 0
         self.running: bool | None = None
-        """What it last published in its own DotsClient."""
+        """The value of `running` that it last published in its own DotsClient."""
         self.running_change_count = 0
         self.told: tuple[int, int] = (-1, -1)
-        """How many types it published, and how often it had joined or left, when it was told."""
+        """Count of published types and `interest_count` when its DotsClient was published last."""
 
     @property
     def client_id(self) -> int:
-        """What the node calls it."""
-        return int(self.lane.client_id)
+        """The id that the node gave it."""
+        return int(self.queue.client_id)
 
     @property
     def name(self) -> str:
-        """What it calls itself; the beginning, where that is longer than any that is let in."""
+        """The name that it chose, truncated to the length of names that are accepted."""
         return self.connection.name[:CLIENT_NAME_CHAR_COUNT_MAX]
 
     @property
     def rights(self) -> Rights | None:
-        """What it may do; None until it has introduced itself."""
+        """What it may do; None until it is accepted."""
         find = self._find_rights
         if find is not None:
             self._find_rights = None
@@ -167,26 +167,26 @@ class Client:
             self.limit_frames()
         return self._rights
 
-    def let_in(self, rights: Rights) -> None:
-        """It has introduced itself."""
+    def accept(self, rights: Rights) -> None:
+        """Set the rights of a client that was accepted after its handshake."""
         self._rights = rights
         self.limit_frames()
 
     def renew_rights(self, find: Callable[[], Rights]) -> None:
-        """The permissions changed; its rights are found on their next use."""
+        """Find the rights again on their next use, since the permissions changed."""
         self._find_rights = find
 
     def note_described(self, type_name: str, size: int) -> None:
-        """The client described a type, for the first time or again."""
+        """Note that the client described a type, for the first time or again."""
         self.described_bytes += size - self.described.get(type_name, 0)
         self.described[type_name] = size
 
     def reading(self, topic: Topic) -> Projection | None:
-        """How objects of a topic are projected for the client; None if they are sent unchanged."""
+        """The projection of a topic's objects for the client; None if they are sent unchanged."""
         own = self.connection.definition(topic.name)
         if own is None or own is topic.type:
             return None
-        can_skip = bool(self.lane.has_subjects)
+        can_skip = bool(self.queue.has_subjects)
         at = (fingerprint(own), can_skip)
         if at not in topic.readings:
             if len(topic.readings) >= READING_COUNT_MAX:
@@ -196,15 +196,15 @@ class Client:
         return found
 
     def projected(self, topic: Topic, header: Header, payload: bytes) -> bytes | None:
-        """An object as the client receives it; the attributes of its header are reduced to that.
+        """Project an object for the client, and reduce the attributes of its header.
 
-        None if the client cannot read the key of the object.
+        Returns None if the client cannot read the key of the object.
         """
         found = self.reading(topic)
         if found is not None:
             header.attributes &= found.mask
             return found.project(payload)
-        if self.lane.has_subjects or not topic.shelf.unknown_keys:
+        if self.queue.has_subjects or not topic.type_cache.unknown_keys:
             return payload
         header.attributes &= topic.plan.mask
         return project(topic.plan, payload, topic.plan.mask)[0]
@@ -227,18 +227,18 @@ class Client:
         return found is None or found.is_possible
 
     def limit_frames(self) -> None:
-        """Set the frame limit that the client needs for what it may do.
+        """Limit the size of frames to what the client needs for its rights.
 
-        Larger frames are dropped as they arrive, so that they take no memory.
+        Larger frames are dropped while they are received, so that they take no memory.
         """
         may_publish = self.rights is not None and self.rights.may_publish
-        size = max(int(self.lane.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
+        size = max(int(self.queue.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
         if not may_publish:
             size = SMALL_FRAME_BYTES_MAX
         self.connection.wire.limit_frames(size, skips_large=True)
 
     def large_refusal(self, name: str, size: int) -> str:
-        """Why a frame of so many bytes is refused, for a message."""
+        """Why a frame of `size` bytes is refused, as text for a message."""
         limits = self.limits
         if self.rights is None:
             where = "before it was let in"
@@ -253,12 +253,12 @@ class Client:
 
     @property
     def is_in(self) -> bool:
-        """Whether it was let in and is still there."""
+        """Whether it is accepted and connected."""
         return self.connection.stage in (ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED)
 
     @property
     def is_free(self) -> bool:
-        """Whether its objects need no look but the one that all get."""
+        """Whether its objects need only the checks of the dispatcher."""
         return (
             self.rights is not None
             and self.rights.allows_objects
@@ -268,7 +268,7 @@ class Client:
 
     @property
     def asks_too_much(self) -> bool:
-        """Whether it asks on and on without taking the answers."""
+        """Whether too many of its requests and tasks wait, since it does not read the answers."""
         limits = self.limits
         task_count_max = limits.join_count_max + limits.view_count_max + OWED_COUNT_MAX
         return (
@@ -279,10 +279,10 @@ class Client:
 
     def interests(self) -> list[str]:
         """The groups that it joined, and the types of its filtered subscriptions."""
-        return [*self.groups, *[name for name, _ in self.views]]
+        return [*self.groups, *[name for name, _ in self.filtered_subscriptions]]
 
     def forbidden(self, groups: list[str]) -> str | None:
-        """One of some groups that it may not subscribe to."""
+        """The first of some groups that it may not subscribe to; None if it may join all."""
         rights = self.rights
         assert rights is not None
         for group in groups:
@@ -291,17 +291,17 @@ class Client:
         return None
 
     def asked(self, size: int) -> None:
-        """A question of so many bytes came."""
+        """Count a request of `size` bytes that is to be answered."""
         self.owed_count += 1
         self.owed_bytes += size
 
     def answered(self, size: int) -> None:
-        """And was answered."""
+        """Subtract a request that was answered."""
         self.owed_count -= 1
         self.owed_bytes -= size
 
     def when_caught_up(self, work: Callable[[float], None], now_s: float) -> None:
-        """Do something behind all that the client asked for before."""
+        """Call `work` after all tasks on the client's agenda, or now if there are none."""
         if self.agenda:
             self.agenda.append(do_at_once(work))
         else:
@@ -309,7 +309,7 @@ class Client:
 
 
 class Later:
-    """A task that is made when its turn comes; None when there is nothing to do by then."""
+    """A task that is created when its turn comes, unless there is nothing to do by then."""
 
     def __init__(self, make: Callable[[], Task | None]) -> None:
         self._make = make
@@ -317,7 +317,7 @@ class Later:
         self._is_made = False
 
     def step(self, now_s: float) -> bool:
-        """Do a piece of it."""
+        """Create the task, or do its next slice."""
         if not self._is_made:
             self._is_made = True
             self._task = self._make()
@@ -325,34 +325,34 @@ class Later:
 
 
 class do_at_once:  # noqa: N801 - it is used like a function
-    """A task of one piece."""
+    """A task of one slice."""
 
     def __init__(self, work: Callable[[float], None]) -> None:
         self._work = work
 
     def step(self, now_s: float) -> bool:
-        """Do it."""
+        """Do the work."""
         self._work(now_s)
         return True
 
 
 class Countdown:
-    """A task that is over when other things have happened, so many of them.
+    """A task that is complete when `count` other things have happened.
 
-    What is to be done then is done at once, also when the client has not come so far.
+    `work` is called at once then, even if other tasks are before this one on the agenda.
     """
 
     def __init__(self, count: int, work: Callable[[], None]) -> None:
         self.count = count
-        """How many are left."""
+        """How many of them have not happened yet."""
         self._work = work
 
     def one_less(self) -> None:
-        """One of them happened."""
+        """Note that one of them happened."""
         self.count -= 1
         if self.count == 0:
             self._work()
 
     def step(self, now_s: float) -> bool:
-        """Wait."""
+        """Returns whether all of them happened."""
         return self.count == 0

@@ -1,4 +1,4 @@
-"""What a node tells whoever runs it: for logs, not for other programs."""
+"""Events of a node, which the program that runs it logs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,30 @@ __all__ = [
     "ClientRefused",
     "ConnectionTurnedAway",
     "DefinitionRefused",
+    "NodeEvents",
     "TypeChanged",
 ]
 
 
+class NodeEvents:
+    """The events of a node until the driver takes them."""
+
+    def __init__(self) -> None:
+        self._events: list[MachineEvent] = []
+
+    def report(self, event: MachineEvent) -> None:
+        """Add an event."""
+        self._events.append(event)
+
+    def take(self) -> list[MachineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnected(MachineEvent):
-    """A client was let in."""
+    """A client was accepted."""
 
     client_id: int
     name: str
@@ -27,36 +44,37 @@ class ClientConnected(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDisconnected(MachineEvent):
-    """A client is gone."""
+    """The connection of a client ended."""
 
     client_id: int
     name: str
     reason: str
-    """One of a few words: what kind of end it was."""
+    """The kind of end, one of a few words: goodbye, lost, fault, slow, ..."""
     detail: str = ""
     host: str = ""
-    """The address of the client; empty where it has none."""
+    """The address of the client; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionTurnedAway(MachineEvent):
-    """A connection was closed before its handshake, because there are too many."""
+    """A connection was rejected before its handshake, because there are too many."""
 
     host: str
-    """The address of the other end; empty where it has none."""
+    """The address of the other end; empty if it has none."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRefused(MachineEvent):
-    """A client asked for something that it was not given."""
+    """A request of a client was refused."""
 
     client_id: int
     name: str
     what: str
+    """The verb of the request, such as publish or subscribe."""
     detail: str
     host: str = ""
-    """The address of the client; empty where it has none."""
+    """The address of the client; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

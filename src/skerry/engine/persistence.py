@@ -1,12 +1,13 @@
-"""What is stored, and when a publish counts as stored.
+"""The journal: which objects are stored, and when a publish counts as stored.
 
-The node puts each change of a persistent object into the journal. The journal joins changes of one
-object, hands everything that waits to the runtime as one batch, and keeps it until the runtime
-says that it is written: so what is on disk is always the state of one moment, never a mixture. A
-batch that could not be written comes back, joined with what happened meanwhile.
+The node puts each change of a persistent object into the journal. The journal merges changes of one
+object, passes all waiting changes to the runtime as one batch, and keeps the batch until the
+runtime reports that it is written. So the storage always holds the state of one moment. A batch
+that could not be written is merged with the changes since then and written again.
 
-Changes are numbered. `stored` is the number up to which all is as durable as the sync policy says;
-the node holds back the answer to a flush until `stored` has reached what `number` was then.
+Changes are numbered. `stored` is the number up to which all changes are as durable as the sync
+policy requires. The node delays the response to a flush until `stored` has reached the value that
+`number` had when the flush was requested.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ JOURNAL_BYTES_MAX: Final = 128 * 1024 * 1024
 """Bytes of these changes: a dozen of the largest objects, or all of the above if they are small."""
 
 POSITION: Final = "position"
-"""Name of the value that no position of a stored object is above."""
+"""Name of the stored value that is at least the position of every stored object."""
 CLIENT: Final = "client"
-"""Name of the value that no client that a stored object speaks of is above."""
+"""Name of the stored value that is at least every client id in a stored object."""
 
 _RETRY: Final = Backoff(first_ns=100_000_000, delay_ns_max=10_000_000_000)
-"""A full disk is emptied by a person, a database server is back in seconds."""
+"""A database server restarts in seconds; a full disk lasts until a person makes room."""
 _CHANGE_BYTES: Final = 200
-"""What a waiting change takes besides its payload, about."""
+"""Approximate size of a waiting change without its payload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredType:
-    """The definition of a stored type, whole: with all the types that it is made of."""
+    """The definition of a stored type with all types inside."""
 
     name: str
     definition: bytes
@@ -67,8 +68,8 @@ class StoredType:
 class StoredObject(NamedTuple):
     """One object as it is stored."""
 
-    # A named tuple and not a dataclass: one is made for each change, and databases take and give
-    # rows as tuples.
+    # A named tuple and not a dataclass: one is made for each change, and databases use tuples as
+    # rows.
     type_name: str
     key: bytes
     payload: bytes
@@ -83,41 +84,41 @@ class StoredObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBatch:
-    """Changes to be written as one transaction: all of them or none. A second time does no harm."""
+    """Changes to be written in one transaction. Writing a batch twice has no further effect."""
 
     number: int
-    """Of the last change in it."""
+    """The number of the last change in it."""
     types: tuple[StoredType, ...] = ()
     puts: tuple[StoredObject, ...] = ()
     drops: tuple[tuple[str, bytes], ...] = ()
-    """Name of the type, and key."""
+    """Type name and key of each removed object."""
     meta: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalStatistics(Statistics):
-    """How storing goes."""
+    """The counters of a journal."""
 
     number: int
     stored: int
     waiting_count: int
-    """Changes that are not yet stored, joined ones counted once."""
+    """Changes that are not yet stored; merged changes count once."""
     waiting_bytes: int
     batch_count: int
     """Batches written since the start."""
     failure_count: int
     """Attempts that failed since the start."""
     trouble: str
-    """Why the last attempt failed; empty when it did not."""
+    """Why the last attempt failed; empty if it succeeded."""
 
 
-class _Waiting:
+class _Changes:
     """Changes that are not stored, the last one of each object."""
 
     def __init__(self) -> None:
         self.types: dict[str, StoredType] = {}
         self.objects: dict[tuple[str, bytes], StoredObject | None] = {}
-        """None for one that is gone."""
+        """None for a removed object."""
         self.meta: dict[str, int] = {}
         self.bytes = 0
 
@@ -134,8 +135,8 @@ class _Waiting:
         self.objects[name, key] = obj
         self.bytes += _size(key, obj)
 
-    def overtake(self, older: _Waiting) -> None:
-        """Take in what waited before; where both speak of the same thing, this one is newer."""
+    def merge_older(self, older: _Changes) -> None:
+        """Add older changes, except for those of objects that have changed since."""
         self.types = {**older.types, **self.types}
         self.meta = {**older.meta, **self.meta}
         newer, self.objects, self.bytes = self.objects, older.objects, older.bytes
@@ -144,10 +145,10 @@ class _Waiting:
 
 
 class Journal:
-    """Changes on their way to the disk. Nothing in it is ever dropped.
+    """Changes that wait to be stored. No change is ever dropped.
 
-    `interval_ns` is the least time from one batch to the next; `meta` are the values that the
-    storage gave back at the start.
+    `interval_ns` is the shortest time from one batch to the next; `meta` are the values that were
+    loaded from the storage at the start.
     """
 
     def __init__(
@@ -161,20 +162,21 @@ class Journal:
     ) -> None:
         assert interval_ns >= 0
         self.number = 0
-        """Of the last change; 0 when there was none."""
+        """The number of the last change; 0 if there was none."""
         self.stored = 0
-        """Everything up to this number is stored."""
+        """All changes up to this number are stored."""
         self.trouble = ""
-        """Why the last attempt to store failed; empty when it did not."""
+        """Why the last attempt to store failed; empty if it succeeded."""
         self._rng = rng
         self._interval_ns = interval_ns
         self._change_count_max = change_count_max
         self._bytes_max = bytes_max
         self._meta = dict(meta or {})
         self._described: dict[str, StructType] = {}
-        self._waiting = _Waiting()
-        self._under_way: _Waiting | None = None
-        self._under_way_number = 0
+        self._waiting = _Changes()
+        self._writing: _Changes | None = None
+        """The changes in the batch that the runtime is writing."""
+        self._writing_number = 0
         self._not_before_ns = 0
         self._attempt_count = 0
         self._batch_count = 0
@@ -183,7 +185,7 @@ class Journal:
     # -- for the node
 
     def put(self, type_: StructType, key: bytes, entry: Entry) -> None:
-        """An object is as the entry says. Its type is stored before the first of its objects."""
+        """Store an object. Its type is stored before the first of its objects."""
         if self._described.get(type_.name) is not type_:
             self.describe(type_)
         obj = StoredObject(
@@ -204,40 +206,35 @@ class Journal:
         self._waiting.set(type_.name, key, obj)
 
     def drop(self, type_name: str, key: bytes, *, position: int = 0) -> None:
-        """An object is gone, by the update with that position."""
+        """Remove an object from the storage; `position` is that of the update that removed it."""
         self._raise(POSITION, position)
         self.number += 1
         self._waiting.set(type_name, key, None)
 
     def describe(self, type_: StructType) -> None:
-        """This definition is the one that the stored objects of the type follow."""
+        """Store the definition of a type, by which its stored objects are read."""
         if self._described.get(type_.name) != type_:
             self.number += 1
             self._waiting.types[type_.name] = store_type(type_)
         self._described[type_.name] = type_
 
-    def note(self, name: str, value: int) -> None:
-        """Keep a small value of the node's own, to be found in `meta` after a restart."""
-        self.number += 1
-        self._set_meta(name, value)
-
     @property
     def meta(self) -> Mapping[str, int]:
-        """The small values as they are now: POSITION, CLIENT, and what was noted."""
+        """The current values of the node: POSITION, CLIENT, and others from the storage."""
         return dict(self._meta)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that no more may be accepted from publishers.
+        """Whether too many changes wait, so that updates of publishers must be rejected.
 
-        Removals by the node itself are still taken: there are no more of them than objects.
+        Removals by the node itself are still accepted: the number of objects bounds them.
         """
         return (
             self._waiting_count >= self._change_count_max or self._waiting_bytes >= self._bytes_max
         )
 
     def shortage(self) -> LimitExceeded:
-        """Why no more may be accepted, when it is full."""
+        """The error for updates that are rejected while the journal is full."""
         if self._waiting_count >= self._change_count_max:
             return LimitExceeded(
                 what="count of changes that wait to be stored",
@@ -265,28 +262,29 @@ class Journal:
     # -- for the runtime
 
     def take_batch(self, now_ns: int, *, is_urgent: bool = False) -> WriteBatch | None:
-        """All that waits, once it is due, or at once if urgent. One batch is under way at a time.
+        """All waiting changes, once they are due, or at once if `is_urgent`.
 
-        It is kept here until `written` or `failed` tells what became of it.
+        None while another batch is being written. Call `written` or `failed` with the result; until
+        then the journal keeps the changes.
         """
-        if self._under_way is not None or not self._waiting:
+        if self._writing is not None or not self._waiting:
             return None
         if now_ns < self._not_before_ns and not is_urgent:
             return None
-        taken, self._waiting = self._waiting, _Waiting()
-        self._under_way = taken
-        self._under_way_number = self.number
+        taken, self._waiting = self._waiting, _Changes()
+        self._writing = taken
+        self._writing_number = self.number
         self._not_before_ns = now_ns + self._interval_ns
         return WriteBatch(
             number=self.number,
             types=tuple(taken.types.values()),
             puts=tuple(obj for obj in taken.objects.values() if obj is not None),
-            drops=tuple(place for place, obj in taken.objects.items() if obj is None),
+            drops=tuple(name_and_key for name_and_key, obj in taken.objects.items() if obj is None),
             meta=taken.meta,
         )
 
     def written(self, batch_number: int) -> None:
-        """The batch is as durable as the sync policy says."""
+        """Note that a batch is as durable as the sync policy requires."""
         self._end(batch_number)
         self.stored = batch_number
         self.trouble = ""
@@ -294,51 +292,47 @@ class Journal:
         self._batch_count += 1
 
     def failed(self, batch_number: int, why: str, now_ns: int) -> None:
-        """Nothing of the batch was written; it waits again, and longer with each failure."""
-        self._waiting.overtake(self._end(batch_number))
+        """Note that a batch was not written. It is retried after a delay that grows."""
+        self._waiting.merge_older(self._end(batch_number))
         self.trouble = why
         self._attempt_count += 1
         self._failure_count += 1
         self._not_before_ns = now_ns + _RETRY.delay_ns(self._attempt_count, self._rng)
 
     def deadline_ns(self) -> int | None:
-        """When to ask for the next batch; None while there is none, or one is under way."""
-        if self._under_way is not None or not self._waiting:
+        """When to call `take_batch`; None if nothing waits, or while a batch is being written."""
+        if self._writing is not None or not self._waiting:
             return None
         return self._not_before_ns
 
     @property
     def _waiting_count(self) -> int:
-        return self._waiting.count + (self._under_way.count if self._under_way else 0)
+        return self._waiting.count + (self._writing.count if self._writing else 0)
 
     @property
     def _waiting_bytes(self) -> int:
-        return self._waiting.bytes + (self._under_way.bytes if self._under_way else 0)
+        return self._waiting.bytes + (self._writing.bytes if self._writing else 0)
 
-    def _end(self, batch_number: int) -> _Waiting:
-        assert self._under_way is not None, "no batch is under way"
-        assert batch_number == self._under_way_number, "another batch is under way"
-        ended, self._under_way = self._under_way, None
+    def _end(self, batch_number: int) -> _Changes:
+        assert self._writing is not None, "no batch is being written"
+        assert batch_number == self._writing_number, "another batch is being written"
+        ended, self._writing = self._writing, None
         return ended
 
     def _raise(self, name: str, value: int) -> None:
         if value > self._meta.get(name, 0):
-            self._set_meta(name, value)
-
-    def _set_meta(self, name: str, value: int) -> None:
-        self._meta[name] = value
-        self._waiting.meta[name] = value
+            self._meta[name] = self._waiting.meta[name] = value
 
 
 def store_type(type_: StructType) -> StoredType:
-    """A type as it is stored: the descriptors of what it is made of, then its own."""
+    """A type as it is stored: the descriptors of the types inside, then its own."""
     parts = [describe(part) for part in (*dependencies(type_), type_)]
     definition = cbor.dumps([[part.descriptor.name, part.encode()] for part in parts])
     return StoredType(name=type_.name, definition=definition)
 
 
 def stored_type(stored: StoredType) -> StructType:
-    """The type that was stored; StorageError when its definition cannot be read."""
+    """The type that was stored. Raises StorageError if its definition cannot be read."""
     known: dict[str, NamedType] = {}
     try:
         for descriptor_name, payload in cbor.loads(stored.definition):
@@ -354,7 +348,7 @@ def stored_type(stored: StoredType) -> StructType:
 
 def _unreadable(name: str, detail: str) -> StorageError:
     error = StorageError(f"the stored definition of {name} cannot be read: {detail}")
-    error.hint = "the storage is damaged: go back to a copy of it, or begin with an empty one"
+    error.hint = "the storage is damaged: restore a copy of it, or start with an empty one"
     return error
 
 

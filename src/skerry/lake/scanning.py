@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import first_line
+from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.store import TableStore
 

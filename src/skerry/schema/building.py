@@ -1,4 +1,4 @@
-"""One definition at a time: from its syntax to a model type, with the rules about its parts."""
+"""Builds one model type from its syntax, and checks the rules about its parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VALUE_MIN, _VALUE_MAX = INTEGER_RANGES[Kind.INT32]
 
 
 class Builder:
-    """Makes model types. What it cannot make is reported, and None takes its place."""
+    """Builds model types. Faults are reported to the problem list."""
 
     def __init__(self, names: TypeNames, problems: ProblemList) -> None:
         self._names = names

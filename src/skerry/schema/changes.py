@@ -1,4 +1,4 @@
-"""The kinds of change a type can undergo, and what each does to its readers."""
+"""The kinds of change of a type, and the effect of each on readers."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ class What(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference between two definitions, and what it does."""
+    """One difference between two definitions, and its effects."""
 
     what: What
     where: str
     """The type, or the type and its field or element: `Vessel.lat`."""
     detail: str
-    """From what to what, or the thing that came or went."""
+    """The old and the new value, or what was added or removed."""
     old_reader: Effect
-    """A program with the old definition that receives new data."""
+    """The effect on a program with the old definition that receives new data."""
     new_reader: Effect
-    """A program with the new definition that receives old data."""
+    """The effect on a program with the new definition that receives old data."""
     stored: Effect
-    """Data kept from earlier, read with the new definition."""
+    """The effect on data that was stored earlier and is read with the new definition."""
     why: str
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Change:
 
 
 class Verdict(enum.Enum):
-    """The changes taken together."""
+    """The effect of all changes together."""
 
     COMPATIBLE = "compatible"
     OLD_READERS_BREAK = "old readers break"
@@ -96,7 +96,7 @@ class Verdict(enum.Enum):
 
 
 def verdict(changes: Iterable[Change]) -> Verdict:
-    """Who breaks. Readers of stored data have the new definition."""
+    """Which readers break. Readers of stored data have the new definition."""
     old = new = False
     for change in changes:
         old |= change.old_reader == Effect.BREAKS
@@ -108,7 +108,7 @@ def verdict(changes: Iterable[Change]) -> Verdict:
     return Verdict.NEW_READERS_BREAK if new else Verdict.COMPATIBLE
 
 
-# -- what each change does
+# -- the effect of each change
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +122,25 @@ class _Rule:
 _F, _L, _B = Effect.FINE, Effect.LOSES, Effect.BREAKS
 
 _RULES: Final[dict[What, _Rule]] = {
-    What.TYPE_ADDED: _Rule(_F, _F, _F, "nobody has data of it yet"),
+    What.TYPE_ADDED: _Rule(_F, _F, _F, "no data of it exists yet"),
     What.TYPE_REMOVED: _Rule(
         _L,
         _L,
         _L,
-        "old readers get nothing of it any more; new ones know old data only by its description",
+        "old readers receive no more objects; new ones know old data only by its description",
     ),
-    What.TYPE_REPLACED: _Rule(_B, _B, _B, "a number on the wire is no map, and the reverse"),
+    What.TYPE_REPLACED: _Rule(_B, _B, _B, "on the wire an enum is a number and a struct is a map"),
     What.TYPE_RENAMED: _Rule(
-        _B, _B, _B, "the name travels: readers of the one never get what has the other"
+        _B,
+        _B,
+        _B,
+        "the name is transmitted: readers of one name never receive objects of the other",
     ),
     What.FIELD_ADDED: _Rule(
         _F, _F, _F, "old readers skip an unknown tag; new ones find the field unset in old data"
     ),
     What.KEY_ADDED: _Rule(
-        _L, _B, _B, "old readers take different objects for one; old data lacks a part of the key"
+        _L, _B, _B, "old readers see different objects as one; old data lacks a part of the key"
     ),
     What.FIELD_REMOVED: _Rule(
         _L, _F, _F, "old readers find the field unset; new ones skip its tag in old data"
@@ -146,41 +149,43 @@ _RULES: Final[dict[What, _Rule]] = {
         _L,
         _F,
         _F,
-        "as a removed field, but nothing keeps its tag from coming back: mark it removed",
+        "like a removed field, but its tag may be reused by mistake: mark the field removed",
     ),
     What.KEY_REMOVED: _Rule(
-        _B, _L, _B, "old readers refuse an object that lacks a part of its key; identities change"
+        _B, _L, _B, "old readers reject an object that lacks a part of its key; identities change"
     ),
     What.KEY_STRUCT_CHANGED: _Rule(
         _B, _B, _B, "the bytes of the struct are the key, so one object becomes two"
     ),
     What.FIELD_RENAMED: _Rule(
-        _F, _F, _F, "the tag travels; only JSON, filters and programs use the name"
+        _F, _F, _F, "the tag is transmitted; only JSON, filters and programs use the name"
     ),
     What.FIELD_RETAGGED: _Rule(
-        _B, _B, _B, "each side looks under its own tag: it misses the value or takes another for it"
+        _B, _B, _B, "each side uses its own tag: it misses the value or reads another one"
     ),
     What.TAG_TAKEN_OVER: _Rule(
-        _B, _B, _B, "each side takes the one for the other, without an error where the bytes fit"
+        _B, _B, _B, "each side reads one as the other, without an error if the bytes fit"
     ),
     What.TAG_REUSED: _Rule(
         _F, _F, _B, "data from before the removal has something else under this tag"
     ),
-    What.TAG_RESERVED: _Rule(_F, _F, _F, "nothing travels under the tag"),
+    What.TAG_RESERVED: _Rule(_F, _F, _F, "nothing is transmitted under the tag"),
     What.TAG_RELEASED: _Rule(
-        _F, _F, _F, "nothing travels under the tag, but it may now be used again by mistake"
+        _F, _F, _F, "nothing is transmitted under the tag, but it may now be reused by mistake"
     ),
-    What.RESERVATION_EDITED: _Rule(_F, _F, _F, "nothing travels under the tag"),
+    What.RESERVATION_EDITED: _Rule(_F, _F, _F, "nothing is transmitted under the tag"),
     What.BECAME_KEY: _Rule(
-        _L, _B, _B, "old readers take different objects for one; old data may lack the field"
+        _L, _B, _B, "old readers see different objects as one; old data may lack the field"
     ),
     What.NO_LONGER_KEY: _Rule(
         _B, _L, _B, "old readers need it in every update and remove; several objects become one"
     ),
     What.ORDER_CHANGED: _Rule(_F, _F, _F, "readers accept any order; only the bytes differ"),
-    What.BECAME_CACHED: _Rule(_F, _F, _F, "programs that come later now get the objects too"),
+    What.BECAME_CACHED: _Rule(
+        _F, _F, _F, "programs that connect later now receive the objects too"
+    ),
     What.BECAME_UNCACHED: _Rule(
-        _L, _F, _L, "programs that come later get nothing, and a remove is refused"
+        _L, _F, _L, "programs that connect later receive nothing, and a remove is refused"
     ),
     What.BECAME_INTERNAL: _Rule(
         _B, _F, _F, "internal types are never described: a program must have them built in"
@@ -192,46 +197,54 @@ _RULES: Final[dict[What, _Rule]] = {
     What.NO_LONGER_SUBSTRUCT_ONLY: _Rule(
         _L, _F, _F, "old programs cannot subscribe to objects of it"
     ),
-    What.BECAME_PERSISTENT: _Rule(_F, _F, _F, "from now on objects outlive their node"),
-    What.NO_LONGER_PERSISTENT: _Rule(_F, _F, _L, "objects do not outlive their node any more"),
+    What.BECAME_PERSISTENT: _Rule(
+        _F, _F, _F, "from now on objects survive a restart of their node"
+    ),
+    What.NO_LONGER_PERSISTENT: _Rule(
+        _F, _F, _L, "objects do not survive a restart of their node any more"
+    ),
     What.CLEANUP_CHANGED: _Rule(
-        _F, _F, _F, "it changes what happens to objects when their last publisher leaves"
+        _F, _F, _F, "it decides whether objects are removed when their last publisher disconnects"
     ),
     What.LOCAL_CHANGED: _Rule(
-        _F, _F, _F, "it decides only the scope, whose change is told where there is one"
+        _F, _F, _F, "it decides only the scope, whose change is reported if there is one"
     ),
-    What.SCOPE_NARROWED: _Rule(_L, _F, _F, "programs further away no longer get the objects"),
-    What.SCOPE_WIDENED: _Rule(_F, _F, _F, "objects go further than before"),
-    What.SCOPE_WRITTEN: _Rule(_F, _F, _F, "objects go as far as before"),
+    What.SCOPE_NARROWED: _Rule(
+        _L, _F, _F, "programs of other nodes or sites no longer receive the objects"
+    ),
+    What.SCOPE_WIDENED: _Rule(_F, _F, _F, "objects are distributed further than before"),
+    What.SCOPE_WRITTEN: _Rule(_F, _F, _F, "objects are distributed as far as before"),
     What.ELEMENT_ADDED: _Rule(
-        _B, _F, _F, "an unknown tag fails the whole object for an old reader"
+        _B, _F, _F, "an unknown tag makes the whole object unreadable for an old reader"
     ),
     What.ELEMENT_REMOVED: _Rule(
-        _F, _B, _B, "its tag is unknown to new readers and fails the whole object"
+        _F, _B, _B, "its tag is unknown to new readers and makes the whole object unreadable"
     ),
     What.ELEMENT_RENAMED: _Rule(
-        _F, _F, _F, "the tag travels; only JSON, filters and programs use the name"
+        _F, _F, _F, "the tag is transmitted; only JSON, filters and programs use the name"
     ),
     What.KEY_ELEMENT_RENAMED: _Rule(
-        _L, _L, _L, "the name is part of the subject: who asks for one never gets the other"
+        _L, _L, _L, "the name is part of the subject: subscribers of one never receive the other"
     ),
     What.ELEMENT_RETAGGED: _Rule(
-        _B, _B, _B, "the tag travels: each side takes it for another element or for none"
+        _B, _B, _B, "the tag is transmitted: each side reads it as another element or as none"
     ),
     What.VALUE_CHANGED: _Rule(
-        _F, _F, _F, "values travel in no object; programs that compute with them see the change"
+        _F, _F, _F, "values are not transmitted; programs that compute with them see the change"
     ),
-    What.DEFAULT_CHANGED: _Rule(_F, _F, _F, "it is set by who makes an object, not by who reads"),
-    What.CONSTRUCTOR_CHANGED: _Rule(_F, _F, _F, "only calls in programs are written differently"),
+    What.DEFAULT_CHANGED: _Rule(
+        _F, _F, _F, "it is set when an object is made, not when it is read"
+    ),
+    What.CONSTRUCTOR_CHANGED: _Rule(_F, _F, _F, "only calls of the constructor change"),
     What.DEPRECATION_CHANGED: _Rule(_F, _F, _F, "it is advice for people"),
     What.OPTIONS_CHANGED: _Rule(_F, _F, _F, "skerry gives these options no meaning"),
     What.DOCUMENTATION_CHANGED: _Rule(_F, _F, _F, "it is text for people"),
 }
-"""Every kind of change but those of a field's type, which `reads` decides case by case."""
+"""Every kind of change, except for those of a field's type, about which `reads` decides."""
 
 
 def change(what: What, where: str, detail: str) -> Change:
-    """The change with what the table says of its kind."""
+    """A change with the effects of its kind."""
     rule = _RULES[what]
     return Change(
         what=what,

@@ -1,7 +1,7 @@
-"""Syntax trees to model types, and every rule of the type language on the way.
+"""Syntax trees to model types. All rules of the type language are checked.
 
-Types are built in the order of their needs: a type after those it is made of. One that could not
-be built is remembered as broken, so that its users are not blamed for it again.
+A type is built after the types that it uses. A type that could not be built is noted as broken, so
+that the types that use it are not reported again.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Types that keep all rules."""
+    """Types that satisfy all rules."""
 
     types: tuple[NamedType, ...]
-    """In the order of the files, and in each in the order of declaration."""
+    """In the order of the files, and in each file in the order of declaration."""
     warnings: tuple[Problem, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each type is defined, as `file:line`."""
+    """The position of each definition, as `file:line`."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """The package of each file that names one."""
 
@@ -47,9 +47,9 @@ def define(
     *,
     is_internal: bool = False,
 ) -> Checked:
-    """The types that `text` defines; SchemaSyntaxError or SchemaCheckError if it is faulty.
+    """The types that `text` defines. Raises SchemaSyntaxError or SchemaCheckError for faults.
 
-    With `is_internal` names of internal types are in order, as in the text of these.
+    With `is_internal`, names of internal types do not cause a warning.
     """
     tree, faults = parse_partly(text, file)
     return _Check([tree], known, faults, is_internal=is_internal).run()
@@ -62,9 +62,9 @@ def check(
 ) -> Checked:
     """The types of all files; they may use each other and those of `known`.
 
-    A name both here and in `known` is taken from here. Whether the two agree is for whoever
-    keeps the known ones to say. `faults` are those that parsing the files has found: then the
-    rest is checked for the sake of its own faults, and all are told by a SchemaSyntaxError.
+    A type in the files takes precedence over one of the same name in `known`; the two are not
+    compared. `faults` are those of parsing the files. If there are any, the rest is checked too,
+    and a SchemaSyntaxError reports all faults. Otherwise faults raise SchemaCheckError.
     """
     return _Check(files, known, faults).run()
 

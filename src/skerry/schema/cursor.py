@@ -1,4 +1,4 @@
-"""Walking over tokens: looking ahead, expecting, giving up, and sorting comments to their items."""
+"""A position in the tokens: looking ahead, expecting, skipping, and assigning comments to items."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ KEYWORDS: Final = ("struct", "enum", "import", "package")
 
 
 class GivenUpError(Exception):
-    """The item cannot be read further; the fault is reported already."""
+    """An item cannot be parsed; the fault is reported already."""
 
 
 class Cursor:
-    """A place in the tokens of one file."""
+    """A position in the tokens of one file."""
 
     def __init__(self, tokens: list[Token], file: str, problems: ProblemList) -> None:
         assert tokens[-1].kind == "end"
@@ -32,10 +32,10 @@ class Cursor:
         self.token = tokens[0]
         """The next token."""
         self.last = tokens[0]
-        """The token taken last."""
+        """The last passed token."""
 
     def ahead(self, count: int) -> Token:
-        """The token `count` behind the next one; past the end it is the end."""
+        """The token `count` after the next one; past the end it is the end token."""
         return self._tokens[min(self._index + count, len(self._tokens) - 1)]
 
     def is_at(self, *marks: str) -> bool:
@@ -60,7 +60,7 @@ class Cursor:
     # -- taking
 
     def take(self) -> Token:
-        """The next token, which the cursor passes; comments before it are inside the item."""
+        """Pass and return the next token; comments before it are inside the item."""
         token = self.token
         self._inside += self._pending
         self.last = token
@@ -78,19 +78,19 @@ class Cursor:
         return True
 
     def expect(self, mark: str, where: str, *, hint: str | None = None) -> Token:
-        """Pass the mark, or report that it is missing and give up."""
+        """Pass the mark. Otherwise report that it is missing and raise GivenUpError."""
         if not self.is_at(mark):
             raise self.fail(f"expected `{mark}` {where}, found {self.found}", hint=hint)
         return self.take()
 
     def expect_name(self, what: str, *, hint: str | None = None) -> Word:
-        """Pass a name, or report what it should have been and give up."""
+        """Pass a name. Otherwise report what is expected and raise GivenUpError."""
         if self.token.kind != "name":
             raise self.fail(f"expected {what}, found {self.found}", hint=hint)
         return word(self.take())
 
     def expect_number(self, what: str, *, hint: str | None = None) -> Word:
-        """Pass a number, which may have a minus, or report what it should have been."""
+        """Pass a number, which may have a minus. Otherwise report and raise GivenUpError."""
         if not self.is_at_number:
             raise self.fail(f"expected {what}, found {self.found}", hint=hint)
         first = self.take()
@@ -107,34 +107,34 @@ class Cursor:
         return "the end of the file" if self.is_at_end else f"`{self.token.text}`"
 
     def fail(self, message: str, *, hint: str | None = None) -> GivenUpError:
-        """Report a fault of the next token; the caller raises what is returned."""
+        """Report a fault of the next token. Returns the error for the caller to raise."""
         if not self._is_behind_scan_fault:
             self.report(message, self.token, hint=hint)
         return GivenUpError()
 
     @property
     def _is_behind_scan_fault(self) -> bool:
-        """Whether what is missed here was probably meant by something that is no token."""
+        """Whether a fault of the lexer is here, which is probably the cause of what is missing."""
         first = (self.last.line, self.last.column)
         last = (self.token.line, self.token.column)
-        return any(first <= place <= last for place in self._scan_faults)
+        return any(first <= position <= last for position in self._scan_faults)
 
     def has_scan_fault(self, first: Token) -> bool:
-        """Whether something between the token `first` and the one taken last is no token."""
+        """Whether a fault of the lexer is between the token `first` and the last passed one."""
         start, end = (first.line, first.column), (self.last.line, self.last.column)
-        return any(start <= place <= end for place in self._scan_faults)
+        return any(start <= position <= end for position in self._scan_faults)
 
     def report(self, message: str, at: Spot, *, hint: str | None = None) -> None:
         self._problems.error(self._file, at, message, hint=hint)
 
     @property
     def behind_last(self) -> Word:
-        """Right behind the token taken last: where a missing mark should stand."""
+        """The position right after the last passed token: that of a missing mark."""
         last = self.last
         return Word(text=last.text, line=last.line, column=last.column + len(last.text))
 
     def skip_options(self) -> bool:
-        """Pass the rest of broken options; whether what follows them can still be read."""
+        """Pass the rest of broken options. Returns whether parsing can continue after them."""
         while not (self.is_at_end or self.token.is_first or self.is_at("{", "}", ";")):
             if self.take().text == "]":
                 return True
@@ -149,7 +149,7 @@ class Cursor:
                 return
 
     def skip_definition(self) -> None:
-        """Pass the rest of a broken definition, braces and all."""
+        """Pass the rest of a broken definition with its braces."""
         depth = 0
         while not self.is_at_end:
             if self.is_at_keyword and (depth == 0 or self.token.column == 1):
@@ -169,13 +169,13 @@ class Cursor:
         return notes
 
     def take_inside(self) -> tuple[Comment, ...]:
-        """The comments met since the item began."""
+        """The comments passed since the item began."""
         inside = tuple(self._inside)
         self._inside = []
         return inside
 
     def take_after(self, *, plain_only: bool = False) -> tuple[Comment, ...]:
-        """The comments that follow on the line of the token taken last."""
+        """The comments that follow on the line of the last passed token."""
         count = 0
         for comment in self._pending:
             if comment.line != self.last.line or (plain_only and comment.is_documentation):
@@ -193,5 +193,5 @@ class Cursor:
 
 
 def word(token: Token) -> Word:
-    """The token as a piece of the tree."""
+    """The token as a word of the syntax tree."""
     return Word(text=token.text, line=token.line, column=token.column)

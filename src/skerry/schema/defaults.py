@@ -12,7 +12,7 @@
     vector<T>                  an array
     struct                     an object with field names
 
-`any` and `instance_ref` have no default: what they hold is known only at run time.
+`any` and `instance_ref` have no default: their content is known only at run time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, Kind, Struc
 
 __all__ = ["NO_JSON", "TEXT_HINT", "TEXT_KINDS", "default_fault"]
 
-NO_JSON: Final = "it is no JSON text"
+NO_JSON: Final = "it is not JSON"
 
 TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.UUID, Kind.TIMEPOINT, Kind.ENUM})
 """Kinds whose default is a JSON text, in quotes inside the quotes of the option."""
@@ -48,7 +48,7 @@ _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
 
 
 def default_fault(type_: FieldType, text: str) -> str | None:
-    """Why `text` is no default for `type_`; None when it is one."""
+    """Why `text` is not a valid default for `type_`; None if it is."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -62,7 +62,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _fault(type_: FieldType, value: Any) -> str | None:
     if value is None:
-        return "null is no value: leave the default out"
+        return "null is not a value: leave the default out"
     if isinstance(type_, VectorType):
         return _vector_fault(type_, value)
     if isinstance(type_, StructType):
@@ -70,19 +70,19 @@ def _fault(type_: FieldType, value: Any) -> str | None:
     if isinstance(type_, EnumType):
         if isinstance(value, str) and any(value == e.name for e in type_.elements):
             return None
-        return f"{_show(value)} is no element of `{type_.name}`"
+        return f"{_show(value)} is not an element of `{type_.name}`"
     return _scalar_fault(type_.kind, type_.name, value)
 
 
 def _vector_fault(type_: VectorType, value: Any) -> str | None:
     if not isinstance(value, list):
-        return f"{_show(value)} is no array"
+        return f"{_show(value)} is not an array"
     return next((fault for item in value if (fault := _fault(type_.element, item))), None)
 
 
 def _struct_fault(type_: StructType, value: Any) -> str | None:
     if not isinstance(value, dict):
-        return f"{_show(value)} is no object"
+        return f"{_show(value)} is not an object"
     for name, item in value.items():
         if not type_.has_field(name):
             return f"`{type_.name}` has no field `{name}`"
@@ -95,7 +95,7 @@ def _scalar_fault(kind: Kind, name: str, value: Any) -> str | None:
     if kind in INTEGER_RANGES:
         return _integer_fault(kind, value)
     if kind == Kind.TIMEPOINT and isinstance(value, str):
-        return None if _is_instant(value) else f"{_show(value)} is no ISO 8601 time with a zone"
+        return None if _is_instant(value) else f"{_show(value)} is not an ISO 8601 time with a zone"
     if kind in _FLOATS:
         return _float_fault(kind, name, value)
     if kind == Kind.BOOL:
@@ -103,24 +103,24 @@ def _scalar_fault(kind: Kind, name: str, value: Any) -> str | None:
     if kind in {Kind.ANY, Kind.REF}:
         return f"a field of type {name} has no default"
     if not isinstance(value, str):
-        return f"{_show(value)} is no text"
+        return f"{_show(value)} is not a text"
     if kind == Kind.BYTES and not _HEX.fullmatch(value):
         return f"{_show(value)} is not made of pairs of hexadecimal digits"
     if kind == Kind.UUID and not _is_uuid(value):
-        return f"{_show(value)} is no uuid"
+        return f"{_show(value)} is not a uuid"
     return None
 
 
 def _integer_fault(kind: Kind, value: Any) -> str | None:
     if not isinstance(value, int) or isinstance(value, bool):
-        return f"{_show(value)} is no whole number"
+        return f"{_show(value)} is not a whole number"
     low, high = INTEGER_RANGES[kind]
     return None if low <= value <= high else f"{_show(value)} is not in {low}..{high}"
 
 
 def _float_fault(kind: Kind, name: str, value: Any) -> str | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return f"{_show(value)} is no number"
+        return f"{_show(value)} is not a number"
     try:
         number = float(value)
     except OverflowError:
@@ -145,7 +145,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _show(value: Any) -> str:
-    """The value, cut to what fits a message."""
+    """The value, shortened for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except ValueError:

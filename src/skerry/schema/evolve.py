@@ -1,9 +1,9 @@
-"""Which changes of a type its readers survive.
+"""Compares definitions of a type: which changes are compatible with which readers.
 
-A type lives in many programs and in stored data, and they do not change at one moment. For each
-change between two definitions this module says how three fare: a program that still has the old
-one and receives new data, a program that has the new one and receives old data, and data that
-was stored under any earlier definition and is read with the new one.
+Many programs and stored data use a type, and they do not change at the same time. For each change
+between two definitions this module determines the effect on three readers: a program with the old
+definition that receives new data, a program with the new definition that receives old data, and a
+program with the new definition that reads data stored under any earlier one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
-    """The changes from `old` to `new`, and those of the types both are made of, each once."""
+    """The changes from `old` to `new`, and those of the types inside both, each once."""
     used_old = {type_.name: type_ for type_ in dependencies(old)}
     used_new = {type_.name: type_ for type_ in dependencies(new)}
     keys = _key_names([old, new, *used_old.values(), *used_new.values()])
@@ -51,7 +51,7 @@ def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
 
 
 def compare_all(old: Iterable[NamedType], new: Iterable[NamedType]) -> tuple[Change, ...]:
-    """The changes between two sets of types: by name, and by likeness where a name is gone."""
+    """The changes between two sets of types, matched by name; renamed types by similarity."""
     before, after = _by_name(old), _by_name(new)
     keys = _key_names([*before.values(), *after.values()])
     renamed = renames(
@@ -77,9 +77,9 @@ def _by_name(types: Iterable[NamedType]) -> dict[str, NamedType]:
 
 
 def _key_names(types: Iterable[NamedType]) -> frozenset[str]:
-    """The names of the types that key fields are of.
+    """The names of the types of key fields.
 
-    Not of those inside them: a struct or vector stands in a subject as its bytes.
+    Types inside these are left out: a struct or vector is part of a subject as its bytes.
     """
     structs = (type_ for type_ in types if isinstance(type_, StructType))
     return frozenset(field.type.name for struct in structs for field in struct.key_fields)
@@ -92,9 +92,9 @@ def _spoken(type_: NamedType) -> str:
 def compare_one(
     old: NamedType, new: NamedType, keys: frozenset[str] = frozenset()
 ) -> Iterator[Change]:
-    """The changes of one type, not those of the types it is made of.
+    """The changes of one type without those of the types inside.
 
-    `keys` has the names of the types that key fields are of.
+    `keys` has the names of the types of key fields.
     """
     if isinstance(old, StructType) and isinstance(new, StructType):
         yield from _compare_structs(old, new)
@@ -128,7 +128,7 @@ _FLAG_CHANGES: Final[dict[str, tuple[What, What]]] = {
     "local": (What.LOCAL_CHANGED, What.LOCAL_CHANGED),
     "substruct_only": (What.BECAME_SUBSTRUCT_ONLY, What.NO_LONGER_SUBSTRUCT_ONLY),
 }
-"""What it is called when a flag goes on, and when it goes off."""
+"""The kind of change if a flag is switched on, and if it is switched off."""
 
 
 def _compare_flags(old: StructType, new: StructType) -> Iterator[Change]:
@@ -179,7 +179,7 @@ def _compare_fields(old: StructType, new: StructType) -> Iterator[Change]:
 
 
 def _compare_key_structs(old: StructType, new: StructType) -> Iterator[Change]:
-    """Key fields that hold a struct of the same name in both, and that struct has changed."""
+    """Changes of structs that are key fields and have the same name in both."""
     before = {item.tag: content_of(item.type) for item in old.key_fields}
     for item in new.key_fields:
         used, was = content_of(item.type), before.get(item.tag)
@@ -232,7 +232,10 @@ def _retyped(where: str, old: Field, new: Field) -> Change:
     stored = new_reader
     what = What.TYPE_CHANGED
     if old.is_key and new.is_key and _key_form(old.type.kind) != _key_form(new.type.kind):
-        stored, new_why = Effect.BREAKS, "the bytes of the key change, so old objects are others"
+        stored, new_why = (
+            Effect.BREAKS,
+            "the bytes of the key change, so old objects are different objects",
+        )
     elif new_reader == Effect.FINE and old_reader == Effect.BREAKS:
         what = What.TYPE_WIDENED
     elif old_reader == Effect.FINE and new_reader == Effect.BREAKS:
@@ -249,7 +252,7 @@ def _retyped(where: str, old: Field, new: Field) -> Change:
 
 
 def _replaced(where: str, old: Field, new: Field) -> Change:
-    """Another name and another type: not the same field, whatever the bytes allow."""
+    """A tag with another name and another type is another field, even if the bytes fit."""
     old_reader, old_why = reads(old.type, new.type)
     new_reader, new_why = reads(new.type, old.type)
     return Change(
@@ -259,7 +262,7 @@ def _replaced(where: str, old: Field, new: Field) -> Change:
         old_reader=max(old_reader, Effect.LOSES),
         new_reader=max(new_reader, Effect.LOSES),
         stored=max(new_reader, Effect.LOSES),
-        why=f"a tag keeps its meaning for ever; {_both_reasons(old_why, new_why)}",
+        why=f"a tag never changes its meaning; {_both_reasons(old_why, new_why)}",
     )
 
 
@@ -274,7 +277,7 @@ _TIMES: Final = frozenset({Kind.FLOAT64, Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, 
 
 
 def _key_form(kind: Kind) -> str:
-    """How a key of this kind is spelled: integers have the same shortest form in every width."""
+    """The encoding of a key of this kind: integers of every width have the same shortest form."""
     if kind in _INTEGERS:
         return "integer"
     return "float64" if kind in _TIMES else kind.name
@@ -350,7 +353,7 @@ def _compare_element(
 
 
 def _taken_over(where: str, old: Field | EnumElement, new: Field | EnumElement) -> Change:
-    """A tag whose holder moved, or to which another moved: no renaming, whatever the types."""
+    """A tag whose field or element got another tag: this is not a rename, even of equal types."""
     return change(What.TAG_TAKEN_OVER, where, f"tag {old.tag}, {old.name} to {new.name}")
 
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a type: what travels, in one number.
+"""The fingerprint of a type: one number for everything that affects transmission.
 
 Two programs whose definitions have the same fingerprint write and read the same bytes and treat
 objects alike. Comments, documentation, defaults and the values of elements are not part of it.
@@ -18,7 +18,7 @@ __all__ = ["fingerprint"]
 
 @lru_cache(maxsize=TYPE_COUNT_MAX)
 def fingerprint(type_: NamedType) -> int:
-    """Signed 64-bit identity of what travels of a type."""
+    """The fingerprint of a type, a signed 64-bit number."""
     if isinstance(type_, EnumType):
         return hash64(cbor.dumps([type_.name, [[e.tag, e.name] for e in type_.elements]]))
     used: dict[str, int] = {}

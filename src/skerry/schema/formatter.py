@@ -1,13 +1,13 @@
-"""The one layout of type files.
+"""The standard layout of type files.
 
-Four blanks of indent, one field or element a line, an empty line between definitions, comments
-behind neighbouring lines under each other. Comments stay, and so does an empty line where the
-writer set one. Formatting twice gives the same text as formatting once.
+It has four blanks of indent, one field or element per line, an empty line between definitions, and
+aligned comments after neighbouring lines. Comments and single empty lines are kept. Formatting
+twice gives the same text as formatting once.
 
-    1. A comment in the middle of an item moves behind it, or before it where a line cannot hold it.
-    2. Documentation before an item is written `///`, behind one `//<`.
-    3. Documentation in a place where it belongs to nothing must not begin to belong to something
-       by being moved: it becomes a plain comment.
+    1. A comment inside an item moves after it, or before it if it does not fit on the line.
+    2. Documentation before an item is written `///`, after an item `//<`.
+    3. Documentation that belongs to nothing must not become that of an item by being moved: it
+       becomes an ordinary comment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INDENT: Final = "    "
 
 
 def format_text(text: str, file: str = "<text>") -> str:
-    """`text` in the one layout; SchemaSyntaxError if it does not parse."""
+    """`text` in the standard layout. Raises SchemaSyntaxError if it cannot be parsed."""
     return format_tree(parse(text, file))
 
 
@@ -133,7 +133,7 @@ def _option_code(option: OptionSyntax) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of code, the comments before it, and those behind it."""
+    """One line of code, the comments before it, and those after it."""
 
     code: str
     before: tuple[tuple[str, bool], ...]
@@ -157,7 +157,7 @@ class _Line:
 
     @property
     def starts_group(self) -> bool:
-        """Whether comments behind this line need not stand under those of the line above."""
+        """Whether comments after this line are not aligned with those of the line above."""
         return bool(self.before) or self.blank_before
 
 
@@ -218,5 +218,5 @@ def _moved_text(comment: Comment, *, is_lost: bool) -> str:
 
 
 def _plain_text(comment: Comment) -> str:
-    # The lines of a block keep their indent: they may be a drawing.
+    # The lines of a block comment keep their indent: they may be a drawing.
     return "\n".join(line.rstrip() for line in comment.text.split("\n"))

@@ -1,8 +1,8 @@
 """Text of the type language to tokens.
 
-Comments are no tokens: they hang on the token they precede, where the parser finds those that are
-documentation and the formatter finds all of them. Nothing here raises for bad text. What cannot
-be a token becomes a problem, and the scan goes on behind it.
+Comments are not tokens: they are attached to the token that follows, where the parser finds the
+documentation and the formatter finds all of them. Invalid text does not raise an error. It becomes
+a problem, and the scan continues after it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ TokenKind: TypeAlias = Literal["name", "number", "string", "mark", "end"]
 
 
 class Token(NamedTuple):
-    """One word, number, string or mark. Lines and columns count from 1, columns in characters."""
+    """A name, number, string or mark. Lines and columns count from 1, columns in characters."""
 
     kind: TokenKind
     text: str
     line: int
     column: int
     comments: tuple[Comment, ...]
-    """What stands between the token before and this one."""
+    """The comments between the previous token and this one."""
     is_first: bool
-    """First on its line, where a new item is likely to begin."""
+    """Whether it is the first on its line, where a new item is likely to begin."""
     blank_before: bool
-    """An empty line stands between this and what precedes it."""
+    """Whether an empty line precedes it, or its last comment."""
 
 
 def decode(data: bytes, file: str = "<text>") -> str:
-    """The text of a type file; SchemaSyntaxError with line and column if it is not UTF-8."""
+    """The text of a type file. Raises SchemaSyntaxError with the position if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -74,11 +74,11 @@ def scan(text: str, file: str, problems: ProblemList) -> list[Token]:
 
 
 def unquote(raw: str) -> str:
-    """What a string token stands for; ValueError says what is wrong with it."""
+    """The value of a string token. Raises ValueError if it is invalid."""
     body = raw[1:-1]
     value = _unescape(body, raw[0]) if "\\" in body else body
     if _SURROGATE.search(value):
-        raise ValueError("half of a surrogate pair is no character")
+        raise ValueError("half of a surrogate pair is not a character")
     return value
 
 
@@ -88,9 +88,9 @@ def _unescape(body: str, quote: str) -> str:
     try:
         value = json.loads(f'"{body}"', strict=False)
     except json.JSONDecodeError as error:
-        # The position counts from the quote, and lies on the backslash or behind it.
+        # The position counts from the quote, and is that of the backslash or after it.
         start = body.rfind("\\", 0, error.pos)
-        raise ValueError(f"`{body[start : start + 2]}` is no escape") from None
+        raise ValueError(f"`{body[start : start + 2]}` is not an escape") from None
     assert isinstance(value, str)
     return value
 
@@ -183,7 +183,7 @@ class _Scan:
         yield Token("end", "", line, max(column, 1), tuple(comments), True, blank)
 
     def _check(self, kind: str | None, piece: str, line: int, column: int) -> None:
-        """Report what has the shape of a piece but is none."""
+        """Report an invalid piece of text."""
         fault = _FAULTS[kind or "bad"](piece)
         if fault is None:
             return
@@ -207,12 +207,13 @@ _Fault: TypeAlias = tuple[str, str | None]
 def _name_fault(piece: str) -> _Fault | None:
     if piece.isascii():
         return None
-    return f"`{piece}` is no name: only letters A-Z and a-z, digits and `_` are", None
+    return f"`{piece}` is not a name: use only the letters A-Z and a-z, digits and `_`", None
 
 
 def _number_fault(piece: str) -> _Fault | None:
     if not (piece.isascii() and piece.isdigit()):
-        return f"`{piece}` is no number: only digits are, and no name begins with one", None
+        why = "a number has only digits, and a name does not begin with one"
+        return f"`{piece}` is not a number: {why}", None
     if len(piece) > NUMBER_DIGITS_MAX:
         return f"a number of {len(piece)} digits is too long", None
     return None
@@ -232,7 +233,7 @@ def _open_string_fault(piece: str) -> _Fault:
 
 def _comment_fault(piece: str) -> _Fault | None:
     if _SURROGATE.search(piece):
-        return "half of a surrogate pair is no character", _UTF8_HINT
+        return "half of a surrogate pair is not a character", _UTF8_HINT
     return None
 
 

@@ -1,4 +1,4 @@
-"""From names of files to types, imports followed. Reading is handed in: this package is pure."""
+"""Loads type files and the files that they import. The caller passes the function that reads."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedFiles:
-    """The files that were asked for, then those their imports led to."""
+    """The given files, then those that they import."""
 
     files: tuple[SyntaxFile, ...]
     sources: Mapping[str, str]
-    """The text of each file, for showing problems in it."""
+    """The text of each file, for rendering problems."""
 
 
 def load(paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING) -> Checked:
@@ -45,12 +45,12 @@ def load(paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _N
 def resolve(
     paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING
 ) -> ParsedFiles:
-    """Parse the files and what they import.
+    """Parse the files and those that they import.
 
-    `import Foo` is met by a type `Foo` of any file asked for, else by a known one, else by
-    `Foo.dots` beside the importing file. Files may import each other. An import that nothing
-    meets is left for `check` to report. SchemaSyntaxError has the faults of all files, and what
-    `check` finds in those of their definitions that can be read.
+    `import Foo` finds a type `Foo` in any of the given files, else a known one, else in `Foo.dots`
+    in the folder of the importing file. Files may import each other. `check` reports an import that
+    finds nothing. Raises SchemaSyntaxError with the faults of all files, and with those that
+    `check` finds in the definitions that can be parsed.
     """
     loading = _Loading(read, known)
     for path in paths:
@@ -76,7 +76,7 @@ class _Loading:
             self._problems.append(Problem(message="there is no such file", file=path, text=path))
 
     def follow_imports(self) -> None:
-        """Parse what is imported, until nothing new comes."""
+        """Parse imported files, until no new one is found."""
         while self._unfollowed:
             file = self._unfollowed.popleft()
             for item in file.imports:
@@ -85,10 +85,10 @@ class _Loading:
                     self._add_if_there(str(PurePath(file.file).with_name(f"{name}.dots")))
 
     def result(self) -> ParsedFiles:
-        """All files, unless one has faults."""
+        """All files. Raises SchemaSyntaxError if one has faults."""
         files = tuple(self._files.values())
         if self._problems:
-            check(files, self._known, self._problems)  # raises them, with those it finds
+            check(files, self._known, self._problems)  # raises them together with its own
         return ParsedFiles(files=files, sources=self._sources)
 
     def _add_if_there(self, path: str) -> bool:

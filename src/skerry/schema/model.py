@@ -1,7 +1,7 @@
 """The immutable model of types.
 
-Everything else (text, Python classes, encoders, descriptors, tables) is made from these values,
-so two types are the same when their values are equal, wherever they came from.
+Everything else (text, Python classes, encoders, descriptors, tables) is made from these values.
+Two types are the same if their values are equal, regardless of their source.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Kind(enum.IntEnum):
-    """What a value is. The numbers index the codec's tables and never travel."""
+    """The kind of a value. The numbers index the codec's tables and are never transmitted."""
 
     BOOL = 1
     INT8 = 2
@@ -86,7 +86,7 @@ INTEGER_RANGES: Final[dict[Kind, tuple[int, int]]] = {
 
 
 class Scope(enum.IntEnum):
-    """How far updates of a type go. The numbers are the tags of DotsStructScope."""
+    """How far updates of a type are distributed. The numbers are the tags of DotsStructScope."""
 
     PROGRAM = 1
     SERVER = 2
@@ -95,7 +95,7 @@ class Scope(enum.IntEnum):
 
 
 Option: TypeAlias = tuple[str, "str | bool"]
-"""An option the language does not know: kept, written back, and otherwise ignored."""
+"""An option that the language does not know: it is kept and written, and otherwise ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class RefType:
-    """A reference to an object: of the type named `target`, or of any type when None."""
+    """A reference to an object: of the type named `target`, or of any type if None."""
 
     target: str | None = None
 
@@ -141,7 +141,7 @@ class VectorType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumElement:
-    """One element of an enum: its tag travels, its value is for programs."""
+    """One element of an enum: its tag is transmitted, its value is for programs."""
 
     tag: int
     name: str
@@ -173,16 +173,16 @@ class Field:
     is_key: bool = False
     is_deprecated: bool = False
     is_ctor: bool = False
-    """May be given to the constructor by position."""
+    """Whether it may be passed to the constructor by position."""
     default: str | None = None
-    """JSON text of what a new object has when the field is not given; None leaves it unset."""
+    """JSON text of the value in a new object if none is given; None leaves the field unset."""
     documentation: str = ""
     options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedField:
-    """A field that is gone, and whose tag must not come back with another meaning."""
+    """A field that was removed. Its tag is reserved, so that it gets no other meaning."""
 
     tag: int
     name: str
@@ -192,7 +192,7 @@ class RemovedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """How a node treats objects of a struct, in the order the flags are written in."""
+    """How a node treats objects of a struct, in the order in which flags are written."""
 
     cached: bool = True
     cleanup: bool = False
@@ -202,7 +202,7 @@ class Flags:
     substruct_only: bool = False
 
     def not_default(self) -> Iterator[tuple[str, bool]]:
-        """The flags that must be written, since they are not what an absent one means."""
+        """The flags that do not have their default value, and so must be written."""
         for part in fields(self):
             value = getattr(self, part.name)
             if value != part.default:
@@ -217,17 +217,17 @@ class StructType:
     fields: tuple[Field, ...]
     flags: Flags = Flags()
     scope: Scope | None = None
-    """As written in the model; see `effective_scope` for what an absent one means."""
+    """As written in the definition; None if it is left out (see `effective_scope`)."""
     is_deprecated: bool = False
     removed: tuple[RemovedField, ...] = ()
     documentation: str = ""
     options: tuple[Option, ...] = ()
     _by_name: dict[str, Field] = field(init=False, repr=False)
     identity: bytes = field(init=False, repr=False)
-    """Hash of everything above. Types are compared and looked up by it: walking the fields would
-    take 31 times longer with every level of structs, and descriptors come from strangers."""
+    """Hash of everything above. Types are compared and looked up by it: comparing the fields would
+    take 31 times longer with every level of structs, and descriptors are untrusted input."""
     depth: int = field(init=False, repr=False)
-    """How many structs are inside each other, this one counted."""
+    """Nesting depth of structs, this one counted."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {item.name: item for item in self.fields})
@@ -250,24 +250,24 @@ class StructType:
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
-        """The fields that make the identity, in ascending tag order as in the canonical key."""
+        """The key fields in ascending order of tags, as in the canonical key."""
         return tuple(sorted((f for f in self.fields if f.is_key), key=lambda f: f.tag))
 
     @property
     def is_singleton(self) -> bool:
-        """At most one object of this type exists."""
+        """Whether at most one object of this type exists."""
         return not any(item.is_key for item in self.fields)
 
     @property
     def effective_scope(self) -> Scope:
-        """How far updates go when the model says nothing: `site`, but internal types stay home."""
+        """The scope, or its default: `server` for internal and local types, `site` for others."""
         if self.scope is not None:
             return self.scope
         return Scope.SERVER if self.flags.internal or self.flags.local else Scope.SITE
 
     @property
     def mask(self) -> int:
-        """Property set of all fields: bit n stands for tag n."""
+        """Property set of all fields: bit n is set for tag n."""
         return sum(1 << item.tag for item in self.fields)
 
     @property
@@ -276,7 +276,7 @@ class StructType:
         return sum(1 << item.tag for item in self.fields if item.is_key)
 
     def field(self, name: str) -> Field:
-        """The field of that name; KeyError when there is none."""
+        """The field of that name. Raises KeyError if there is none."""
         return self._by_name[name]
 
     def has_field(self, name: str) -> bool:
@@ -289,12 +289,12 @@ FieldType: TypeAlias = ScalarType | RefType | VectorType | EnumType | StructType
 
 
 def content_of(type_: FieldType) -> FieldType:
-    """What a field of the type holds: of a vector its elements, of any other the value itself."""
+    """The type of the elements of a vector; any other type itself."""
     return type_.element if isinstance(type_, VectorType) else type_
 
 
 def dependencies(type_: NamedType) -> Iterator[NamedType]:
-    """The named types that `type_` is made of, each once, every one after those it needs itself."""
+    """The named types inside a type, each once and after the types that it uses itself."""
     seen: set[str] = set()
     if isinstance(type_, StructType):
         yield from _dependencies(type_, seen)
@@ -327,7 +327,7 @@ def _dependencies(struct: StructType, seen: set[str]) -> Iterator[NamedType]:
 
 
 def _identity(struct: StructType) -> bytes:
-    """The same for equal structs and for no others."""
+    """A hash that is equal for equal structs only."""
     facts = (
         struct.name,
         struct.flags,

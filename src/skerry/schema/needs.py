@@ -1,4 +1,4 @@
-"""Which definitions need which others, and an order in which each follows those it needs."""
+"""Which definitions use which others, and an order in which each follows those it uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["sort_by_need", "used_names"]
 
 
 def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[str]:
-    """Those of `names` that objects of `item` contain. A reference contains nothing."""
+    """Those of `names` that objects of `item` contain. The target of a reference is not one."""
     if isinstance(item, EnumSyntax):
         return []
     used = (_content(field) for field in item.fields if not _is_removed(field))
@@ -21,9 +21,9 @@ def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[s
 def sort_by_need(
     uses: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], list[list[str]]]:
-    """The names in an order of need, and the first circles that no order can satisfy.
+    """The names in an order in which each follows those it uses, and the first cycles.
 
-    Walks with a stack of its own: a chain of definitions may be longer than Python's.
+    It uses a stack of its own: a chain of definitions may be longer than Python's recursion limit.
     """
     order: list[str] = []
     cycles: list[list[str]] = []
@@ -36,12 +36,12 @@ def sort_by_need(
             name, rest = next(reversed(path.items()))
             used = next((found for found in rest if found not in done), None)
             if used is None:
-                path.popitem()  # `del` would leave a gap that the next look must step over
+                path.popitem()  # `del` would leave a gap that each next lookup must skip
                 done.add(name)
                 order.append(name)
             elif used in path and len(cycles) >= limits.PROBLEM_COUNT_MAX:
-                # Thousands of definitions can make as many circles of thousands, which fill
-                # the memory; more than this many are not reported anyway.
+                # Thousands of definitions can have thousands of cycles of that length, which would
+                # fill the memory. More than this many are not reported anyway.
                 continue
             elif used in path:
                 names = list(path)

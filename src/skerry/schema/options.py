@@ -1,4 +1,4 @@
-"""What the options in brackets mean, for structs, enums and fields."""
+"""The meaning of the options in brackets, for structs, enums and fields."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ STRUCT_OPTIONS: Final = (
     "scope",
     "deprecated",
 )
-"""Options of a struct that mean something, in the order they are written in."""
+"""Options of a struct that have a meaning, in the order in which they are written."""
 
 FIELD_OPTIONS: Final = ("key", "deprecated", "ctor", "removed", "default")
-"""Options of a field that mean something, in the order they are written in."""
+"""Options of a field that have a meaning, in the order in which they are written."""
 
 ENUM_OPTIONS: Final = ("deprecated",)
-"""Known on enums, and kept like those nobody knows: the model gives them no meaning."""
+"""Known options of enums. They are kept like unknown ones: the model gives them no meaning."""
 
 _TEXT_OPTIONS: Final = frozenset({"scope", "default"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSet:
-    """The options of one item: those that mean something, and the others."""
+    """The options of one item: known ones, and the others."""
 
     flags: dict[str, bool]
     texts: dict[str, str]
     words: dict[str, Word]
-    """Where each known option stands; the value, if one is written."""
+    """The position of each known option, or of its value if one is written."""
     others: tuple[Option, ...]
-    """Those that mean nothing here, as written."""
+    """Unknown options, as written."""
     written: tuple[Option, ...]
-    """All of them, as written."""
+    """All options, as written."""
 
     def flag(self, name: str) -> bool:
         """Whether a flag that is off by default is on."""
@@ -111,7 +111,7 @@ def read_options(
 def struct_options(
     options: OptionSet, *, name: str, file: str, problems: ProblemList
 ) -> tuple[Flags, Scope | None]:
-    """Flags and scope of a struct; report what contradicts itself."""
+    """Flags and scope of a struct; reports options that have no effect."""
     flags = Flags(
         cached=options.flags.get("cached", True),
         internal=options.flag("internal"),
@@ -142,7 +142,7 @@ def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None
     problems.error(
         file,
         options.words["scope"],
-        f'scope "{text}" is none of program, server, site and global',
+        f'scope "{text}" is not one of program, server, site and global',
         hint=f'did you mean `scope="{guess}"`?' if guess else None,
     )
     return None
@@ -151,7 +151,7 @@ def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None
 def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if flags.substruct_only:
-        reason = "its objects live only inside others"
+        reason = "its objects exist only inside others"
         found += [("cleanup", reason)] * flags.cleanup
         found += [("persistent", reason)] * flags.persistent
         found += [("scope", reason)] * (scope is not None)
@@ -160,12 +160,12 @@ def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
         found += [("cleanup", reason)] * flags.cleanup
         found += [("persistent", reason)] * flags.persistent
     if flags.local and scope in {Scope.SITE, Scope.GLOBAL} and not flags.substruct_only:
-        found.append(("local", f"scope {scope.name.lower()} sends its objects further"))
+        found.append(("local", f"scope {scope.name.lower()} distributes its objects further"))
     return found
 
 
 def _report_unknown(name: Word, known: Sequence[str], file: str, problems: ProblemList) -> None:
-    """An unknown option is kept for other programs; only a likely misspelling is worth a word."""
+    """Warn of an unknown option if it is likely misspelt; others are kept for other programs."""
     guess = problems.guess(name.text, known)
     if guess is not None:
         hint = f"did you mean `{guess}`?"

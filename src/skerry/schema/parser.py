@@ -1,8 +1,8 @@
 """Tokens to syntax tree, by recursive descent.
 
-A broken item is reported and skipped, and reading goes on with the next one, so that one run
-shows several faults. Words such as `struct` are reserved only where the grammar expects them: a
-field may be called `struct`, or `vector`.
+A broken item is reported and skipped, and parsing continues with the next one, so that one run
+reports several faults. Words such as `struct` are reserved only where the grammar expects them: a
+field may be called `struct` or `vector`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Part = TypeVar("_Part", FieldSyntax, ElementSyntax)
 
 
 def parse(text: str, file: str = "<text>") -> SyntaxFile:
-    """The syntax tree of `text`; SchemaSyntaxError with every fault that was found."""
+    """The syntax tree of `text`. Raises SchemaSyntaxError with all faults."""
     tree, problems = parse_partly(text, file)
     if problems:
         raise SchemaSyntaxError(problems)
@@ -46,9 +46,9 @@ def parse(text: str, file: str = "<text>") -> SyntaxFile:
 
 
 def parse_partly(text: str, file: str = "<text>") -> tuple[SyntaxFile, tuple[Problem, ...]]:
-    """The syntax tree of what can be read of `text`, and every fault that was found.
+    """The syntax tree of the valid definitions in `text`, and all faults.
 
-    Definitions with a fault are left out of the tree, which has their names.
+    Definitions with a fault are left out; the tree has their names in `broken`.
     """
     problems = ProblemList()
     tokens = scan(text, file, problems)
@@ -107,7 +107,7 @@ class _Parser:
     def _no_item(self, token: Token) -> GivenUpError:
         cursor = self._cursor
         if token.text == ";" and cursor.last.text == "}":
-            failure = cursor.fail("no `;` belongs after a closing `}`", hint="remove it")
+            failure = cursor.fail("`;` cannot follow a closing `}`", hint="remove it")
             cursor.take()
             return failure
         if token.text == "}":
@@ -131,7 +131,7 @@ class _Parser:
     def _end_line(self, notes: Notes, what: str) -> Notes:
         cursor = self._cursor
         if cursor.is_at(";"):
-            cursor.report(f"no `;` belongs after `{what}`", cursor.token, hint="remove it")
+            cursor.report(f"`;` cannot follow `{what}`", cursor.token, hint="remove it")
             cursor.take()
         return dataclasses.replace(notes, inside=cursor.take_inside(), after=cursor.take_after())
 
@@ -183,7 +183,7 @@ class _Parser:
                 if cursor.token.is_first and cursor.token.column <= keyword.column:
                     break
                 cursor.report(
-                    f"no type can be defined inside `{name.text}`",
+                    f"a type cannot be defined inside `{name.text}`",
                     cursor.token,
                     hint="define it before, and name it as the type of a field",
                 )
@@ -213,13 +213,13 @@ class _Parser:
         cursor = self._cursor
         closing = cursor.take_pending()
         if any(comment.is_torn for comment in cursor.token.comments):
-            return closing, ()  # the brace is in the comment that does not end
+            return closing, ()  # the brace is in the comment that is not closed
         if not cursor.is_at("}"):
             where = f"{keyword.text} `{name.text}` of line {name.line} is still open"
             cursor.report(f"`}}` is missing: {where}", cursor.behind_last)
             return closing, ()
         brace = cursor.take()
-        # A body whose parts were all reported as broken is not empty in the eyes of its writer.
+        # A body whose parts were all reported as broken is not reported as empty.
         if missing and not any(p.line >= name.line for p in self._problems.errors):
             cursor.report(f"{keyword.text} `{name.text}` has no {missing}", brace)
         cursor.take_inside()
@@ -275,7 +275,7 @@ class _Parser:
             return cursor.fail(
                 "there are no arrays", hint=f"a list of values is a `vector<{type_name}>`"
             )
-        return cursor.fail(f"no options belong after {where}", hint=_OPTIONS_HINT)
+        return cursor.fail(f"options cannot follow {where}", hint=_OPTIONS_HINT)
 
     def _element(self) -> ElementSyntax:
         cursor = self._cursor
@@ -304,7 +304,7 @@ class _Parser:
         )
 
     def _type(self) -> TypeSyntax:
-        """A type. Vectors in vectors are read in a loop, so their number cannot fill the stack."""
+        """A type. Nested vectors are parsed in a loop, so that they cannot overflow the stack."""
         cursor = self._cursor
         vectors: list[Word] = []
         while cursor.token.text == "vector" and cursor.token.kind == "name":
@@ -328,7 +328,7 @@ class _Parser:
                 f"`{name.text}` takes no `<...>`: only `vector` and `instance_ref` do"
             )
         cursor.take()
-        target = cursor.expect_name("the type a reference leads to")
+        target = cursor.expect_name("the target type of a reference")
         cursor.expect(">", f"after `instance_ref<{target.text}`")
         return TypeSyntax(name=name, argument=TypeSyntax(name=target))
 
@@ -374,12 +374,12 @@ class _Parser:
 
 
 def _declared_names(tokens: Sequence[Token]) -> frozenset[str]:
-    """The names that stand where a definition is likely to begin, however it goes on."""
+    """The names in places where a definition is likely to begin."""
     return frozenset(
         name.text
         for keyword, name, behind in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if keyword.kind == name.kind == "name"
-        # The keyword may be misspelt, and what follows the name missing.
+        # The keyword may be misspelt, and the brace may be missing.
         and (keyword.text in {"struct", "enum"} or behind.text == "{")
     )
 

@@ -1,4 +1,4 @@
-"""Collecting faults in type definitions, and showing them beside the source they stand in."""
+"""Collects faults in type definitions, and renders them beside their source."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ suggestion, so that a file of thousands of wrong names does not take hours."""
 
 
 _GUESS_START: Final = 64
-"""What it takes to begin to compare two names, in pairs of characters."""
+"""The fixed cost of comparing two names, in pairs of characters."""
 
 
 class Spot(Protocol):
-    """A piece of source and where it stands."""
+    """A piece of source and its position."""
 
     @property
     def text(self) -> str: ...
@@ -35,7 +35,7 @@ class Spot(Protocol):
 
 
 class ProblemList:
-    """The problems of one run. Errors and warnings are bounded apart: neither hides the other."""
+    """The problems of one run. Errors and warnings have separate limits."""
 
     def __init__(self) -> None:
         self.errors: list[Problem] = []
@@ -44,11 +44,11 @@ class ProblemList:
 
     @property
     def is_full(self) -> bool:
-        """Whether looking for more errors is of no use."""
+        """Whether further errors are not added any more."""
         return len(self.errors) >= limits.PROBLEM_COUNT_MAX
 
     def error(self, file: str, at: Spot, message: str, *, hint: str | None = None) -> None:
-        """Add an error, unless one stands at the same place: it would be an echo of that one."""
+        """Add an error, unless there is one at the same position: that is the cause of this one."""
         if self.is_full or any(
             (p.line, p.column, p.file) == (at.line, at.column, file) for p in self.errors
         ):
@@ -61,7 +61,7 @@ class ProblemList:
             self.warnings.append(_problem(file, at, message, hint, Severity.WARNING))
 
     def guess(self, name: str, candidates: Iterable[str]) -> str | None:
-        """The candidate that `name` was probably meant to be, while guessing is still cheap."""
+        """The candidate most like `name`; None if there is none, or if it takes too long."""
         if self._guess_work > GUESS_WORK_MAX:
             return None
         candidates = list(candidates)
@@ -72,10 +72,10 @@ class ProblemList:
 
 
 def render(problem: Problem, source: str | None) -> str:
-    """The problem for a terminal: its line of `source` with a mark under the offending text.
+    """The problem for a terminal: its line of `source` with a mark under the faulty text.
 
-    Without a source (or with one too short for the place) only the message and the hint. What is
-    not printable is shown by escapes, and of a long line and message only a part.
+    Without a source, or if the line does not exist, it has only the message and the hint.
+    Characters that are not printable are escaped; long lines and messages are shortened.
     """
     rows = [_shortened(str(problem))]
     lines = [] if source is None else _lines(source)
@@ -99,13 +99,13 @@ def _problem(file: str, at: Spot, message: str, hint: str | None, severity: Seve
 
 
 def _lines(source: str) -> list[str]:
-    # Not splitlines(): it also splits at form feeds and the like, which the language does not.
+    # splitlines() would also split at form feeds and the like, unlike the language.
     unmarked = source.removeprefix("\ufeff")
     return unmarked.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _shortened(message: str) -> str:
-    """The message, without its middle where it quotes too much: its end says what is wrong."""
+    """The message, without its middle if it is too long: the end states what is wrong."""
     room = limits.EXCERPT_CHAR_COUNT_MAX
     if len(message) <= 2 * room:
         return visible(message)
@@ -121,21 +121,21 @@ def _excerpt(problem: Problem, line: str) -> list[str]:
     shown = visible(line[start:stop])
     mark_start = min(problem.column - 1, stop)
     mark_stop = min(mark_start + len(problem.text.split("\n", 1)[0]), stop)
-    # A tab stays a tab under the line, so that the mark lands right whatever its width.
+    # A tab is written as a tab under the line too, so that the mark is aligned at any tab width.
     lead = "".join("\t" if char == "\t" else " " * _width(char) for char in line[start:mark_start])
     mark = "^" * (sum(map(_width, line[mark_start:mark_stop])) or 1)
     return [f"{number} | {before}{shown}{after}", f"{margin} | {' ' * len(before)}{lead}{mark}"]
 
 
 def _window(index: int, length: int) -> tuple[int, int]:
-    """From where to where a line of that length is shown, so that the index lies within."""
+    """The range of a line of that length that is shown; it contains the index."""
     room = limits.EXCERPT_CHAR_COUNT_MAX
     start = max(min(index - room // 2, length - room), 0)
     return start, min(start + room, length)
 
 
 def _width(char: str) -> int:
-    """How many columns a terminal gives the character as it is shown."""
+    """The width of the character on a terminal, as it is shown."""
     if char == "\t":
         return 1
     shown = visible(char)

@@ -1,8 +1,8 @@
-"""What a reader with one type makes of bytes that were written with another.
+"""What a reader with one type gets from values that were written with another type.
 
-The rules are those of the wire: a number may not be wider than the reader declared, a float must
-not be wider either, times are floats, enums travel as tags, structs as maps of tags whose unknown
-ones are skipped, text and bytes are different things.
+The rules are those of the wire: a number or float must not be wider than the type of the reader,
+times are floats, enums are transmitted as tags and structs as maps of tags, unknown tags of structs
+are skipped, and text is not the same as bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["Effect", "reads"]
 
 
 class Effect(enum.IntEnum):
-    """How a reader fares. Higher is worse."""
+    """The effect of a change on a reader. Higher is worse."""
 
     FINE = 0
-    """It reads on and sees what was meant."""
+    """It reads the object as the writer meant it."""
     LOSES = 1
-    """It reads on, but misses the value or takes it for something else."""
+    """It reads the object, but misses the value or misinterprets it."""
     BREAKS = 2
-    """Some values make the whole object unreadable, or land in the wrong object or field."""
+    """Some values make the whole object unreadable, or are read as another object or field."""
 
 
 _SIGNED: Final = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
@@ -54,12 +54,12 @@ _SAME: Final[_Result] = (Effect.FINE, "both read the same")
 
 
 def reads(reader: FieldType, writer: FieldType) -> _Result:
-    """What a reader of type `reader` makes of values of type `writer`, and why."""
+    """The effect on a reader of type `reader` of values of type `writer`, and why."""
     return _reads(reader, writer, set())
 
 
 def _reads(reader: FieldType, writer: FieldType, seen: set[tuple[str, str]]) -> _Result:
-    """`seen` has the pairs of structs that were compared: they may meet on many ways."""
+    """`seen` has the pairs of structs that were compared: a pair may occur many times."""
     if isinstance(reader, VectorType) and isinstance(writer, VectorType):
         return _reads(reader.element, writer.element, seen)
     if isinstance(reader, StructType) and isinstance(writer, StructType):
@@ -71,7 +71,10 @@ def _reads(reader: FieldType, writer: FieldType, seen: set[tuple[str, str]]) -> 
     if reader.kind == writer.kind and reader.kind != Kind.ENUM:
         return _SAME
     if reader.kind == Kind.ENUM and writer.kind in _UNSIGNED:
-        return Effect.BREAKS, "a number that is no tag of the enum fails the whole object"
+        return (
+            Effect.BREAKS,
+            "a number that is not a tag of the enum makes the whole object unreadable",
+        )
     return _reads_scalar(reader.kind, writer.kind)
 
 
@@ -87,16 +90,16 @@ def _reads_scalar(reader: Kind, writer: Kind) -> _Result:
         fits = _UNSIGNED[writer] < _SIGNED[reader]
         return _meant(reader, writer) if fits else _too_wide(writer)
     if reader in _UNSIGNED and writer in _SIGNED:
-        return Effect.BREAKS, "a negative number is no unsigned one"
+        return Effect.BREAKS, "a negative number is not an unsigned one"
     if (reader, writer) == (Kind.BYTES, Kind.UUID):
-        return Effect.FINE, "a uuid travels as 16 bytes"
+        return Effect.FINE, "a uuid is transmitted as 16 bytes"
     if (reader, writer) == (Kind.UUID, Kind.BYTES):
-        return Effect.BREAKS, "bytes of another length than 16 are no uuid"
+        return Effect.BREAKS, "bytes of another length than 16 are not a uuid"
     return Effect.BREAKS, f"{_spoken(writer)} is not {_spoken(reader)} on the wire"
 
 
 def _reads_float(reader: Kind, writer: Kind) -> _Result:
-    # Times are read from any float; a plain float only from one that is not wider.
+    # Times are read from any float; a float type only from a float that is not wider.
     if reader not in _MEANINGS and _FLOATS[writer] > _FLOATS[reader]:
         width = f"float{_FLOATS[writer]}"
         return Effect.BREAKS, f"a reader of {reader.name.lower()} rejects every {width}"
@@ -107,7 +110,7 @@ def _meant(reader: Kind, writer: Kind) -> _Result:
     if _MEANINGS.get(reader) == _MEANINGS.get(writer):
         return _SAME
     seen = _MEANINGS.get(reader, "plain number")
-    return Effect.LOSES, f"the bytes fit, but are taken for a {seen}"
+    return Effect.LOSES, f"the bytes fit, but are read as a {seen}"
 
 
 def _too_wide(writer: Kind) -> _Result:
@@ -118,7 +121,10 @@ def _reads_enum(reader: FieldType, writer: EnumType) -> _Result:
     if isinstance(reader, EnumType):
         known = {element.tag: element.name for element in reader.elements}
         if any(element.tag not in known for element in writer.elements):
-            return Effect.BREAKS, "a tag the reader does not know fails the whole object"
+            return (
+                Effect.BREAKS,
+                "a tag that the reader does not know makes the whole object unreadable",
+            )
         if any(known[element.tag] != element.name for element in writer.elements):
             return Effect.LOSES, "tags have other names for the reader"
         return _SAME
@@ -129,7 +135,7 @@ def _reads_enum(reader: FieldType, writer: EnumType) -> _Result:
 
 
 def _reads_struct(reader: StructType, writer: StructType, seen: set[tuple[str, str]]) -> _Result:
-    # Changes inside a struct that keeps its name are told where it is compared itself.
+    # Changes inside a struct that keeps its name are reported for that struct itself.
     if reader.name == writer.name or (reader.name, writer.name) in seen:
         return _SAME
     seen.add((reader.name, writer.name))
@@ -140,7 +146,7 @@ def _reads_struct(reader: StructType, writer: StructType, seen: set[tuple[str, s
             result = _reads(fields[field.tag].type, field.type, seen)
             worst = max(worst, result, key=lambda r: r[0])
     if worst[0] < Effect.LOSES and _shape(reader) != _shape(writer):
-        return Effect.LOSES, "some fields have no place in the other struct"
+        return Effect.LOSES, "some fields do not exist in the other struct"
     return worst
 
 
@@ -152,7 +158,7 @@ def _reads_reference(reader: RefType, writer: RefType) -> _Result:
     if reader.target == writer.target:
         return _SAME
     if reader.target is None or writer.target is None:
-        return Effect.BREAKS, "only one of them names the type it leads to"
+        return Effect.BREAKS, "only one of them names its target type"
     return Effect.LOSES, f"the key is looked up among objects of {reader.target}"
 
 

@@ -1,4 +1,4 @@
-"""The types a program knows, by name and by fingerprint."""
+"""The types that a program knows, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Conflict", "Registry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """A second, different definition of a known name: the first one stays in use."""
+    """A different definition of a known name; the first definition stays in use."""
 
     known: NamedType
     known_from: str
@@ -23,24 +23,24 @@ class Conflict:
     offered_from: str
 
     def difference(self) -> str:
-        """The first thing in which the two differ, in words."""
+        """The first difference of the two definitions, for a message."""
         return _difference(self.known, self.offered)
 
 
 class Registry(Mapping[str, NamedType]):
-    """Known types. A name has one definition; another one is refused and remembered, never lost."""
+    """Known types. A name has one definition; a different one is refused and noted."""
 
     def __init__(self, *, type_count_max: int = TYPE_COUNT_MAX) -> None:
         self._types: dict[str, NamedType] = {}
         self._origins: dict[str, str] = {}
-        self._by_fingerprint: dict[int, NamedType] = {}
         self._conflicts: dict[tuple[str, int], Conflict] = {}
         self._type_count_max = type_count_max
 
     def add(self, type_: NamedType, *, origin: str) -> None:
-        """Learn a type and all it is made of; SchemaMismatchError when a name is taken.
+        """Add a type and all types inside. Adding an equal type again changes nothing.
 
-        Either all of them become known or none. Learning an equal type again changes nothing.
+        Raises SchemaMismatchError if a name has a different definition, and LimitExceeded if there
+        are too many types; nothing is added then.
         """
         wanted = [*dependencies(type_), type_]
         fresh = [item for item in wanted if self._is_new(item, origin)]
@@ -50,7 +50,6 @@ class Registry(Mapping[str, NamedType]):
         for item in fresh:
             self._types[item.name] = item
             self._origins[item.name] = origin
-            self._by_fingerprint[fingerprint(item)] = item
 
     def __getitem__(self, name: str) -> NamedType:
         return self._types[name]
@@ -60,14 +59,6 @@ class Registry(Mapping[str, NamedType]):
 
     def __len__(self) -> int:
         return len(self._types)
-
-    def by_fingerprint(self, number: int) -> NamedType | None:
-        """The type with that fingerprint, if it is known."""
-        return self._by_fingerprint.get(number)
-
-    def origin(self, name: str) -> str:
-        """Where the definition in use came from."""
-        return self._origins[name]
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
@@ -86,7 +77,7 @@ class Registry(Mapping[str, NamedType]):
             offered=type_,
             offered_from=origin,
         )
-        # A peer that repeats itself must not fill the memory; a full list keeps the oldest.
+        # A peer that sends many definitions must not fill the memory; the oldest are kept.
         if len(self._conflicts) < CONFLICT_COUNT_MAX:
             self._conflicts.setdefault((type_.name, fingerprint(type_)), conflict)
         raise SchemaMismatchError(
@@ -123,7 +114,7 @@ def _difference(known: NamedType, offered: NamedType) -> str:
         return f"scope: {known.effective_scope.name} against {offered.effective_scope.name}"
     if [item.tag for item in known.fields] != [item.tag for item in offered.fields]:
         return "the fields are declared in another order"
-    return "a type they are made of differs"
+    return "a type inside differs"
 
 
 def _field_text(tag: int, name: str, type_name: str, is_key: bool) -> str:

@@ -1,7 +1,8 @@
-"""Types that went and types that came: which of them are one type under another name.
+"""Finds renamed types among the removed and the added types of two sets.
 
-Nothing in two sets of types says so. A type that came is taken for one that went if more than half
-of what travels is the same in both, or all but one part, and at least one has kept its name too.
+Definitions do not state that. An added type is considered a renamed one if more than half of its
+fields or elements are transmitted alike, or all but one of them, and at least one has kept its
+name.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ as removed and added."""
 
 
 def renames(gone: Sequence[NamedType], came: Sequence[NamedType]) -> dict[str, str]:
-    """The new names of those that went, by their old ones. Each name is there once at most.
+    """The new names of renamed types by their old names.
 
-    Both are in an order in which a type follows those it is made of: a field whose type has been
-    renamed then counts as the same field.
+    In `gone` and `came`, a type must follow the types inside it: a field whose type was renamed
+    then counts as the same field.
     """
     found: dict[str, str] = {}
     _pair_equals(gone, came, found)
@@ -45,7 +46,7 @@ _Part: TypeAlias = tuple[int, str, bool, str]
 def _pair_equals(
     gone: Sequence[NamedType], came: Sequence[NamedType], found: dict[str, str]
 ) -> None:
-    """Those that differ in nothing but their name; of several equal ones the first."""
+    """Match types that differ only in their name; the first of several equal ones."""
     by_parts: dict[tuple[type, frozenset[_Part]], list[str]] = {}
     for type_ in reversed(came):
         by_parts.setdefault((type(type_), _parts(type_, {})), []).append(type_.name)
@@ -58,7 +59,7 @@ def _pair_equals(
 def _pair_alikes(
     gone: Sequence[NamedType], came: Sequence[NamedType], found: dict[str, str]
 ) -> None:
-    """Of those left, the ones most alike."""
+    """Match each remaining type with the most similar one."""
     taken = {*found.values()}
     rest = {type_.name: (type(type_), _parts(type_, {})) for type_ in came}
     rest = {name: one for name, one in rest.items() if name not in taken}
@@ -82,7 +83,7 @@ def _pair_alikes(
 
 
 def _likeness(old: frozenset[_Part], new: frozenset[_Part]) -> tuple[int, int]:
-    """How many parts are the same for who reads bytes, and how many of these in name too."""
+    """How many parts have the same encoding, and how many of these the same name."""
     named_count = len(old & new)
     count = len({part[:3] for part in old} & {part[:3] for part in new})
     fewer, more = sorted((len(old), len(new)))
@@ -92,7 +93,7 @@ def _likeness(old: frozenset[_Part], new: frozenset[_Part]) -> tuple[int, int]:
 
 def _parts(type_: NamedType, renamed: Mapping[str, str]) -> frozenset[_Part]:
     if isinstance(type_, EnumType):
-        # Almost all enums have the tags 1, 2, 3: alike they are by tag and name.
+        # Almost all enums have the tags 1, 2, 3, so elements are compared by tag and name.
         return frozenset((item.tag, item.name, False, item.name) for item in type_.elements)
     assert isinstance(type_, StructType)
     return frozenset(
@@ -105,7 +106,7 @@ def _type_name(type_: FieldType, owner: str, renamed: Mapping[str, str]) -> str:
     if isinstance(type_, VectorType):
         return f"vector<{_type_name(type_.element, owner, renamed)}>"
     if isinstance(type_, RefType) and type_.target is not None:
-        # One that leads to its own kind still does so under another name.
+        # A reference to its own type still is one after a rename.
         target = "" if type_.target == owner else renamed.get(type_.target, type_.target)
         return f"instance_ref<{target}>"
     return renamed.get(type_.name, type_.name)

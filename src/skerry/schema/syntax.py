@@ -1,7 +1,7 @@
-"""The syntax tree of one file of the type language: what is written, and where.
+"""The syntax tree of one file of the type language, with the position of each word.
 
-It keeps everything a person wrote, comments included, because the formatter must give it back.
-What the text means is the business of `skerry.schema.check`.
+It keeps everything in the text, comments included, because the formatter writes it again.
+`skerry.schema.check` decides what the text means.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A piece of source and where it stands."""
+    """A piece of source and its position."""
 
     text: str
     line: int
@@ -39,7 +39,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """A comment as written, with its marks."""
+    """A comment as written, with `//` or `/* */`."""
 
     text: str
     line: int
@@ -49,17 +49,17 @@ class Comment:
 
     @property
     def is_block(self) -> bool:
-        """Whether it ends by itself (`/* */`) and not with its line."""
+        """Whether it is a `/* */` comment, which does not end with its line."""
         return self.text.startswith("/*")
 
     @property
     def is_torn(self) -> bool:
-        """Whether it is a block without its end."""
+        """Whether it is a block comment without `*/`."""
         return self.is_block and (len(self.text) < 4 or not self.text.endswith("*/"))
 
     @property
     def is_documentation(self) -> bool:
-        """Whether it is kept as documentation. A row of slashes is a line across the page."""
+        """Whether it is documentation: `///` or `//<`. Four slashes and more are a ruler."""
         return self.text.startswith(("///", "//<")) and not self.text.startswith("////")
 
     @property
@@ -75,15 +75,15 @@ class Notes:
 
     before: tuple[Comment, ...] = ()
     inside: tuple[Comment, ...] = ()
-    """Between its first and its last word, where no documentation belongs."""
+    """Between its first and its last word; documentation has no meaning there."""
     after: tuple[Comment, ...] = ()
-    """Behind it on the same line."""
+    """After it on the same line."""
     blank_before: bool = False
-    """An empty line precedes the item itself (behind the comments before it)."""
+    """Whether an empty line precedes the item itself, after the comments before it."""
 
     @property
     def documentation(self) -> str:
-        """The documentation comments before the item and behind it on its line."""
+        """The documentation comments before the item and after it on its line."""
         return join_documentation(
             note.documentation for note in (*self.before, *self.after) if note.is_documentation
         )
@@ -98,7 +98,7 @@ class TypeSyntax:
 
     @property
     def text(self) -> str:
-        """The type in its usual spelling."""
+        """The type in its standard form."""
         name = "timepoint" if self.name.text == "time_point" else self.name.text
         return name if self.argument is None else f"{name}<{self.argument.text}>"
 
@@ -143,9 +143,9 @@ class StructSyntax:
     options: tuple[OptionSyntax, ...] = ()
     notes: Notes = Notes()
     opening: tuple[Comment, ...] = ()
-    """Comments behind the opening brace, on its line."""
+    """Comments after the opening brace, on its line."""
     closing: tuple[Comment, ...] = ()
-    """Comments behind the last field, on lines of their own."""
+    """Comments after the last field, on lines of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class EnumSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSyntax:
-    """The name of a type that stands in another file."""
+    """The import of a type that another file defines."""
 
     name: Word
     notes: Notes = Notes()
@@ -170,7 +170,7 @@ class ImportSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSyntax:
-    """The package the types of the file belong to, for generated code."""
+    """The package of the types in the file, for generated code."""
 
     name: Word
     notes: Notes = Notes()
@@ -186,11 +186,11 @@ class SyntaxFile:
     file: str
     items: tuple[Item, ...]
     closing: tuple[Comment, ...] = ()
-    """Comments behind the last item."""
+    """Comments after the last item."""
     broken: frozenset[str] = frozenset()
-    """The names of definitions that could not be read: they are there, but not among the items."""
+    """The names of definitions that could not be parsed and are not among the items."""
     is_torn: bool = False
-    """Whether there may be definitions in the file whose very names could not be read."""
+    """Whether the file may have definitions whose names could not be parsed."""
 
     @property
     def types(self) -> tuple[StructSyntax | EnumSyntax, ...]:
@@ -204,10 +204,10 @@ class SyntaxFile:
 
     @property
     def packages(self) -> tuple[PackageSyntax, ...]:
-        """The packages; more than one is a mistake."""
+        """The packages; more than one is an error."""
         return tuple(item for item in self.items if isinstance(item, PackageSyntax))
 
 
 def join_documentation(lines: Iterable[str]) -> str:
-    """Documentation from its lines: no empty ones at either end, no blanks at the end of one."""
+    """Join lines of documentation, without empty lines at either end and trailing blanks."""
     return "\n".join(line.rstrip() for line in lines).strip("\n")

@@ -1,4 +1,4 @@
-"""From the name of a type to the type: built in, defined in the files, or known from elsewhere."""
+"""Resolves names of types: built in, defined in the files, or known already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BUILT_IN_NAMES", "TypeNames"]
 BUILT_IN_NAMES: Final = frozenset(
     {*SCALAR_KINDS, "time_point", "float128", "vector", "instance_ref"}
 )
-"""Names that no definition can have."""
+"""Names that a definition cannot have."""
 
 _FOREIGN_NAMES: Final = {
     "array": "vector<T>",
@@ -48,34 +48,35 @@ _FOREIGN_NAMES: Final = {
     "timestamp": "timepoint",
     "uint": "uint32",
 }
-"""What people write who come from other languages."""
+"""Names of types in other languages, with the corresponding type."""
 
 
 class TypeNames:
-    """All names a field may use as its type."""
+    """All names that a field may use as its type."""
 
     def __init__(self, *, known: Mapping[str, NamedType], problems: ProblemList) -> None:
         self._known = known
         self._problems = problems
         self._references: list[tuple[str, Word]] = []
         self.declared: frozenset[str] = frozenset()
-        """The names the files define."""
+        """The names that the files define."""
         self.built: dict[str, NamedType | None] = {}
-        """What became of them; None for those that cannot be used."""
+        """The types of these names; None for those that cannot be used."""
         self.is_complete = True
-        """Whether a name that is not there is wrong; else it may be where nothing could be read."""
+        """Whether unknown names are reported. If not, text that could not be parsed may define
+        them."""
 
     def has(self, name: str) -> bool:
         """Whether a definition of that name exists anywhere."""
         return name in self.declared or name in self._known
 
     def guess(self, name: str, *, with_built_in: bool = True) -> str | None:
-        """The name that was probably meant."""
+        """The known name that is most like an unknown one; None if there is none."""
         built_in = SCALAR_KINDS if with_built_in else ()
         return self._problems.guess(name, chain(built_in, self.declared, self._known))
 
     def resolve(self, file: str, syntax: TypeSyntax) -> FieldType | None:
-        """The type; None if there is none, which is then reported, here or where it is defined."""
+        """The type of a field; None if it is unknown or broken, which is then reported."""
         name = syntax.name.text
         if name == "vector":
             return self._vector(file, syntax)
@@ -87,7 +88,7 @@ class TypeNames:
         if kind := SCALAR_KINDS.get("timepoint" if name == "time_point" else name):
             return ScalarType(kind)
         if name in self.declared:
-            # Absent only in a circle, which is reported already.
+            # Absent only in a cycle, which is reported already.
             return self.built.get(name)
         if name in self._known:
             return self._known[name]
@@ -95,20 +96,23 @@ class TypeNames:
         return None
 
     def check_references(self) -> None:
-        """Report references that lead nowhere. Waits for the end: they may lead to their owner."""
+        """Report references without a valid target.
+
+        Call it after all types are built: a type may refer to itself.
+        """
         for file, word in self._references:
             target = self.built.get(word.text, self._known.get(word.text))
             if not self.has(word.text):
                 self._report_no_target(file, word)
             elif target is not None and not isinstance(target, StructType):
                 self._problems.error(
-                    file, word, f"a reference cannot lead to `{word.text}`: it is an enum"
+                    file, word, f"a reference cannot refer to `{word.text}`: it is an enum"
                 )
             elif target is not None and target.flags.substruct_only:
                 self._problems.error(
                     file,
                     word,
-                    f"a reference cannot lead to `{word.text}`: it lives only inside others",
+                    f"a reference cannot refer to `{word.text}`: it exists only inside others",
                 )
             elif target is not None and not target.flags.cached:
                 self._problems.warning(
@@ -153,7 +157,7 @@ class TypeNames:
         name = word.text
         if name in BUILT_IN_NAMES:
             self._problems.error(
-                file, word, f"a reference cannot lead to `{name}`: it is a built-in type"
+                file, word, f"a reference cannot refer to `{name}`: it is a built-in type"
             )
             return
         guess = self.guess(name, with_built_in=False)

@@ -1,12 +1,12 @@
 """The union of compatible definitions of one type: what a node serves while several are in use.
 
-Programs do not change at one moment, so a node meets several definitions of one name. Two of them
-are compatible when one definition can hold what programs with either of them publish. Their union
-has the fields of both, the wider type where they differ, and all elements of an enum. A node gives
-a program with a narrower definition the part of each object that this program can read.
+Programs do not change at the same time, so a node receives several definitions of one name. Two of
+them are compatible if one definition can hold what programs with either of them publish. Their
+union has the fields of both, the wider type where they differ, and all elements of an enum. A node
+sends a program with a narrower definition the part of each object that this program can read.
 
-`obstacle`, `unite` and `covers` look at one level: a struct or enum inside is the same as long as
-its name is, and its own definitions are united separately. `unite_deep` does both at once.
+`obstacle`, `unite` and `covers` examine one level: types inside are compared by name only, and
+their own definitions are united separately. `unite_deep` unites all levels.
 """
 
 from __future__ import annotations
@@ -61,9 +61,8 @@ def obstacle(known: NamedType, other: NamedType) -> Change | None:
 def unite(known: NamedType, other: NamedType) -> NamedType:
     """The union of two definitions without an obstacle.
 
-    Names, order and documentation are those of `known`; what only `other` has follows. A flag by
-    which objects are kept holds if either has it, one by which they are removed or restricted only
-    if both do.
+    Names, order and documentation are those of `known`; what only `other` has follows. A flag that
+    keeps objects is set if either has it, one that removes or restricts them only if both have it.
     """
     if isinstance(known, EnumType):
         assert isinstance(other, EnumType)
@@ -148,9 +147,12 @@ def _reads_value(reader: FieldType, writer: FieldType, seen: set[tuple[bytes, by
 
 
 def _nesting_fault(root: str, united: dict[str, NamedType]) -> Change | None:
-    """Why a union is not possible that none of its parts alone keeps from being so."""
+    """Why a union is not possible although all of its parts can be united.
+
+    Together they may nest structs too deep, or in a cycle.
+    """
     depths: dict[str, int] = {}
-    # Parts come before what uses them; None asks for the depth of one whose parts are known.
+    # Each name with whether the depths of its parts are known.
     waiting: list[tuple[str, bool]] = [(root, False)]
     open_: set[str] = set()
     while waiting:

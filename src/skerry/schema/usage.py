@@ -1,4 +1,4 @@
-"""Rules about what is written around definitions (imports, packages, documentation) and keys."""
+"""Rules about imports, packages, documentation, names and keys."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = [
 ]
 
 _UNSTABLE_KEYS: Final = {
-    Kind.FLOAT16: "floats are seldom equal",
-    Kind.FLOAT32: "floats are seldom equal",
-    Kind.FLOAT64: "floats are seldom equal",
-    Kind.TIMEPOINT: "times travel as floats, which are seldom equal",
-    Kind.STEADY_TIMEPOINT: "times travel as floats, which are seldom equal",
-    Kind.DURATION: "times travel as floats, which are seldom equal",
+    Kind.FLOAT16: "floats are rarely equal",
+    Kind.FLOAT32: "floats are rarely equal",
+    Kind.FLOAT64: "floats are rarely equal",
+    Kind.TIMEPOINT: "times are transmitted as floats, which are rarely equal",
+    Kind.STEADY_TIMEPOINT: "times are transmitted as floats, which are rarely equal",
+    Kind.DURATION: "times are transmitted as floats, which are rarely equal",
     Kind.VECTOR: "an object whose key grows is another object",
-    Kind.STRUCT: "a struct that gains a field no longer equals itself",
-    Kind.ANY: "what it contains decides",
+    Kind.STRUCT: "a struct with a new field is not equal to the old one",
+    Kind.ANY: "equality depends on its content",
 }
 
 
 def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> None:
-    """Every import is met by some definition, and is there once."""
+    """Report imports without a definition, and repeated ones."""
     own = {item.name.text for item in file.types}
     seen: dict[str, Word] = {}
     for item in file.imports:
@@ -63,7 +63,7 @@ def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> 
             problems.error(
                 file.file,
                 name,
-                f"no type `{name.text}` is there to import",
+                f"there is no type `{name.text}` to import",
                 hint=(
                     f"did you mean `{guess}`?"
                     if guess
@@ -73,7 +73,7 @@ def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> 
 
 
 def check_packages(file: SyntaxFile, problems: ProblemList) -> None:
-    """A file names one package at most."""
+    """Report a second package of a file."""
     for item in file.packages[1:]:
         first = file.packages[0].name
         problems.error(
@@ -90,11 +90,11 @@ _INTERNAL_NAMES: Final = frozenset(
         *("StructDescriptorData", "StructDocumentation", "StructPropertyData"),
     }
 )
-"""Names of internal types that do not begin like the others."""
+"""Names of internal types without one of the prefixes."""
 
 
 def check_internal_names(file: SyntaxFile, problems: ProblemList) -> None:
-    """Types that are not internal should not be taken for internal ones."""
+    """Warn of names of internal types for other types."""
     for item in file.types:
         name = item.name.text
         is_internal = any(
@@ -112,7 +112,7 @@ def check_internal_names(file: SyntaxFile, problems: ProblemList) -> None:
 
 
 def check_key(file: str, part: FieldSyntax, type_: FieldType, problems: ProblemList) -> None:
-    """A key should be of a type whose equality is stable."""
+    """Warn of a key of a type whose values are rarely equal or change their encoding."""
     reason = _UNSTABLE_KEYS.get(type_.kind)
     if reason is not None:
         problems.warning(
@@ -127,7 +127,7 @@ def check_key(file: str, part: FieldSyntax, type_: FieldType, problems: ProblemL
 
 
 def check_documentation(file: SyntaxFile, problems: ProblemList) -> None:
-    """Every documentation comment belongs to something, and to what its writer meant."""
+    """Warn of documentation that belongs to nothing, or probably to the wrong item."""
     for item in file.items:
         _warn_lost(file.file, _lost(item), problems)
         if isinstance(item, StructSyntax):
@@ -138,7 +138,7 @@ def check_documentation(file: SyntaxFile, problems: ProblemList) -> None:
 
 
 def _lost(item: Item) -> Iterable[Comment]:
-    """The comments of an item in places where documentation has no meaning."""
+    """The comments of an item at positions where documentation has no meaning."""
     yield from item.notes.inside
     if isinstance(item, (StructSyntax, EnumSyntax)):
         parts = item.fields if isinstance(item, StructSyntax) else item.elements
@@ -156,15 +156,15 @@ def _warn_lost(file: str, comments: Iterable[Comment], problems: ProblemList) ->
             problems.warning(
                 file,
                 comment,
-                "this documentation belongs to nothing",
-                hint="it stands before a type, field or element, or after one on its line",
+                "this documentation does not belong to anything",
+                hint="put it before a type, field or element, or after one on its line",
             )
 
 
 def _warn_astray(
     file: str, parts: Sequence[FieldSyntax | ElementSyntax], problems: ProblemList
 ) -> None:
-    """A `//<` below a `//<` looks like its continuation, but documents what follows."""
+    """Warn of a `//<` below a `//<`: it looks like its continuation, but documents what follows."""
     for part, following in pairwise(parts):
         after, before = part.notes.after, following.notes.before
         if not (after and before and after[-1].is_documentation):

@@ -1,4 +1,4 @@
-"""Model types to text: the layout of the formatter, and parsing it back gives equal types."""
+"""Model types to text, in the layout of the formatter. Parsing the text gives equal types."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def write_types(types: Iterable[NamedType], *, package: str | None = None) -> str:
-    """The text of a file that defines `types`, and before each what it needs and is not given.
+    """The text of a file that defines `types`. Types inside that are not given precede their user.
 
-    SchemaMismatchError if two different types of one name are among them.
+    Raises SchemaMismatchError if two different types have one name.
     """
     parts = [] if package is None else [f"package {package}\n"]
     parts += [write_type(type_) for type_ in _with_needs(list(types))]
@@ -36,16 +36,16 @@ def write_types(types: Iterable[NamedType], *, package: str | None = None) -> st
 
 
 def write_type(type_: NamedType) -> str:
-    """The text of one definition, without those it needs.
+    """The text of one definition, without those of the types inside.
 
-    SchemaCheckError if the type has a name that the language cannot spell.
+    Raises SchemaCheckError if a name is not valid in the language.
     """
     rows = _enum_rows(type_) if isinstance(type_, EnumType) else _struct_rows(type_)
     return "".join(f"{row}\n" for row in rows)
 
 
 def quote(text: str) -> str:
-    """The text as a string of the language, in the quotes that need fewer escapes."""
+    """The text as a string of the language, in the quotes that require fewer escapes."""
     inner = json.dumps(text, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
     if '"' in text and "'" not in text:
         return "'" + inner.replace('\\"', '"') + "'"
@@ -76,7 +76,7 @@ def _with_needs(types: Sequence[NamedType]) -> Iterator[NamedType]:
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise SchemaCheckError(f"{text!r} cannot be written: it is no name of the type language")
+        raise SchemaCheckError(f"{text!r} cannot be written: it is not a name of the type language")
     return text
 
 

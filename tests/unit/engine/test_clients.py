@@ -17,8 +17,7 @@ from skerry.engine.admission.admission import (
 from skerry.engine.clients import OWED_COUNT_MAX, Client, Later, do_at_once
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import ConnectionStage
-from skerry.protocol.access.server import ServerConnection
+from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 
@@ -29,10 +28,10 @@ Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }"
 
 
 def make() -> Client:
-    lane = ClientQueue(7, Wire(), [])
-    connection = ServerConnection(Wire(), client_id=7, outgoing=lane)
+    queue = ClientQueue(7, Wire(), [])
+    connection = ServerConnection(Wire(), client_id=7, outgoing=queue)
     address = Address("somewhere", 1, is_stream=True)
-    return Client(address, connection, lane, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
+    return Client(address, connection, queue, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
 
 
 class Pieces:
@@ -53,26 +52,28 @@ def test_a_client_has_the_number_of_its_lane_and_the_name_it_gave() -> None:
     assert client.name == "pilot"
 
 
-def test_a_client_is_in_once_it_was_let_in_until_it_goes() -> None:
-    client = make()
-    stages = [
-        ConnectionStage.CONNECTING,
-        ConnectionStage.EARLY_SUBSCRIBE,
-        ConnectionStage.CONNECTED,
-        ConnectionStage.CLOSED,
-    ]
-    found = []
-    for stage in stages:
-        client.connection.stage = stage
-        found.append(client.is_in)
-    assert found == [False, True, True, False]
+def test_a_client_is_in_from_its_acceptance_to_its_disconnection() -> None:
+    assert not make().is_in
+    for wants_preload in (True, False):
+        client = make()
+        asked = ConnectAsked(
+            name="c", wants_preload=wants_preload, response="", cnonce="", extensions=0
+        )
+        client.connection.accept(asked, 0.0)
+        assert is_in(client)
+        client.connection.close()
+        assert not is_in(client)
+
+
+def is_in(client: Client) -> bool:
+    return client.is_in
 
 
 def known(harbour: Harbour, guest: Guest) -> Client:
     return harbour.node._clients[guest.address]
 
 
-def test_only_who_may_do_all_and_is_not_measured_is_free(
+def test_only_a_client_with_all_rights_and_no_meter_is_free(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -101,7 +102,7 @@ def test_work_is_done_at_once_or_behind_what_is_on_the_agenda() -> None:
     assert done[1:] == [("second", 3.0)]
 
 
-def test_what_is_made_later_is_made_when_its_turn_comes_and_once() -> None:
+def test_a_later_task_is_created_once_when_its_turn_comes() -> None:
     made: list[Pieces] = []
 
     def make_pieces() -> Pieces:
@@ -135,7 +136,7 @@ def test_a_client_that_asks_without_end_and_takes_no_answer_is_cut(harbour: Harb
     assert not other.is_cut
 
 
-def test_what_a_client_asks_may_not_take_more_memory_than_what_it_is_told(
+def test_waiting_requests_of_a_client_are_limited_like_its_queue(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     limits = ClientLimits(waiting_bytes_max=1000)

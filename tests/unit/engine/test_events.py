@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; }").Boat
 
 
-def test_a_client_that_comes_and_goes_is_told(harbour: Harbour) -> None:
+def test_the_connection_and_disconnection_of_a_client_are_reported(harbour: Harbour) -> None:
     guest = harbour.guest("pilot")
     guest.goodbye()
     came, went = harbour.node.take_events()
@@ -24,7 +24,7 @@ def test_a_client_that_comes_and_goes_is_told(harbour: Harbour) -> None:
     assert went == ClientDisconnected(client_id=2, name="pilot", reason="goodbye")
 
 
-def test_a_client_that_is_lost_or_cut_is_told_with_its_reason(harbour: Harbour) -> None:
+def test_the_end_of_a_connection_is_reported_with_its_reason(harbour: Harbour) -> None:
     lost, cut = harbour.guest("lost"), harbour.guest("cut")
     lost.vanish()
     cut.send("DotsMember", groupName="Boat")
@@ -34,7 +34,7 @@ def test_a_client_that_is_lost_or_cut_is_told_with_its_reason(harbour: Harbour) 
     assert second.detail == "DotsMember: without groupName or event"
 
 
-def test_what_a_client_is_not_given_is_told(harbour: Harbour) -> None:
+def test_a_refusal_is_reported(harbour: Harbour) -> None:
     guest = harbour.guest("asker")
     guest.describe(Boat)
     guest.send(
@@ -48,7 +48,7 @@ def test_what_a_client_is_not_given_is_told(harbour: Harbour) -> None:
     assert refused.detail == "Nothing: there is no such type"
 
 
-def test_a_name_that_is_too_long_is_told_in_part(harbour: Harbour) -> None:
+def test_a_name_that_is_too_long_is_truncated(harbour: Harbour) -> None:
     harbour.guest("x" * 50_000)
     (went,) = harbour.events(ClientDisconnected)
     assert (went.name, went.reason) == ("x" * CLIENT_NAME_CHAR_COUNT_MAX, "rejected")

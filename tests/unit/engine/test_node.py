@@ -14,24 +14,19 @@ import skerry
 from skerry.engine.admission.admission import (
     Admission,
     AdmissionConfig,
-    AuthenticationRule,
     ClientLimits,
     Origin,
-    PermissionRule,
 )
 from skerry.engine.dispatch.cache import Cache
-from skerry.engine.events import ClientDisconnected, ConnectionTurnedAway
+from skerry.engine.events import ClientDisconnected
 from skerry.limits import STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing
-from skerry.protocol.access.connection import AccessConnection
 from skerry.protocol.access.header import ABSENT, NEVER, Header
-from skerry.protocol.access.where.filters import make_filter
-from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
+
 
 TYPES = skerry.define_types(
     """
@@ -43,7 +38,6 @@ TYPES = skerry.define_types(
     """
 )
 Boat, Part, Whole, Shout, Guard = TYPES.Boat, TYPES.Part, TYPES.Whole, TYPES.Shout, TYPES.Guard
-HERE = Origin(kind="tcp", host="127.0.0.1")
 MakeHeader = Callable[[skerry.Struct], Header]
 
 
@@ -63,126 +57,7 @@ def ids(guest: Guest) -> list[int]:
     return [boat.id for boat in guest.objects(Boat)]
 
 
-# -- coming in
-
-
-def test_numbers_of_clients_count_up_from_two(harbour: Harbour) -> None:
-    assert [harbour.guest(str(n)).client_id for n in range(3)] == [2, 3, 4]
-
-
-def test_a_stream_of_the_current_framing_needs_no_door(harbour: Harbour) -> None:
-    address = Address("anybody", 9, is_stream=True)
-    harbour.node.stream_opened(address, 0)
-    (transmit,) = harbour.node.take_transmits()
-    ((header, _),) = Wire().feed(transmit.data)
-    assert header.type_name == "DotsMsgHello"
-
-
-@pytest.mark.parametrize("wire", [Wire, OldWire])
-def test_all_in_one_burst_without_waiting_for_an_answer_works(
-    wire: type[Wire], harbour: Harbour
-) -> None:
-    maker = harbour.guest("maker")
-    maker.publish(Boat(id=1), Boat(id=2))
-    eager = harbour.stranger("eager", wire=wire, wants_preload=True)
-    mouth = AccessConnection(wire())
-    connect = internal_class("DotsMsgConnect")
-    join = internal_class("DotsMemberEvent")["join"]
-    mouth.send_message(connect(clientName="eager", preloadCache=True), 0.0)
-    mouth.describe(Boat.descriptor, 0.0)
-    mouth.send_message(internal_class("DotsMember")(groupName="Boat", event=join), 0.0)
-    mouth.send_message(connect(preloadClientFinished=True), 0.0)
-    header = Header("Boat")
-    header.attributes = 2
-    mouth.send(header, Boat(id=3).encode(), Boat.descriptor, 0.0)
-    mouth.send_message(internal_class("DotsEcho")(request=True), 0.0)
-    harbour.node.receive(mouth.take_output(), eager.address, harbour.now_ns)
-    for transmit in harbour.node.take_transmits():
-        eager.hear(transmit.data)
-    eager.connection.take_output()
-    assert ids(eager) == [1, 2, 3]
-    kinds = [type(item) for item in eager.inputs if not hasattr(item, "header")]
-    assert kinds == [Accepted, Connected]
-    assert eager.names() == ["Boat", "Boat", "DotsCacheInfo", "Boat", "DotsEcho"]
-
-
-def test_the_whole_cache_comes_before_a_client_is_connected(harbour: Harbour) -> None:
-    maker = harbour.guest("maker")
-    maker.publish(*[Boat(id=number, name="x" * 30_000) for number in range(10)])
-    guest = harbour.guest("guest", wants_preload=True)
-    guest.connection.join("Boat", 0.0)
-    guest.connection.finish_joins(0.0)
-    harbour.carry()
-    maker.post(Boat(id=99))
-    harbour.pump()
-    assert guest.names()[-1] == "DotsCacheInfo"
-    assert isinstance(guest.inputs[-1], Connected)
-    assert 99 in ids(guest)
-    assert guest.counts_down("Boat") == list(reversed(range(10)))
-
-
-def test_who_says_nothing_is_cut_and_delays_nobody(harbour: Harbour, watcher: Guest) -> None:
-    silent, half = harbour.stranger("silent"), harbour.stranger("half")
-    silent.is_mute = half.is_mute = True
-    harbour.node.receive(b"\x1a\x00", half.address, harbour.now_ns)
-    maker = harbour.guest("maker")
-    maker.publish(Boat(id=1))
-    assert ids(watcher) == [1]
-    assert harbour.node.take_transmits() == []
-    harbour.wait(9.999)
-    assert [guest.is_cut for guest in (silent, half, watcher)] == [False, False, False]
-    harbour.wait(0.001)
-    assert [guest.is_cut for guest in (silent, half, watcher)] == [True, True, False]
-    assert harbour.node.statistics().ends == {"silent": 2}
-
-
-def test_a_silent_client_is_waited_for_as_long_as_configured(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=limited(handshake_s=0.25))
-    silent = harbour.stranger("silent")
-    silent.is_mute = True
-    assert harbour.node.deadline_ns() == 250_000_000
-    harbour.wait(0.25)
-    assert silent.is_cut
-
-
-def test_connections_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=limited(connection_count_max=2))
-    first, second = harbour.guest("first"), harbour.guest("second")
-    third = harbour.guest("third")
-    assert third.is_cut
-    (rejected,) = third.inputs
-    assert "no room for another connection" in rejected.reason
-    assert harbour.node.statistics().ends == {"refused at the door": 1}
-    (event,) = harbour.events(ConnectionTurnedAway)
-    assert "too many connections" in event.reason
-    first.vanish()
-    assert not harbour.guest("fourth").is_cut
-    assert not second.is_cut
-
-
-def test_a_secret_is_asked_for_and_checked(make_harbour: Callable[..., Harbour]) -> None:
-    config = AdmissionConfig(authentication=(AuthenticationRule(secret="sesame"),))
-    harbour = make_harbour(admission=Admission(config, rng=Random(1)))
-    right = harbour.guest("right", origin=HERE, secret="sesame")
-    wrong = harbour.guest("wrong", origin=HERE, secret="guess")
-    none = harbour.guest("none", origin=HERE)
-    unix = harbour.guest("unix", origin=Origin(kind="unix"))
-    assert right.client_id == 2
-    assert isinstance(wrong.inputs[-1], Rejected)
-    assert wrong.is_cut
-    assert wrong.fault == "", "it is not told why"
-    assert none.inputs == [SecretMissing()]
-    assert unix.client_id == 5
-    assert harbour.node.statistics().ends == {"rejected": 1}
-    harbour.check()
-
-
-# -- what a client may not say
-
-
-def test_forged_facts_of_a_header_are_corrected(
+def test_forged_header_fields_are_corrected(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     forger = harbour.guest("forger")
@@ -216,7 +91,7 @@ def test_forged_facts_of_a_header_are_corrected(
     assert all(e.modified_from == forger.client_id for _, e in harbour.node.cache.objects("Boat"))
 
 
-def test_where_an_update_entered_is_told_to_who_asked(
+def test_the_origin_of_an_update_is_sent_to_clients_that_asked_for_it(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(node_id=-5)
@@ -297,7 +172,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("type_name", "payload", "fault"), FAULTS)
 @pytest.mark.parametrize("count", [0, 1, 3], ids=["at once", "after one", "after some"])
-def test_object_that_cannot_be_harms_only_its_sender(
+def test_an_invalid_object_ends_only_its_connection(
     type_name: str,
     payload: bytes,
     fault: str,
@@ -325,7 +200,7 @@ def test_object_that_cannot_be_harms_only_its_sender(
 
 @pytest.mark.parametrize("sent_time", [math.nan, math.inf, -math.inf, 1e200, -1e11])
 @pytest.mark.parametrize("count", [0, 2])
-def test_time_that_is_none_harms_only_its_sender(
+def test_an_invalid_time_ends_only_its_connection(
     sent_time: float, count: int, harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -341,7 +216,7 @@ def test_time_that_is_none_harms_only_its_sender(
     assert not watcher.is_cut
 
 
-def test_header_without_attributes_harms_only_its_sender(
+def test_a_header_without_attributes_ends_only_its_connection(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -355,7 +230,7 @@ def test_header_without_attributes_harms_only_its_sender(
     assert not watcher.is_cut
 
 
-def test_header_without_a_time_gets_that_of_its_arrival(
+def test_a_header_without_a_time_gets_the_time_of_its_arrival(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -367,7 +242,7 @@ def test_header_without_a_time_gets_that_of_its_arrival(
     assert [i.header.sent_time for i in watcher.items("Boat")] == [1_700_000_000.0] * 2
 
 
-def test_a_remove_of_what_is_not_kept_harms_only_its_sender(
+def test_a_remove_of_an_uncached_type_ends_only_its_connection(
     harbour: Harbour, watcher: Guest
 ) -> None:
     guest = harbour.guest()
@@ -378,7 +253,7 @@ def test_a_remove_of_what_is_not_kept_harms_only_its_sender(
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x1a\x00\x00\x00\x01\x80"])
-def test_bytes_that_are_no_frame_harm_only_their_sender(
+def test_bytes_that_are_not_a_frame_end_only_their_connection(
     data: bytes, harbour: Harbour, watcher: Guest
 ) -> None:
     guest = harbour.guest()
@@ -389,71 +264,7 @@ def test_bytes_that_are_no_frame_harm_only_their_sender(
     assert ids(watcher) == [1], "what came before was whole"
 
 
-@pytest.mark.parametrize("name", ["DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse"])
-def test_a_word_of_the_handshake_at_the_wrong_time_harms_only_its_sender(
-    name: str, harbour: Harbour, watcher: Guest
-) -> None:
-    guest = harbour.guest()
-    guest.send(name)
-    assert guest.is_cut
-    assert "not expected while connected" in guest.fault
-    assert not watcher.is_cut
-
-
-def test_an_object_before_the_introduction_ends_the_connection(
-    harbour: Harbour, watcher: Guest
-) -> None:
-    hasty = harbour.stranger("hasty")
-    hasty.connection.send_message(internal_class("DotsEcho")(request=True), 0.0)
-    data = hasty.connection.take_output()
-    harbour.node.receive(data, hasty.address, harbour.now_ns)
-    harbour.carry()
-    assert hasty.is_cut
-    assert hasty.names() == []
-    assert not watcher.is_cut
-
-
-# -- going
-
-
-def test_an_error_of_a_client_is_answered_by_the_same(harbour: Harbour) -> None:
-    guest = harbour.guest()
-    guest.send("DotsMsgError", errorCode=4, errorText="broken")
-    assert guest.is_cut
-    assert guest.fault == "received DOTS error: (4) broken"
-
-
-@pytest.mark.parametrize("is_orderly", [True, False])
-def test_what_a_client_changed_last_goes_with_it_if_it_is_to(
-    is_orderly: bool, harbour: Harbour
-) -> None:
-    watcher, first, second = (harbour.guest(n) for n in ("watcher", "first", "second"))
-    watcher.join("Guard")
-    watcher.join("DotsClient")
-    first.publish(Guard(id=1), Guard(id=2), Boat(id=1))
-    first.publish(Guard(id=3), subject="/gate/3")
-    second.publish(Guard(id=2, name="mine"))
-    watcher.forget()
-    if is_orderly:
-        first.goodbye()
-    else:
-        first.vanish()
-    assert [guard.id for guard in harbour.cached(Guard)] == [2]
-    assert harbour.cached(Boat) == [Boat(id=1)]
-    items = watcher.items("Guard")
-    gone = [(Guard.decode(i.payload).id, int(i.header.sender)) for i in items]
-    assert gone == [(1, 1), (3, 1)]
-    assert all(item.header.remove_obj == 1 for item in items)
-    assert watcher.names()[0] == "DotsClient", "its end is told before"
-
-
-def test_client_that_left_hears_no_more(harbour: Harbour, watcher: Guest) -> None:
-    watcher.leave("Boat")
-    harbour.guest().publish(Boat(id=1))
-    assert ids(watcher) == []
-
-
-def test_stream_that_nobody_opened_is_passed_over(harbour: Harbour) -> None:
+def test_input_of_a_stream_that_was_not_opened_is_ignored(harbour: Harbour) -> None:
     stranger = Address("stranger", 9, is_stream=True)
     harbour.node.receive(b"\xff" * 100, stranger, 0)
     harbour.node.stream_closed(stranger, CloseReason.LOST, 0)
@@ -462,21 +273,6 @@ def test_stream_that_nobody_opened_is_passed_over(harbour: Harbour) -> None:
     assert harbour.node.take_transmits() == []
     assert harbour.node.take_events() == []
     assert harbour.node.deadline_ns() is None
-
-
-def test_a_node_that_ends_tells_all_its_clients(harbour: Harbour) -> None:
-    first, second, silent = harbour.guest("1"), harbour.guest("2"), harbour.stranger("silent")
-    harbour.node.farewell(harbour.now_ns)
-    harbour.pump()
-    assert all(guest.is_cut for guest in (first, second, silent))
-    assert [type(g.inputs[-1]).__name__ for g in (first, second)] == [
-        "ConnectionEnded",
-        "ConnectionEnded",
-    ]
-    assert harbour.node.statistics().client_count == 0
-
-
-# -- slow clients
 
 
 def test_a_paused_client_gets_all_of_it_when_it_reads_again(
@@ -522,7 +318,7 @@ def test_a_client_that_reads_too_slowly_is_cut_and_no_other(
     harbour.check()
 
 
-def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_queues_of_one_address_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     limits = {"waiting_bytes_max": 10_000, "waiting_bytes_per_address_max": 11_000}
     harbour = make_harbour(admission=limited(**limits))
     here, there = (Origin(kind="tcp", host=f"127.0.0.{number}") for number in (1, 2))
@@ -548,7 +344,7 @@ def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbo
     harbour.check()
 
 
-def test_objects_of_one_address_are_bounded_however_often_it_comes_back(
+def test_objects_of_one_address_are_limited_however_often_it_reconnects(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(object_count_per_address_max=2))
@@ -573,9 +369,6 @@ def test_updates_a_second_of_one_address_are_bounded(make_harbour: Callable[...,
         assert guest.is_cut is (name == "second")
     assert guest.fault.endswith(": more than 5 updates a second from one address")
     harbour.check()
-
-
-# -- bounds of one client
 
 
 def test_updates_a_second_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
@@ -658,234 +451,7 @@ def test_a_full_cache_refuses_clients_and_not_the_node(
     harbour.check()
 
 
-# -- counters
-
-
-def test_statistics_tell_how_things_go(harbour: Harbour, watcher: Guest) -> None:
-    maker = harbour.guest("maker", origin=HERE)
-    maker.publish(Boat(id=1, name="x"), Boat(id=2))
-    statistics = harbour.node.statistics()
-    assert statistics.started_ns == 1_700_000_000_000_000_000
-    assert (statistics.client_count, statistics.group_count) == (2, 1)
-    assert statistics.accepted_count == 2 + 1 + statistics_of(statistics, "DotsClient").accepted
-    assert statistics.object_count == 4
-    assert statistics.payload_bytes > 0
-    assert (statistics.storage_waiting_count, statistics.storage_trouble) == (0, "")
-    row = statistics_of(statistics, "Boat")
-    assert (row.object_count, row.accepted, row.member_count) == (2, 2, 1)
-    mine = next(client for client in statistics.clients if client.name == "maker")
-    assert (mine.kind, mine.host, mine.stage) == ("tcp", "127.0.0.1", "connected")
-    assert (mine.received_count, mine.accepted, mine.sent_count) == (4, 3, 2)
-    assert mine.received_bytes > 0
-    assert mine.queued_bytes_peak > 0
-    assert sum(c.sent_bytes for c in statistics.clients) == statistics.sent_bytes
-    assert sum(c.sent_count for c in statistics.clients) == statistics.sent_count
-    assert sum(c.received_count for c in statistics.clients) == statistics.received_count
-
-
-def statistics_of(statistics: Any, type_name: str) -> Any:
-    return next(row for row in statistics.types if row.name == type_name)
-
-
-def test_wall_time_follows_when_somebody_sets_the_clock(harbour: Harbour, watcher: Guest) -> None:
+def test_wall_time_follows_a_change_of_the_clock(harbour: Harbour, watcher: Guest) -> None:
     harbour.node.set_wall_offset(5_000_000_000, harbour.now_ns)
     harbour.guest("maker").publish(Boat(id=1))
     assert watcher.items("Boat")[0].header.server_sent_time == 5.0
-
-
-def test_extensions_are_offered_where_they_may_be_used(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour()
-    assert harbour.guest().connection.extensions == 3
-    assert harbour.guest("old", wire=OldWire).connection.extensions == 0
-    closed = harbour.guest("closed door", has_extensions=False)
-    assert (closed.connection.extensions, closed.connection.has_filters) == (0, False)
-    assert make_harbour(extensions=False).guest().connection.extensions == 0
-
-
-# -- other rules while it runs
-
-
-def test_other_permissions_hold_at_once_for_who_is_there(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour()
-    seer, viewer, maker, late = (harbour.guest(n) for n in ("seer", "viewer", "maker", "late"))
-    plain = harbour.plain("plain")
-    maker.publish(Boat(id=1))
-    for guest in (seer, plain):
-        guest.join("Boat")
-    viewer.open_view(Boat, 1, where="id > 0")
-    late.join("Car")
-    silent = harbour.stranger("silent")
-    rules = (
-        PermissionRule(verbs=("subscribe",), subjects=("/Boat/hidden/...",), allow=False),
-        PermissionRule(verbs=("publish",), subjects=("Boat",), client="maker"),
-        PermissionRule(verbs=("subscribe",), subjects=("Car",)),
-        PermissionRule(verbs=("subscribe",), subjects=("Boat",), client="other"),
-    )
-    harbour.node.renew_admission(AdmissionConfig(permission=rules), harbour.now_ns)
-    harbour.pump()
-    for guest in (seer, viewer, plain):
-        assert guest.is_cut
-        assert guest.fault == "Boat: not permitted any more"
-    assert not late.is_cut
-    maker.publish(Boat(id=2))
-    maker.remove(Boat(id=2))
-    assert maker.refusals() == [("remove", "Boat: not permitted")]
-    assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
-    assert not silent.is_cut
-    silent.join("Boat")
-    assert silent.refusals() == [("subscribe", "Boat: not permitted")]
-    harbour.check()
-
-
-def test_subjects_that_are_hidden_from_now_on_are_not_told(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour()
-    seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    seer.join("Boat")
-    maker.publish(Boat(id=1), subject="/hidden/1")
-    rules = (
-        PermissionRule(verbs=("all",), subjects=("/hidden/...",), client="seer", allow=False),
-        PermissionRule(verbs=("all",)),
-    )
-    harbour.node.renew_admission(AdmissionConfig(permission=rules), harbour.now_ns)
-    maker.publish(Boat(id=1, name="x"), subject="/hidden/1")
-    maker.publish(Boat(id=2))
-    assert ids(seer) == [1, 2]
-    assert not seer.is_cut
-    assert harbour.row("Boat").refused == 1
-    harbour.check()
-
-
-def test_what_a_client_described_in_vain_is_taken_up_when_it_may(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    nobody = AdmissionConfig(permission=(PermissionRule(verbs=("clear",)),))
-    harbour = make_harbour(admission=Admission(nobody, rng=Random(1)))
-    guest = harbour.guest()
-    guest.publish(Boat(id=1))
-    assert guest.refusals() == [("publish", "Boat: not permitted")]
-    other = skerry.define_types("struct Boat { 1: [key] uint32 id; }").Boat
-    second, broken = harbour.guest("second"), harbour.guest("broken")
-    second.publish(other(id=1))
-    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Missing")
-    broken.send("StructDescriptorData", name="Wreck", properties=[part])
-    assert "Missing" in broken.fault
-    harbour.node.renew_admission(AdmissionConfig(), harbour.now_ns)
-    guest.publish(Boat(id=2))
-    assert [boat.id for boat in harbour.cached(Boat)] == [2]
-    assert not guest.is_cut
-    second.publish(other(id=3))
-    assert [what for what, _ in second.refusals()] == ["publish"]
-    assert [boat.id for boat in harbour.cached(Boat)] == [2, 3]
-    assert harbour.node.statistics().conflict_count == 0
-    harbour.check()
-
-
-HIDING = (
-    PermissionRule(verbs=("all",), subjects=("/hidden/...",), client="seer", allow=False),
-    PermissionRule(verbs=("all",)),
-)
-
-
-@pytest.mark.parametrize("listed_count_max", [0, 10_000])
-def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
-    listed_count_max: int,
-    make_harbour: Callable[..., Harbour],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("skerry.engine.services.joining.REPLAY_SORTED_COUNT_MAX", listed_count_max)
-    harbour = make_harbour()
-    seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    for number in range(6):
-        maker.post(Boat(id=number, name="x" * 40_000), subject=f"/hidden/{number}")
-    maker.publish(Boat(id=6), Boat(id=7))
-    seer.pause()
-    seer.join("Boat")
-    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
-    seer.resume()
-    assert ids(seer) == [6, 7]
-    assert seer.counts_down("Boat") == [1, 0]
-    assert len(seer.messages("DotsCacheInfo")) == 1
-    assert not seer.is_cut
-    harbour.check()
-
-
-def test_a_view_under_way_tells_nothing_that_is_hidden_from_now_on(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour()
-    seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    for number in range(6):
-        maker.post(Boat(id=number, name="x" * 40_000), subject=f"/hidden/{number}")
-    maker.publish(Boat(id=6))
-    seer.connection.join(
-        "Boat", 0.0, subscription_id=1, filter_=make_filter(Boat.descriptor, "id >= 0", None)
-    )
-    harbour.carry()
-    harbour.carry()
-    told = len(seer.items("Boat", 1))
-    assert 0 < told < 6
-    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
-    harbour.pump()
-    assert [boat.id for boat in seer.objects(Boat, 1)][told:] == [6]
-    assert seer.counts_down("Boat", 1)[-1] == 0
-    # What it knows goes when it changes, and of what it was not told it hears nothing.
-    maker.publish(Boat(id=0, name="y"), subject="/hidden/0")
-    maker.publish(Boat(id=5, name="y"), subject="/hidden/5")
-    gone = [item for item in seer.items("Boat", 1) if item.header.remove_obj == 1]
-    assert [Boat.decode(item.payload).id for item in gone] == [0]
-    harbour.check()
-
-
-@pytest.mark.parametrize("number", [None, 1])
-def test_what_waits_for_a_slow_client_is_not_told_when_it_is_hidden_meanwhile(
-    number: int | None, make_harbour: Callable[..., Harbour]
-) -> None:
-    harbour = make_harbour()
-    seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    for cls in (Boat, Shout):
-        maker.describe(cls)
-        if number is None:
-            seer.join(cls.descriptor.name, is_conflated=True)
-        else:
-            seer.open_view(cls, number, is_conflated=True)
-    seer.pause()
-    for turn in range(3):
-        maker.post(Boat(id=1, name=f"{turn}" + "x" * 100_000), subject="/hidden/1")
-    maker.publish(Boat(id=2))
-    maker.publish(Shout(text="before"), subject="/hidden/2")
-    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
-    maker.publish(Boat(id=1, name="after"), subject="/hidden/1")
-    seer.forget()
-    seer.resume()
-    assert "after" not in [boat.name for boat in seer.objects(Boat, number)]
-    assert [boat.id for boat in seer.objects(Boat, number)][-1] == 2
-    assert seer.objects(Shout, number) == []
-    assert not seer.is_cut
-    harbour.check()
-
-
-def test_what_was_found_for_a_view_is_not_told_when_it_is_hidden_meanwhile(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour()
-    seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    harbour.node._by_id[seer.client_id].lane.look_count_max = 2
-    for number in range(6):
-        maker.post(Boat(id=number), subject=f"/hidden/{number}")
-    maker.publish(Boat(id=6))
-    wanted = make_filter(Boat.descriptor, "id >= 0", None)
-    seer.connection.join("Boat", 0.0, subscription_id=1, filter_=wanted)
-    harbour.carry()
-    harbour.node.advance(harbour.now_ns)
-    assert seer.items("Boat", 1) == []
-    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
-    harbour.pump()
-    assert [boat.id for boat in seer.objects(Boat, 1)] == [6]
-    assert seer.counts_down("Boat", 1) == [0]
-    harbour.check()

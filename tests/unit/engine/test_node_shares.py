@@ -21,19 +21,16 @@ from skerry.engine.admission.shared_quotas import Resource
 from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.events import ClientDisconnected, ConnectionTurnedAway
+from skerry.engine.events import ClientDisconnected
 from skerry.limits import GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
-from skerry.protocol.access.client import Rejected
-from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
 
+
 Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat
 UNIX = Origin(kind="unix")
-NO_ROOM = "it has no room for another connection now; its log has the limit"
-"""What a client makes of a rejection before its handshake, for which no reason is sent."""
 CERTIFIED = Origin(kind="tls", host="10.9.9.9", certificate="ship")
 EVERYTHING = (PermissionRule(verbs=("all",)),)
 
@@ -55,87 +52,7 @@ def known(harbour: Harbour) -> Guest:
     return harbour.guest("known", origin=far(999), secret="sesame")
 
 
-# -- connections
-
-
-def test_strangers_leave_the_last_tenth_of_the_connections(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=limited(connection_count_max=40))
-    strangers = [harbour.guest(f"s{n}", origin=far(n)) for n in range(40)]
-    assert [guest.is_cut for guest in strangers] == [False] * 36 + [True] * 4
-    reason = "too many connections, the limit is 40"
-    assert strangers[-1].inputs == [Rejected(reason=reason)]
-    for trusted in (harbour.guest(origin=UNIX), harbour.guest(origin=CERTIFIED), known(harbour)):
-        assert not trusted.is_cut
-        trusted.publish(Boat(id=trusted.client_id))
-    assert len(harbour.cached(Boat)) == 3
-    assert {event.reason for event in harbour.events(ConnectionTurnedAway)} <= {reason}
-
-
-def test_silent_connections_make_room_for_who_introduces_itself(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=limited(connection_count_max=40))
-    silent = [harbour.stranger(f"s{n}", origin=far(n % 5)) for n in range(60)]
-    for guest in silent:
-        guest.is_mute = True
-    honest = [harbour.guest(f"h{n}", origin=far(100 + n)) for n in range(36)]
-    assert not any(guest.is_cut for guest in honest)
-    assert not harbour.guest(origin=UNIX).is_cut
-    assert not known(harbour).is_cut
-    assert sum(not guest.is_cut for guest in silent) <= 2
-
-
-def test_silent_connections_of_an_address_make_room_for_others_of_it(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=limited(connection_count_per_address_max=3))
-    silent = [harbour.stranger(f"s{n}", origin=far(1)) for n in range(3)]
-    for guest in silent:
-        guest.is_mute = True
-    honest = [harbour.guest(f"h{n}", origin=far(1)) for n in range(3)]
-    assert [guest.is_cut for guest in (*silent, *honest)] == [True] * 3 + [False] * 3
-    late = harbour.guest("late", origin=far(1))
-    assert late.inputs == [Rejected(reason=NO_ROOM)]
-    reasons = [event.reason for event in harbour.events(ConnectionTurnedAway)]
-    assert reasons[-1].startswith("too many connections from 10.0.0.1, the limit is 3")
-
-
-def test_an_ipv6_network_of_64_bits_is_one_address(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=limited(connection_count_per_address_max=2))
-    hosts = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"]
-    guests = [harbour.guest(origin=Origin(kind="tcp", host=host)) for host in hosts]
-    assert [guest.is_cut for guest in guests] == [False, False, True, False]
-
-
-@pytest.mark.parametrize("wire", [Wire, OldWire])
-def test_no_reason_is_sent_to_a_client_that_announced_nothing(
-    make_harbour: Callable[..., Harbour], wire: type[Wire]
-) -> None:
-    harbour = make_harbour(admission=limited(connection_count_per_address_max=1))
-    silent = harbour.stranger("silent", origin=far(1), wire=wire)
-    silent.is_mute = True
-    first, late = [harbour.guest(name, origin=far(1), wire=wire) for name in ("first", "late")]
-    assert [guest.is_cut for guest in (silent, first, late)] == [True, False, True]
-    for guest in (silent, late):
-        assert guest.inputs == [Rejected(reason=NO_ROOM)]
-
-
-def test_the_room_of_the_computer_may_be_the_lower_limit(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=limited())
-    harbour.node.bound_connections(20)
-    strangers = [harbour.guest(f"s{n}", origin=far(n)) for n in range(20)]
-    assert sum(not guest.is_cut for guest in strangers) == 18
-    assert not harbour.guest(origin=UNIX).is_cut
-
-
-# -- bytes that wait
-
-
-def test_what_waits_for_all_strangers_is_bounded_and_leaves_a_reserve(
+def test_the_queues_of_all_untrusted_clients_are_limited_and_leave_a_reserve(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     limits = {"waiting_bytes_per_node_max": 40_000, "waiting_bytes_per_address_max": 20_000}
@@ -152,7 +69,7 @@ def test_what_waits_for_all_strangers_is_bounded_and_leaves_a_reserve(
     assert not local.is_cut
 
 
-def test_a_single_object_may_always_wait(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_single_object_may_always_be_queued(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=limited(waiting_bytes_max=10_000))
     slow, maker = harbour.guest("slow"), harbour.guest("maker")
     slow.join("Boat")
@@ -161,9 +78,6 @@ def test_a_single_object_may_always_wait(make_harbour: Callable[..., Harbour]) -
     assert not slow.is_cut
     maker.publish(Boat(id=2))
     assert slow.is_cut_abruptly
-
-
-# -- groups, subscriptions and filters
 
 
 def test_an_address_has_a_share_of_groups_and_patterns(
@@ -256,7 +170,7 @@ def test_objects_in_filtered_subscriptions_of_an_address_are_bounded(
 
 
 def counted_objects(harbour: Harbour) -> int:
-    return harbour.node.shares.used(Resource.VIEW_OBJECTS)
+    return harbour.node.host.shares.used(Resource.VIEW_OBJECTS)
 
 
 def test_objects_that_leave_filtered_subscriptions_are_no_longer_counted(
@@ -295,7 +209,7 @@ def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[...,
     assert not any(reader.is_cut for reader in readers)
     for reader in readers:
         reader.resume()
-    assert harbour.node.shares.used(Resource.CONFLATED) == 0
+    assert harbour.node.host.shares.used(Resource.CONFLATED) == 0
     for reader in readers:
         reader.pause()
     maker.publish(Boat(id=1, name="x" * CONFLATE_BYTES))
@@ -306,9 +220,9 @@ def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[...,
 
 
 def test_strangers_leave_a_tenth_of_all_groups(make_harbour: Callable[..., Harbour]) -> None:
-    assert Routing()._group_count_max == GROUP_COUNT_MAX
+    assert Routing()._quotas._group_count_max == GROUP_COUNT_MAX
     harbour = make_harbour(admission=limited())
-    harbour.node._routing._group_count_max = 20
+    harbour.node._routing._quotas._group_count_max = 20
     for number in range(30):
         harbour.guest(origin=far(number)).join(f"G{number}")
     assert harbour.node.statistics().group_count == 18
@@ -323,7 +237,7 @@ def test_strangers_leave_a_tenth_of_all_groups(make_harbour: Callable[..., Harbo
     assert "late: count of groups of all clients is 21, the limit is 18" in why
 
 
-def test_routes_of_all_types_are_remembered_up_to_a_bound(
+def test_cached_routes_of_all_types_are_limited(
     make_harbour: Callable[..., Harbour], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ROUTE_MEMO_SIZE_MAX > 65_536
@@ -337,19 +251,16 @@ def test_routes_of_all_types_are_remembered_up_to_a_bound(
     for number in range(100):
         for name in names:
             guest.publish(getattr(types, name)(id=1), subject=f"/s/{number}")
-    topics = harbour.node._hub.all_topics()
+    topics = harbour.node._dispatcher.all_topics()
     assert sum(len(topic.routes) for topic in topics) <= 50
     assert len(reader.heard) >= 500
-
-
-# -- types and objects
 
 
 def test_strangers_leave_a_tenth_of_all_types(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=limited())
     open_count = TYPE_COUNT_MAX - TYPE_COUNT_MAX // 10
     filled = {f"T{n}": None for n in range(open_count - len(internal_types()) - 1)}
-    harbour.node.registry._known.update(filled)
+    harbour.node.registry._types.update(filled)
     stranger, local = harbour.guest(origin=far(1)), harbour.guest(origin=UNIX)
     types = skerry.define_types("struct A { 1: bool a; } struct B { 1: bool a; }")
     stranger.describe(types.A)

@@ -14,7 +14,6 @@ from skerry.engine.admission.admission import (
     Admission,
     AdmissionConfig,
     ClientLimits,
-    Origin,
     PermissionRule,
 )
 from skerry.limits import SMALL_FRAME_BYTES_MAX
@@ -22,7 +21,8 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 
 if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Guest, Harbour
+    from tests.unit.engine.conftest import Harbour
+
 
 TYPES = skerry.define_types(
     """
@@ -81,7 +81,7 @@ def test_a_frame_above_the_limit_is_skipped_and_refused(
     data = guest.connection.take_output()
     for start in range(0, len(data), 64_000):
         guest.say_bytes(data[start : start + 64_000])
-        client = harbour.node.client(guest.client_id)
+        client = harbour.node.host.client(guest.client_id)
         assert client is None or client.connection.wire.held_bytes < 64_000
     if version == 2:
         ((what, why),) = guest.refusals()
@@ -96,7 +96,7 @@ def test_a_frame_above_the_limit_is_skipped_and_refused(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_frames_are_small_until_a_client_is_let_in(
+def test_frames_are_small_until_a_client_is_accepted(
     version: int, make_harbour: Callable[..., Harbour]
 ) -> None:
     harbour = make_harbour()
@@ -109,7 +109,9 @@ def test_frames_are_small_until_a_client_is_let_in(
     assert harbour.node.statistics().ends == {"too much": 1}
 
 
-def test_frames_stay_small_for_who_may_not_publish(make_harbour: Callable[..., Harbour]) -> None:
+def test_frames_stay_small_for_a_client_that_may_not_publish(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     rules = (
         PermissionRule(verbs=("subscribe",)),
         PermissionRule(verbs=("publish",), subjects=("Boat",), client="boat"),
@@ -125,12 +127,6 @@ def test_frames_stay_small_for_who_may_not_publish(make_harbour: Callable[..., H
     harbour.node.renew_admission(AdmissionConfig(permission=everything), 0)
     reader.publish(Boat(id=2, name="x" * 70_000))
     assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
-
-
-def begin(guest: Guest, size: int) -> None:
-    """Send all but the last byte of a frame of about so many bytes."""
-    guest.post(Boat(id=1, name="x" * size))
-    guest.say_bytes(guest.connection.take_output()[:-1])
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
@@ -166,51 +162,3 @@ def test_a_large_object_is_copied_as_often_for_many_subscribers_as_for_one(
     for transmit in sent:
         harbour.guests[transmit.destination].hear(transmit.data)
     assert all(guest.objects(cls)[-1].data == bytes(size) for guest in subscribers)
-
-
-def come(harbour: Harbour, name: str, host: str) -> Guest:
-    return harbour.guest(name, origin=Origin(kind="tcp", host=host))
-
-
-def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_address_max": 215_000}
-    harbour = make_harbour(admission=limited(**limits))
-    small, large, last = (come(harbour, name, "127.0.0.2") for name in ("a", "b", "c"))
-    other = come(harbour, "other", "127.0.0.3")
-    for guest, size in ((small, 50_000), (large, 90_000), (other, 90_000), (last, 55_000)):
-        begin(guest, size)
-    assert [guest.is_cut for guest in (small, large, last, other)] == [False, True, False, False]
-    assert "bytes of unfinished frames of address 127.0.0.2" in large.fault
-    assert "(unfinished_bytes_per_address_max) is 220" in large.fault
-    small.say_bytes(b"x")
-    begin(last, 10)
-    assert [boat.id for boat in harbour.cached(Boat)] == [1]
-
-
-def test_strangers_of_all_addresses_leave_a_reserve_of_unfinished_bytes(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_node_max": 1_140_000}
-    harbour = make_harbour(admission=limited(**limits))
-    strangers = [come(harbour, f"s{n}", f"10.0.0.{n}") for n in range(20)]
-    harbour.node.renew_admission(
-        AdmissionConfig(
-            permission=(PermissionRule(verbs=("all",)),), limits=ClientLimits(**limits)
-        ),
-        0,
-    )
-    local = harbour.guest("local", origin=Origin(kind="unix"))
-    begin(local, 95_000)
-    for guest in strangers:
-        begin(guest, 95_000)
-    assert not local.is_cut
-    assert sum(not guest.is_cut for guest in strangers) == 8, "90 % of all, with the local one"
-    second = harbour.guest("second", origin=Origin(kind="unix"))
-    begin(second, 95_000)
-    assert not second.is_cut
-    for guest in strangers:
-        guest.vanish()
-    begin(come(harbour, "late", "10.0.0.1"), 95_000)
-    assert not harbour.guests[list(harbour.guests)[-1]].is_cut

@@ -1,4 +1,4 @@
-"""Journal: what is handed over to be stored, when it counts, and what happens when it fails."""
+"""Journal: batches, when a change counts as stored, and failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def journal_of(*, interval_ns: int = 0) -> Journal:
 
 
 def is_full(journal: Journal) -> bool:
-    """Asked by a function, since a type checker takes it that a property stays as it was."""
+    """A function, because a type checker assumes that a property does not change."""
     return journal.is_full
 
 
@@ -74,7 +74,7 @@ def test_empty_journal_has_nothing_to_write_and_nothing_to_wait_for() -> None:
     assert not journal.is_full
 
 
-def test_type_comes_with_the_first_of_its_objects_and_not_again() -> None:
+def test_a_type_is_stored_once_with_the_first_of_its_objects() -> None:
     journal = journal_of()
     journal.put(BOAT, b"a", entry())
     batch = taken(journal)
@@ -85,7 +85,7 @@ def test_type_comes_with_the_first_of_its_objects_and_not_again() -> None:
     assert taken(journal).types == ()
 
 
-def test_everything_an_entry_says_is_stored() -> None:
+def test_all_facts_of_an_entry_are_stored() -> None:
     journal = journal_of()
     source = Entry(
         payload=b"\xa1\x01\x05",
@@ -116,7 +116,7 @@ def test_everything_an_entry_says_is_stored() -> None:
     )
 
 
-def test_changes_of_one_object_are_joined_and_those_of_others_are_not() -> None:
+def test_changes_of_one_object_are_merged_and_those_of_others_are_not() -> None:
     journal = journal_of()
     journal.put(BOAT, b"a", entry(b"1"))
     journal.put(BOAT, b"b", entry(b"2"))
@@ -130,7 +130,7 @@ def test_changes_of_one_object_are_joined_and_those_of_others_are_not() -> None:
     assert journal.statistics().waiting_count == 5
 
 
-def test_stored_advances_to_what_the_batch_had() -> None:
+def test_stored_advances_to_the_number_of_the_batch() -> None:
     journal = journal_of()
     journal.put(BOAT, b"a", entry())
     batch = taken(journal)
@@ -147,7 +147,7 @@ def test_stored_advances_to_what_the_batch_had() -> None:
     assert journal.statistics().batch_count == 2
 
 
-def test_failed_batch_comes_back_under_what_happened_meanwhile() -> None:
+def test_a_failed_batch_is_merged_under_later_changes() -> None:
     journal = journal_of()
     journal.put(BOAT, b"a", entry(b"old"))
     journal.put(BOAT, b"b", entry(b"kept"))
@@ -166,7 +166,7 @@ def test_failed_batch_comes_back_under_what_happened_meanwhile() -> None:
     assert journal.statistics().waiting_bytes == 0
 
 
-def test_attempts_come_at_growing_distance_until_one_succeeds() -> None:
+def test_the_delay_of_attempts_grows_until_one_succeeds() -> None:
     journal = journal_of()
     journal.put(BOAT, b"a", entry())
     now_ns, delays = 0, []
@@ -188,7 +188,7 @@ def test_attempts_come_at_growing_distance_until_one_succeeds() -> None:
     assert (journal.deadline_ns() or 0) - now_ns <= SECOND_NS // 10
 
 
-def test_urgent_batch_waits_neither_for_the_interval_nor_for_the_next_attempt() -> None:
+def test_an_urgent_batch_waits_neither_for_the_interval_nor_for_a_retry() -> None:
     journal = journal_of(interval_ns=SECOND_NS)
     journal.put(BOAT, b"a", entry())
     journal.failed(taken(journal).number, "no", 0)
@@ -198,7 +198,7 @@ def test_urgent_batch_waits_neither_for_the_interval_nor_for_the_next_attempt() 
     assert journal.take_batch(0, is_urgent=True) is None
 
 
-def test_batches_keep_the_interval_from_each_other() -> None:
+def test_batches_are_at_least_one_interval_apart() -> None:
     journal = journal_of(interval_ns=SECOND_NS)
     journal.put(BOAT, b"a", entry())
     journal.written(taken(journal, 5).number)
@@ -208,7 +208,7 @@ def test_batches_keep_the_interval_from_each_other() -> None:
     assert taken(journal, 5 + SECOND_NS).number == journal.number
 
 
-def test_highest_position_and_client_come_with_the_batch_and_never_fall() -> None:
+def test_the_highest_position_and_client_are_stored_and_never_decrease() -> None:
     journal = Journal(rng=Random(1), meta={POSITION: 100, CLIENT: 7, "other": 3})
     journal.put(BOAT, b"a", entry(position=90, sender=5))
     batch = taken(journal)
@@ -216,18 +216,12 @@ def test_highest_position_and_client_come_with_the_batch_and_never_fall() -> Non
     journal.written(batch.number)
     journal.put(BOAT, b"a", entry(position=101, sender=9))
     journal.drop("Boat", b"a", position=105)
-    assert taken(journal).meta == {POSITION: 105, CLIENT: 9}
     assert journal.meta == {POSITION: 105, CLIENT: 9, "other": 3}
-
-
-def test_noted_value_is_a_change_of_its_own_and_survives_a_failure() -> None:
-    journal = journal_of()
-    journal.note("epoch", 4)
     batch = taken(journal)
-    assert (batch.number, batch.meta) == (1, {"epoch": 4})
-    journal.note("epoch", 5)
+    assert batch.meta == {POSITION: 105, CLIENT: 9}
+    journal.drop("Boat", b"a", position=106)
     journal.failed(batch.number, "no", 0)
-    assert taken(journal, SECOND_NS).meta == {"epoch": 5}
+    assert taken(journal, SECOND_NS).meta == {POSITION: 106, CLIENT: 9}
 
 
 def test_another_definition_of_a_type_is_stored_once() -> None:
@@ -243,7 +237,7 @@ def test_another_definition_of_a_type_is_stored_once() -> None:
 
 
 @pytest.mark.slow
-def test_journal_is_full_at_its_bound_of_changes_and_takes_removals_still() -> None:
+def test_a_journal_is_full_at_its_limit_of_changes_and_still_accepts_removals() -> None:
     journal = journal_of()
     for number in range(JOURNAL_CHANGE_COUNT_MAX - 1):
         journal.drop("Boat", number.to_bytes(4, "big"))
@@ -260,7 +254,7 @@ def test_journal_is_full_at_its_bound_of_changes_and_takes_removals_still() -> N
     assert not is_full(journal)
 
 
-def test_journal_is_full_at_its_bound_of_bytes() -> None:
+def test_a_journal_is_full_at_its_limit_of_bytes() -> None:
     journal = journal_of()
     payload = bytes(UPDATE_BYTES_DEFAULT)
     count = 0
@@ -283,9 +277,9 @@ def test_journal_is_full_at_its_bound_of_bytes() -> None:
     assert not is_full(journal)
 
 
-def test_mistaken_runtime_is_found() -> None:
+def test_wrong_calls_of_the_runtime_are_detected() -> None:
     journal = journal_of()
-    with pytest.raises(AssertionError, match="no batch is under way"):
+    with pytest.raises(AssertionError, match="no batch is being written"):
         journal.written(0)
     journal.put(BOAT, b"a", entry())
     batch = taken(journal)
@@ -293,7 +287,7 @@ def test_mistaken_runtime_is_found() -> None:
         journal.failed(batch.number + 1, "no", 0)
 
 
-def test_stored_definition_is_whole() -> None:
+def test_a_stored_definition_contains_the_types_inside() -> None:
     stored = store_type(BOAT)
     assert stored.name == "Boat"
     assert stored_type(stored) == BOAT
@@ -315,13 +309,13 @@ def test_stored_definition_is_whole() -> None:
         cbor.dumps(cbor.loads(store_type(BOAT).definition)[-1:]),
     ],
 )
-def test_damaged_definition_is_told_with_the_name_of_its_type(definition: bytes) -> None:
+def test_a_damaged_definition_is_reported_with_the_name_of_its_type(definition: bytes) -> None:
     with pytest.raises(StorageError, match="the stored definition of Boat cannot be read") as told:
         stored_type(StoredType(name="Boat", definition=definition))
     assert told.value.hint is not None
 
 
-def test_stored_enum_is_no_type_of_objects() -> None:
+def test_a_stored_enum_is_rejected() -> None:
     definition = store_type(BOAT).definition
     with pytest.raises(StorageError, match="it is an enum"):
         stored_type(StoredType(name="Colour", definition=definition))

@@ -265,7 +265,7 @@ def test_what_is_not_permitted_is_refused_by_an_error_of_dots(
     harbour.pump()
     assert watching.is_cut
     assert len(witness.errors) == 8
-    assert all("not permitted" in text or "of another" in text for text in witness.errors)
+    assert all("not permitted" in text or "only publish its own" in text for text in witness.errors)
 
 
 def test_what_is_beyond_a_limit_is_refused_by_an_error_of_dots(
@@ -327,7 +327,7 @@ def test_a_violation_is_answered_by_an_error_of_dots(
     assert witness.types == {"DotsMsgHello", "DotsMsgConnectResponse", "DotsMsgError"}
 
 
-def test_a_slow_guest_is_cut_without_a_word(
+def test_a_slow_plain_client_is_disconnected_without_a_message(
     make_harbour: Callable[..., Harbour], framing: str
 ) -> None:
     witness = limited(make_harbour, framing, waiting_bytes_max=1000)
@@ -341,7 +341,7 @@ def test_a_slow_guest_is_cut_without_a_word(
     assert witness.types == before
 
 
-def test_a_guest_that_is_not_let_in_gets_the_answer_of_dots(
+def test_a_rejected_plain_client_receives_the_response_of_dots(
     make_harbour: Callable[..., Harbour], framing: str
 ) -> None:
     admission = Admission(AdmissionConfig(policy="reject"))

@@ -1,4 +1,4 @@
-"""Every kind of bad type file, with the problems it must give. A `.txt` stands beside each."""
+"""Every kind of invalid type file, with the expected problems in a `.txt` file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = parse("enum Kind { 1: cargo, 2: tanker }", "Kind.dots")
 
 
 def written(problems: Sequence[Problem]) -> str:
-    """The problems as they stand in the `.txt` files."""
+    """The problems in the form of the `.txt` files."""
     rows = []
     for problem in problems:
         rows.append(f"{problem.line}:{problem.column}: {problem.severity.value}: {problem.message}")
@@ -33,7 +33,7 @@ def written(problems: Sequence[Problem]) -> str:
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
-def test_bad_file_is_refused_with_the_expected_problems(path: Path) -> None:
+def test_an_invalid_file_is_rejected_with_the_expected_problems(path: Path) -> None:
     with pytest.raises((SchemaSyntaxError, SchemaCheckError)) as caught:
         define(decode(path.read_bytes(), path.name), path.name)
     problems = caught.value.problems
@@ -43,14 +43,14 @@ def test_bad_file_is_refused_with_the_expected_problems(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", QUESTIONABLE, ids=lambda path: path.stem)
-def test_questionable_file_is_taken_with_the_expected_warnings(path: Path) -> None:
+def test_a_questionable_file_is_accepted_with_the_expected_warnings(path: Path) -> None:
     tree = parse(decode(path.read_bytes(), path.name), path.name)
     checked = check([tree, KIND] if tree.imports else [tree])
     assert written(checked.warnings) == path.with_suffix(".txt").read_text()
     assert {problem.severity for problem in checked.warnings} == {Severity.WARNING}
 
 
-def test_there_are_at_least_forty_kinds_of_bad_files() -> None:
+def test_there_are_at_least_forty_kinds_of_invalid_files() -> None:
     assert len(BAD) >= 40
 
 

@@ -22,7 +22,7 @@ def enum(text: str) -> EnumType:
     return found
 
 
-def test_fields_keep_their_order_and_everything_written() -> None:
+def test_fields_keep_their_order_and_all_their_facts() -> None:
     found = struct(
         "/// A struct.\n"
         "struct A [deprecated] {\n"
@@ -50,12 +50,12 @@ def test_removed_fields_keep_their_tag_and_need_no_type() -> None:
     )
 
 
-def test_values_of_elements_are_their_tags_less_one_unless_written() -> None:
+def test_the_value_of_an_element_is_its_tag_less_one_by_default() -> None:
     found = enum("enum E { 1: a, 5: b, 2: c = 0, 3: d = -8, 4: e = 2147483647 }")
     assert [element.value for element in found.elements] == [0, 4, 0, -8, 2147483647]
 
 
-def test_tags_reach_their_bounds() -> None:
+def test_tags_are_valid_up_to_their_limits() -> None:
     assert struct(f"struct A {{ {limits.TAG_MAX}: bool a; }}").fields[0].tag == 31
     assert struct(f"struct A {{ {limits.TAG_MIN}: bool a; }}").fields[0].tag == 1
     tag = limits.ENUM_TAG_MAX
@@ -69,7 +69,7 @@ def test_a_struct_may_use_every_tag() -> None:
     assert len(struct(f"struct A {{ {fields} }}").fields) == limits.TAG_MAX
 
 
-def test_names_have_a_bound() -> None:
+def test_the_length_of_names_is_limited() -> None:
     name = "n" * limits.NAME_BYTES_MAX
     assert struct(f"struct {name} {{ 1: bool {name}; }}").name == name
     for text in (
@@ -82,14 +82,14 @@ def test_names_have_a_bound() -> None:
             define(text)
 
 
-def test_documentation_has_a_bound() -> None:
+def test_the_length_of_documentation_is_limited() -> None:
     text = "ä" * (limits.DOCUMENTATION_BYTES_MAX // 2)
     assert struct(f"/// {text}\nstruct A {{ 1: bool a; }}").documentation == text
     with pytest.raises(SchemaCheckError, match="the documentation of `a` has 65537 bytes"):
         define(f"struct A {{\n/// {text}x\n1: bool a; }}")
 
 
-def test_enums_have_a_bound() -> None:
+def test_the_elements_of_enums_are_limited() -> None:
     count = limits.ENUM_ELEMENT_COUNT_MAX
     elements = " ".join(f"{n}: e{n}" for n in range(1, count + 1))
     assert len(enum(f"enum E {{ {elements} }}").elements) == count
@@ -98,12 +98,12 @@ def test_enums_have_a_bound() -> None:
 
 
 def chain(depth: int) -> str:
-    """Structs in each other, the outermost first."""
+    """Nested structs, the outermost first."""
     inner = "".join(f"struct S{n} {{ 1: S{n + 1} s; }}\n" for n in range(1, depth))
     return f"{inner}struct S{depth} {{ 1: bool b; }}"
 
 
-def test_depth_has_a_bound() -> None:
+def test_nesting_depth_is_limited() -> None:
     assert len(define(chain(limits.TYPE_DEPTH_MAX)).types) == limits.TYPE_DEPTH_MAX
     with pytest.raises(SchemaCheckError) as caught:
         define(chain(limits.TYPE_DEPTH_MAX + 1))
@@ -113,7 +113,7 @@ def test_depth_has_a_bound() -> None:
         define("struct A { 1: vector<S1> s; }", known=known)
 
 
-def test_more_circles_than_are_reported_are_still_faults() -> None:
+def test_more_cycles_than_are_reported_are_still_faults() -> None:
     count = 3000
     text = "".join(f"struct S{n} {{ 1: S{(n + 1) % count} s; 2: S0 t; }}\n" for n in range(count))
     with pytest.raises(SchemaCheckError, match="`S0` contains itself"):
@@ -124,7 +124,7 @@ def test_more_circles_than_are_reported_are_still_faults() -> None:
     assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
 
 
-def test_a_long_chain_is_blamed_once_and_does_not_fill_the_stack() -> None:
+def test_a_long_chain_is_reported_once_and_does_not_overflow_the_stack() -> None:
     with pytest.raises(SchemaCheckError) as caught:
         define(chain(3000))
     assert len(caught.value.problems) == 1

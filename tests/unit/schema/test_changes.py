@@ -24,7 +24,7 @@ def test_every_kind_has_its_rule_and_reason(what: What) -> None:
 
 
 @pytest.mark.parametrize("what", [what for what in What if what in DECIDED_BY_TYPES])
-def test_changes_of_types_are_not_in_the_table(what: What) -> None:
+def test_changes_of_field_types_are_not_in_the_table(what: What) -> None:
     with pytest.raises(KeyError):
         change(what, "A.b", "c")
 
@@ -41,7 +41,7 @@ def effects(old: Effect, new: Effect, stored: Effect = Effect.FINE) -> Change:
     )
 
 
-def test_verdict_is_about_who_breaks() -> None:
+def test_the_verdict_names_the_readers_that_break() -> None:
     fine, loses, breaks = Effect.FINE, Effect.LOSES, Effect.BREAKS
     assert verdict([]) is Verdict.COMPATIBLE
     assert verdict([effects(loses, loses, loses)]) is Verdict.COMPATIBLE

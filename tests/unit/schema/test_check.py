@@ -20,7 +20,7 @@ GOOD = [*sorted((ROOT / "tests/golden/types/good").glob("*.dots")), ROOT / "exam
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_good_file_is_taken_without_a_warning(path: Path) -> None:
+def test_a_valid_file_is_accepted_without_a_warning(path: Path) -> None:
     place = parse("struct Place { 1: float64 lat; }", "Place.dots")
     tree = parse(path.read_text(), path.name)
     checked = check([tree, place] if tree.imports else [tree])
@@ -28,7 +28,7 @@ def test_good_file_is_taken_without_a_warning(path: Path) -> None:
     assert define(write_types(checked.types)).types == checked.types
 
 
-def test_types_come_in_the_order_of_files_and_declarations() -> None:
+def test_types_are_in_the_order_of_files_and_declarations() -> None:
     first = parse("struct B { 1: A a; } enum C { 1: c }", "1.dots")
     second = parse("struct A { 1: C c; }", "2.dots")
     checked = check([first, second])
@@ -39,7 +39,7 @@ def test_types_come_in_the_order_of_files_and_declarations() -> None:
     assert outer.fields[0].type is checked.types[2]
 
 
-def test_two_files_with_one_name_are_both_told() -> None:
+def test_problems_of_two_files_with_one_name_are_reported() -> None:
     files = [parse("\nenum A { 1: a }", "1.dots"), parse("enum A { 1: a }", "2.dots")]
     with pytest.raises(SchemaCheckError) as caught:
         check(files)
@@ -48,20 +48,20 @@ def test_two_files_with_one_name_are_both_told() -> None:
     assert problem.message == "`A` is defined twice: first at 1.dots:2"
 
 
-def test_problems_come_in_the_order_of_files_and_lines() -> None:
+def test_problems_are_in_the_order_of_files_and_lines() -> None:
     files = [parse("struct B { 1: X x;\n 40: bool b; }", "b"), parse("struct A { 1: Y y; }", "a")]
     with pytest.raises(SchemaCheckError) as caught:
         check(files)
     assert [(p.file, p.line) for p in caught.value.problems] == [("b", 1), ("b", 2), ("a", 1)]
 
 
-def test_users_of_a_broken_type_are_not_blamed() -> None:
+def test_users_of_a_broken_type_are_not_reported() -> None:
     with pytest.raises(SchemaCheckError) as caught:
         define("struct A { 1: Gone g; }\nstruct B { 1: A a; }\nstruct C { 1: vector<B> b; }")
     assert [p.line for p in caught.value.problems] == [1]
 
 
-def test_problems_have_a_bound() -> None:
+def test_problems_are_limited() -> None:
     with pytest.raises(SchemaCheckError) as caught:
         define("".join(f"struct A{n} {{ 1: Gone g; }}\n" for n in range(200)))
     assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
@@ -73,7 +73,7 @@ def faults(text: str) -> list[tuple[int, str]]:
     return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
-def test_faults_of_syntax_and_of_rules_are_told_together() -> None:
+def test_faults_of_syntax_and_of_rules_are_reported_together() -> None:
     text = (
         "struct A { 1 string a; }\n"
         "struct B { 0: int8 a; 1: strng c; }\n"
@@ -84,7 +84,7 @@ def test_faults_of_syntax_and_of_rules_are_told_together() -> None:
         (1, "expected `:` after tag 1, found `string`"),
         (2, "tag 0 of field `a` is not in 1..31"),
         (2, "type `strng` is unknown"),
-        (3, "no type `Nope` is there to import"),
+        (3, "there is no type `Nope` to import"),
         (4, "expected `true`, `false` or text in quotes for option `cached`, found `maybe`"),
     ]
 
@@ -100,13 +100,13 @@ def test_faults_of_syntax_and_of_rules_are_told_together() -> None:
         "struct Z { 1: bool z; struct A { 1: bool a; } }",
     ],
 )
-def test_what_a_broken_definition_defines_counts_as_there(broken: str) -> None:
+def test_the_name_of_a_broken_definition_counts_as_defined(broken: str) -> None:
     text = f"struct B {{ 1: A a; 2: instance_ref<A> r; 3: vector<A> v; }}\nimport A\n{broken}\n"
     assert {line for line, _ in faults(text)} == {3}
     assert len(faults(text)) == 1
 
 
-def test_nothing_is_missed_where_names_could_not_be_read() -> None:
+def test_unknown_names_are_not_reported_if_definitions_could_not_be_parsed() -> None:
     text = "struct B { 1: Below b; 2: Int c; 99: bool d; }\n/* struct Below { 1: bool a; }"
     assert faults(text) == [
         (1, "type `Int` is unknown"),
@@ -115,7 +115,7 @@ def test_nothing_is_missed_where_names_could_not_be_read() -> None:
     ]
 
 
-def test_faults_of_both_kinds_have_one_bound() -> None:
+def test_faults_of_both_kinds_share_one_limit() -> None:
     half = limits.PROBLEM_COUNT_MAX // 2 + 1
     wrong = "".join(f"struct A{n} {{ 99: bool a; }}\n" for n in range(half))
     assert len(faults(wrong + "struct B { 1 bool b; }\n" * half)) == limits.PROBLEM_COUNT_MAX
@@ -126,7 +126,7 @@ def test_no_file_has_no_types() -> None:
 
 
 @pytest.mark.slow
-def test_a_file_of_five_thousand_lines_is_checked_and_formatted_in_good_time() -> None:
+def test_a_file_of_five_thousand_lines_is_checked_and_formatted_quickly() -> None:
     fields = "".join(f'    {n}: [default="0"] float64 field{n}; //< Text.\n' for n in range(1, 31))
     text = "".join(f"/// Text.\nstruct Type{n} [cleanup] {{\n{fields}}}\n\n" for n in range(147))
     assert text.count("\n") > 4900

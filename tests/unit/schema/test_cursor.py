@@ -1,4 +1,4 @@
-"""Walking over tokens."""
+"""The cursor: passing, expecting and skipping tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rest(walk: Cursor) -> str:
     return " ".join(pieces)
 
 
-def test_taking_passes_tokens_and_stops_at_the_end() -> None:
+def test_take_passes_tokens_and_stops_at_the_end() -> None:
     walk, _ = cursor("a ; b")
     assert walk.take().text == "a"
     assert not walk.take_if(",")
@@ -32,7 +32,7 @@ def test_taking_passes_tokens_and_stops_at_the_end() -> None:
     assert walk.take().kind == "end"
 
 
-def test_what_is_expected_and_missing_is_reported_once() -> None:
+def test_a_missing_token_is_reported_once() -> None:
     walk, problems = cursor("a")
     with pytest.raises(GivenUpError):
         walk.expect(";", "after it", hint="add one")
@@ -70,7 +70,7 @@ def test_broken_element_is_skipped_to_its_comma() -> None:
     assert rest(walk) == "c"
 
 
-def test_broken_options_are_skipped_to_what_can_still_be_read() -> None:
+def test_broken_options_are_skipped() -> None:
     for text, left, can_go_on in [
         ("a b ] c", "c", True),
         ("a b { c", "{ c", True),
@@ -95,7 +95,7 @@ def test_broken_definition_is_skipped_with_its_braces() -> None:
         assert rest(walk) == left
 
 
-def test_keywords_count_where_a_line_begins() -> None:
+def test_keywords_count_at_the_start_of_a_line() -> None:
     for keyword in KEYWORDS:
         walk, _ = cursor(f"{keyword} a {keyword}")
         assert walk.is_at_keyword
@@ -104,7 +104,7 @@ def test_keywords_count_where_a_line_begins() -> None:
         assert not walk.is_at_keyword
 
 
-def test_comments_are_sorted_to_before_inside_and_after() -> None:
+def test_comments_are_before_inside_or_after_an_item() -> None:
     walk, _ = cursor("// b\na /* i */ ; // x\n// y\nc")
     notes = walk.begin()
     walk.take()
@@ -115,14 +115,14 @@ def test_comments_are_sorted_to_before_inside_and_after() -> None:
     assert [c.text for c in walk.take_pending()] == ["// y"]
 
 
-def test_documentation_after_an_opening_brace_is_left_for_what_follows() -> None:
+def test_documentation_after_an_opening_brace_belongs_to_the_next_item() -> None:
     walk, _ = cursor("{ /* a */ /// b\n c")
     walk.take()
     assert [c.text for c in walk.take_after(plain_only=True)] == ["/* a */"]
     assert [c.text for c in walk.begin().before] == ["/// b"]
 
 
-def test_nothing_is_missed_behind_what_is_no_token() -> None:
+def test_nothing_is_reported_as_missing_after_a_fault_of_the_lexer() -> None:
     for text, fault in {
         '"a ]': 'the text is not closed: " is missing on this line',
         "a ?": "`?` has no meaning here",
@@ -134,7 +134,7 @@ def test_nothing_is_missed_behind_what_is_no_token() -> None:
         assert [p.message for p in problems.errors] == [fault]
 
 
-def test_scan_fault_belongs_to_the_item_it_stands_in() -> None:
+def test_a_fault_of_the_lexer_belongs_to_its_item() -> None:
     problems = ProblemList()
     tokens = scan("a @ b c", "a.dots", problems)
     cursor = Cursor(tokens, "a.dots", problems)

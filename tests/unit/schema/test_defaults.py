@@ -90,24 +90,24 @@ def test_default_that_does_not_fit(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(INTEGER_RANGES))
-def test_integers_fit_up_to_both_ends_of_their_range(kind: Kind) -> None:
+def test_integers_are_valid_up_to_both_ends_of_their_range(kind: Kind) -> None:
     low, high = INTEGER_RANGES[kind]
     type_ = ScalarType(kind)
     assert default_fault(type_, str(low)) is None
     assert default_fault(type_, str(high)) is None
     assert default_fault(type_, str(low - 1)) == f"{low - 1} is not in {low}..{high}"
     assert default_fault(type_, str(high + 1)) == f"{high + 1} is not in {low}..{high}"
-    assert default_fault(type_, "1.0") == "1.0 is no whole number"
-    assert default_fault(type_, "true") == "true is no whole number"
+    assert default_fault(type_, "1.0") == "1.0 is not a whole number"
+    assert default_fault(type_, "true") == "true is not a whole number"
 
 
-def test_a_long_value_is_cut_in_the_message() -> None:
+def test_a_long_value_is_shortened_in_the_message() -> None:
     fault = default_fault(ScalarType(Kind.BOOL), '"' + "x" * 100 + '"')
     assert fault is not None
     assert len(fault) < 70
 
 
-def test_a_number_that_python_refuses_is_no_json() -> None:
+def test_a_number_that_python_refuses_is_not_json() -> None:
     assert default_fault(ScalarType(Kind.INT32), "1" * 5000) == NO_JSON
 
 

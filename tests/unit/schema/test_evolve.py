@@ -1,4 +1,4 @@
-"""Changes between definitions: every kind is provoked once, with what it does to readers."""
+"""Changes between definitions: every kind once, with its effect on readers."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_change_of_an_element(
     check_one_change(f"enum A {{ {old} }}", f"enum A {{ {new} }}", what, effects)
 
 
-def test_what_local_does_is_told_by_the_scope() -> None:
+def test_the_effect_of_local_is_reported_as_that_of_the_scope() -> None:
     def changes(old: str, new: str) -> dict[What, tuple[Effect, Effect, Effect]]:
         found = compare(types(struct(ID, old))[0], types(struct(ID, new))[0])
         return {one.what: (one.old_reader, one.new_reader, one.stored) for one in found}
@@ -144,7 +144,7 @@ KEYED = "enum E {{ 1: {} }} struct A {{ 1: [key] {} id; 2: vector<E> more; }}"
         ("vector<E>", What.ELEMENT_RENAMED, (F, F, F)),
     ],
 )
-def test_a_renamed_element_is_missed_where_it_is_part_of_the_subject(
+def test_a_renamed_element_loses_objects_if_it_is_part_of_the_subject(
     key: str, what: What, effects: tuple[Effect, Effect, Effect]
 ) -> None:
     old, new = types(KEYED.format("a", key)), types(KEYED.format("b", key))
@@ -173,7 +173,7 @@ def test_a_key_of_any_struct_in_the_set_counts() -> None:
     assert [one.what for one in compare(old[1], new[1])] == [What.ELEMENT_RENAMED]
 
 
-def test_reuse_of_a_removed_tag_breaks_what_is_stored() -> None:
+def test_reuse_of_a_removed_tag_breaks_stored_data() -> None:
     old, new = struct(f"{ID} 2: [removed] bool b;"), struct(f"{ID} 2: string s;")
     changes = compare(types(old)[0], types(new)[0])
     assert [one.what for one in changes] == [What.TAG_REUSED, What.FIELD_ADDED]
@@ -188,7 +188,7 @@ def test_swapped_tags_are_two_retagged_fields() -> None:
     taken = [one for one in changes if one.what is What.TAG_TAKEN_OVER]
     assert [one.detail for one in taken] == ["tag 1, a to b", "tag 2, b to a"]
     assert {(one.old_reader, one.new_reader, one.stored) for one in taken} == {(B, B, B)}
-    assert "takes the one for the other" in taken[0].why
+    assert "reads one as the other" in taken[0].why
     assert verdict(changes) is Verdict.BOTH_BREAK
 
 

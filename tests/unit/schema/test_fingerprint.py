@@ -1,4 +1,4 @@
-"""Fingerprints: equal where the same travels, different where anything of it differs."""
+"""Fingerprints: equal if and only if the same is transmitted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_definition_is_written_out(types: dict[str, NamedType]) -> None:
 
 
 def test_the_numbers_never_change(types: dict[str, NamedType]) -> None:
-    """They stand in recordings. A change here is a change of the wire."""
+    """They are part of recordings. A change here is a change of the wire."""
     assert {name: fingerprint(type_) for name, type_ in types.items()} == {
         "Kind": 7563388648101349422,
         "Position": 6354343051313954870,
@@ -89,7 +89,7 @@ def test_the_numbers_never_change(types: dict[str, NamedType]) -> None:
         ("Kind kind", "Kind   kind"),
     ],
 )
-def test_what_does_not_travel_makes_no_difference(
+def test_facts_that_are_not_transmitted_do_not_change_the_fingerprint(
     types: dict[str, NamedType], old: str, new: str
 ) -> None:
     assert old in TEXT
@@ -119,21 +119,23 @@ def test_what_does_not_travel_makes_no_difference(
         ("4: Position home;", ""),
     ],
 )
-def test_what_travels_makes_a_difference(types: dict[str, NamedType], old: str, new: str) -> None:
+def test_facts_that_are_transmitted_change_the_fingerprint(
+    types: dict[str, NamedType], old: str, new: str
+) -> None:
     assert old in TEXT
     other = types_of(TEXT.replace(old, new))
     ship: Any = other.get("Vessel") or other["Ship"]
     assert fingerprint(ship) != fingerprint(types["Vessel"])
 
 
-def test_the_order_of_fields_makes_a_difference(types: dict[str, NamedType]) -> None:
+def test_the_order_of_fields_changes_the_fingerprint(types: dict[str, NamedType]) -> None:
     vessel = types["Vessel"]
     assert isinstance(vessel, StructType)
     other = replace(vessel, fields=vessel.fields[::-1])
     assert fingerprint(other) != fingerprint(vessel)
 
 
-def test_the_scope_that_holds_is_meant_not_the_one_that_was_written() -> None:
+def test_the_effective_scope_counts() -> None:
     plain = StructType(name="T", fields=())
     assert fingerprint(plain) == fingerprint(StructType(name="T", fields=(), scope=Scope.SITE))
     assert fingerprint(plain) != fingerprint(StructType(name="T", fields=(), scope=Scope.SERVER))
@@ -145,7 +147,7 @@ def test_an_enum_and_a_struct_of_one_name_differ() -> None:
     )
 
 
-def test_types_that_use_each_other_many_times_over_are_no_burden() -> None:
+def test_types_that_use_each_other_many_times_are_hashed_quickly() -> None:
     text = "struct L0 { 1: bool x; }\n"
     for level in range(1, 16):
         fields = "".join(f"{tag}: L{level - 1} f{tag}; " for tag in range(1, 32))

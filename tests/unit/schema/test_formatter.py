@@ -1,4 +1,4 @@
-"""The one layout."""
+"""The standard layout."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_untidy_file_becomes_tidy() -> None:
     assert format_text(expected) == expected
 
 
-def test_text_that_does_not_parse_is_refused() -> None:
+def test_text_that_does_not_parse_is_rejected() -> None:
     with pytest.raises(SchemaSyntaxError):
         format_text("struct A {")
 
 
-def test_nothing_stays_nothing() -> None:
+def test_empty_text_stays_empty() -> None:
     assert format_text("\n\n") == ""
     assert format_text("\n\n// only this") == "// only this\n"
 

@@ -1,4 +1,4 @@
-"""Internal types: complete, internal, and with the order and tags that travel."""
+"""Internal types: complete, internal, with the order and the tags of the wire."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ def structs() -> list[StructType]:
     return [type_ for type_ in internal_types().values() if isinstance(type_, StructType)]
 
 
-def test_the_text_is_read_once_and_has_only_the_wire_s_own_oddity() -> None:
+def test_the_text_has_only_the_warning_about_a_struct_key() -> None:
     (warning,) = define(INTERNAL_TEXT, is_internal=True).warnings
     assert warning.message.startswith("key `network` is of type DotsNetwork")
     assert internal_types() is internal_types()
 
 
-def test_all_structs_are_internal_and_stay_on_their_node() -> None:
+def test_all_structs_are_internal_and_of_scope_server() -> None:
     assert all(struct.flags.internal for struct in structs())
     assert {struct.effective_scope for struct in structs()} == {Scope.SERVER}
 
 
-def test_only_what_tells_of_a_state_is_cached() -> None:
+def test_only_types_with_a_state_are_cached() -> None:
     assert {struct.name for struct in structs() if struct.flags.cached} == CACHED
 
 
@@ -117,7 +117,7 @@ def test_every_type_is_made_of_internal_types() -> None:
         assert {used.name for used in dependencies(struct)} <= set(internal_types())
 
 
-def test_all_names_are_kept_for_internal_types() -> None:
+def test_all_names_are_reserved_for_internal_types() -> None:
     text = "".join(f"enum {name} {{ 1: a }}\n" for name in internal_types())
     warnings = define(text).warnings
     assert [(one.text, one.message) for one in warnings] == [

@@ -1,4 +1,4 @@
-"""Tokens: places, comments, texts, and what is no token."""
+"""Tokens: positions, comments, texts, and invalid text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from skerry import limits
 from skerry.errors import SchemaSyntaxError
 from skerry.schema.lexer import NUMBER_DIGITS_MAX, Token, decode, scan, unquote
 from skerry.schema.problems import ProblemList
+
+NUMBERS = "a number has only digits, and a name does not begin with one"
 
 
 def tokens(text: str) -> list[Token]:
@@ -23,7 +25,7 @@ def faults(text: str) -> list[tuple[int, int, str]]:
     return [(p.line, p.column, p.message) for p in problems.errors]
 
 
-def test_tokens_have_their_kinds_and_places() -> None:
+def test_tokens_have_their_kinds_and_positions() -> None:
     found = tokens('1: [a="b"]\n\tVessel v;')
     assert [(t.kind, t.text, t.line, t.column) for t in found] == [
         ("number", "1", 1, 1),
@@ -47,11 +49,11 @@ def test_every_line_end_counts_one_line(end: str) -> None:
     assert [(t.line, t.column, t.blank_before) for t in found[:2]] == [(1, 1, False), (3, 1, True)]
 
 
-def test_columns_count_characters_and_the_byte_order_mark_is_none() -> None:
+def test_columns_count_characters_without_the_byte_order_mark() -> None:
     assert tokens('\ufeffa "äöü" b')[2].column == 9
 
 
-def test_comments_hang_on_the_token_they_precede() -> None:
+def test_comments_are_attached_to_the_next_token() -> None:
     first, second, end = tokens("// one\n\n/// two\na /* three\n four */ b // five")
     assert [c.text for c in first.comments] == ["// one", "/// two"]
     assert [c.blank_before for c in first.comments] == [False, True]
@@ -73,24 +75,24 @@ def test_comment_marks_inside_texts_are_text() -> None:
         ("a / b", (1, 3, "`/` has no meaning here")),
         ("a \x07", (1, 3, "U+0007 has no meaning here")),
         ("a \ud800", (1, 3, "U+D800 has no meaning here")),
-        ("// \udc00", (1, 1, "half of a surrogate pair is no character")),
+        ("// \udc00", (1, 1, "half of a surrogate pair is not a character")),
         ("\n 'ab", (2, 2, "the text is not closed: ' is missing on this line")),
         ("a\n/* b\nc", (2, 1, "the comment is not closed: `*/` is missing")),
         ("٣", (1, 1, "`٣` has no meaning here")),
-        ("12ab", (1, 1, "`12ab` is no number: only digits are, and no name begins with one")),
+        ("12ab", (1, 1, f"`12ab` is not a number: {NUMBERS}")),
     ],
 )
-def test_what_is_no_token_is_a_problem(text: str, fault: tuple[int, int, str]) -> None:
+def test_invalid_text_is_a_problem(text: str, fault: tuple[int, int, str]) -> None:
     assert faults(text) == [fault]
 
 
-def test_numbers_have_a_bound() -> None:
+def test_the_length_of_numbers_is_limited() -> None:
     count = NUMBER_DIGITS_MAX
     assert faults("9" * count) == []
     assert faults("9" * (count + 1)) == [(1, 1, "a number of 21 digits is too long")]
 
 
-def test_source_has_a_bound() -> None:
+def test_the_size_of_a_file_is_limited() -> None:
     assert faults(" " * limits.SOURCE_BYTES_MAX) == []
     size = limits.SOURCE_BYTES_MAX + 1
     assert faults(" " * size) == [
@@ -98,7 +100,7 @@ def test_source_has_a_bound() -> None:
     ]
 
 
-def test_scan_of_garbage_ends_at_the_bound_of_problems() -> None:
+def test_a_scan_ends_at_the_limit_of_problems() -> None:
     problems = ProblemList()
     found = scan("@ " * 1000, "a.dots", problems)
     assert len(problems.errors) == limits.PROBLEM_COUNT_MAX
@@ -123,18 +125,18 @@ def test_texts_are_unquoted(raw: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
-        ('"a\\xb"', r"`\\x` is no escape"),
-        ('"\\u12"', r"`\\u` is no escape"),
+        ('"a\\xb"', r"`\\x` is not an escape"),
+        ('"\\u12"', r"`\\u` is not an escape"),
         ('"\\udc00"', "half of a surrogate pair"),
         ('"\udc00"', "half of a surrogate pair"),
     ],
 )
-def test_texts_with_faults_are_refused(raw: str, fault: str) -> None:
+def test_invalid_texts_are_rejected(raw: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         unquote(raw)
 
 
-def test_bytes_that_are_not_utf_8_are_refused_with_their_place() -> None:
+def test_bytes_that_are_not_utf_8_are_rejected_with_their_position() -> None:
     assert decode("ä".encode()) == "ä"
     with pytest.raises(SchemaSyntaxError) as caught:
         decode(b"\xef\xbb\xbfa\r\nb\xc3\xa4\xff", "a.dots")

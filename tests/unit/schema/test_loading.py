@@ -27,7 +27,7 @@ def read(path: str) -> str | bytes | None:
     return FILES.get(path)
 
 
-def test_imports_are_met_by_files_beside_the_importing_one() -> None:
+def test_imports_find_files_in_the_same_folder() -> None:
     loaded = resolve(["fleet/Vessel.dots"], read)
     assert [file.file for file in loaded.files] == [
         "fleet/Vessel.dots",
@@ -38,23 +38,23 @@ def test_imports_are_met_by_files_beside_the_importing_one() -> None:
     assert [t.name for t in load(["fleet/Vessel.dots"], read).types] == ["Vessel", "Kind", "Crew"]
 
 
-def test_types_of_files_asked_for_come_before_files_beside() -> None:
+def test_types_of_given_files_take_precedence_over_files_in_the_folder() -> None:
     loaded = resolve(["fleet/Vessel.dots", "other/two.dots"], read)
     assert [file.file for file in loaded.files] == ["fleet/Vessel.dots", "other/two.dots"]
 
 
-def test_known_types_meet_imports_too() -> None:
+def test_imports_find_known_types() -> None:
     known = {type_.name: type_ for type_ in define("enum Kind { 1: any }").types}
     loaded = resolve(["fleet/Vessel.dots"], read, known)
     assert [file.file for file in loaded.files] == ["fleet/Vessel.dots", "fleet/Crew.dots"]
     assert load(["fleet/Vessel.dots"], read, known).types[0].name == "Vessel"
 
 
-def test_a_file_named_twice_is_read_once() -> None:
+def test_a_file_that_is_given_twice_is_read_once() -> None:
     assert len(resolve(["fleet/Kind.dots", "./fleet//Kind.dots"], read).files) == 1
 
 
-def test_faults_of_all_files_are_told_together() -> None:
+def test_faults_of_all_files_are_reported_together() -> None:
     with pytest.raises(SchemaSyntaxError) as caught:
         resolve(["uses-bad.dots", "bad.dots", "worse.dots", "gone.dots"], read)
     assert [(p.file, p.message.split(":")[0]) for p in caught.value.problems] == [
@@ -65,26 +65,26 @@ def test_faults_of_all_files_are_told_together() -> None:
     ]
 
 
-def test_faults_have_a_bound() -> None:
+def test_faults_are_limited() -> None:
     with pytest.raises(SchemaSyntaxError) as caught:
         resolve([f"{n}.dots" for n in range(200)], read)
     assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
 
 
-def test_import_that_nothing_meets_is_told_by_the_check() -> None:
+def test_check_reports_an_import_that_finds_nothing() -> None:
     assert len(resolve(["lost.dots"], read).files) == 1
-    with pytest.raises(SchemaCheckError, match="no type `Nowhere` is there to import"):
+    with pytest.raises(SchemaCheckError, match="there is no type `Nowhere` to import"):
         load(["lost.dots"], read)
 
 
-def test_file_beside_that_does_not_define_the_type_does_not_meet_the_import() -> None:
+def test_an_imported_file_must_define_the_type() -> None:
     files = {"a.dots": "import B", "B.dots": "enum C { 1: c }"}
     assert len(resolve(["a.dots"], files.get).files) == 2
-    with pytest.raises(SchemaCheckError, match="no type `B` is there to import"):
+    with pytest.raises(SchemaCheckError, match="there is no type `B` to import"):
         load(["a.dots"], files.get)
 
 
-def test_number_of_files_has_a_bound() -> None:
+def test_the_number_of_files_is_limited() -> None:
     def chain(path: str) -> str:
         number = int(path.removesuffix(".dots").removeprefix("T"))
         return f"import T{number + 1}\nenum T{number} {{ 1: a }}"
@@ -97,7 +97,7 @@ def test_number_of_files_has_a_bound() -> None:
         resolve(["T0.dots"], chain)
 
 
-def test_rules_are_checked_in_the_files_that_can_be_read() -> None:
+def test_rules_are_checked_in_files_that_can_be_parsed() -> None:
     files = {
         "a.dots": "import B\nstruct A { 1: B b; 2: strng c; }",
         "B.dots": "struct B { 1 bool b; }\nimport C\n",

@@ -1,4 +1,4 @@
-"""The model of types: immutable values that are equal when all they say is equal."""
+"""The model of types: immutable values that are equal if all their facts are."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_structs_differ_in_any_fact(change: dict[str, Any]) -> None:
     assert replace(OUTER, **change) == replace(OUTER, **change)
 
 
-def test_equal_structs_are_one_key() -> None:
+def test_equal_structs_have_equal_hashes() -> None:
     twin = replace(OUTER)
     assert twin is not OUTER
     assert twin == OUTER
@@ -122,8 +122,8 @@ def test_equal_structs_are_one_key() -> None:
     assert EnumType(name="Outer", elements=()) != OUTER
 
 
-def test_texts_cannot_be_confused() -> None:
-    """Equality goes by a hash of all facts, so no two lists of facts may read alike."""
+def test_texts_of_fields_are_not_confused() -> None:
+    """Types are compared by a hash of all facts, so different facts must give different text."""
     first = StructType(name="T", fields=(), documentation="a", options=(("b", "c"),))
     second = StructType(name="T", fields=(), documentation="a', (('b', 'c'),)")
     assert first != second
@@ -146,7 +146,7 @@ def test_content_is_what_a_vector_holds_and_any_other_type_itself() -> None:
         assert content_of(type_) is type_
 
 
-def test_flags_that_must_be_written_come_in_the_order_of_writing() -> None:
+def test_flags_that_are_not_default_are_in_the_order_of_writing() -> None:
     assert list(Flags().not_default()) == []
     assert list(Flags(internal=True, cleanup=True).not_default()) == [
         ("cleanup", True),
@@ -159,14 +159,14 @@ def test_flags_that_must_be_written_come_in_the_order_of_writing() -> None:
     assert dict(others.not_default())["cached"] is False
 
 
-def test_types_do_not_change() -> None:
+def test_types_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         OUTER.name = "T"  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         COLOR.name = "T"  # type: ignore[misc]
 
 
-def test_dependencies_come_each_once_after_what_they_need() -> None:
+def test_each_dependency_follows_those_it_uses_and_occurs_once() -> None:
     assert list(dependencies(OUTER)) == [INNER, COLOR]
     top = StructType(
         name="Top",

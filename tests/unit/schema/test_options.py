@@ -1,4 +1,4 @@
-"""Options: flags, texts, those nobody knows, and those that contradict each other."""
+"""Options: flags, texts, unknown ones, and those without an effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_defaults_are_those_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["cleanup", "persistent", "internal", "local", "substruct_only"])
-def test_flags_go_on_and_off(name: str) -> None:
+def test_flags_are_switched_on_and_off(name: str) -> None:
     assert struct(name).flags == Flags(**{name: True})
     assert struct(f"{name}=true").flags == Flags(**{name: True})
     assert struct(f"{name}=false").flags == Flags()
@@ -45,7 +45,7 @@ def test_scope_is_written_in_small_letters() -> None:
     assert caught.value.hint == 'did you mean `scope="site"`?'
 
 
-def test_unknown_options_are_kept_without_a_word() -> None:
+def test_unknown_options_are_kept_without_a_warning() -> None:
     checked = define(
         'struct A [unit="m", x, y=false] { 1: [range="1..5"] uint8 a; }\nenum E [z] { 1: e }'
     )
@@ -73,9 +73,9 @@ def test_field_flags_are_read() -> None:
     assert not field.is_key
 
 
-def test_option_off_does_not_warn_about_having_no_effect() -> None:
+def test_an_option_that_is_off_causes_no_warning() -> None:
     assert define("struct A [cached=false, cleanup=false] { 1: bool a; }").warnings == ()
 
 
-def test_known_options_are_no_options_of_the_other_kind() -> None:
+def test_options_of_structs_are_not_options_of_fields() -> None:
     assert set(STRUCT_OPTIONS) & set(FIELD_OPTIONS) == {"deprecated"}

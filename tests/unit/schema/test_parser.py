@@ -1,4 +1,4 @@
-"""The grammar: what is read, what is documentation of what, and how far a fault reaches."""
+"""The grammar: definitions, their documentation, and recovery from faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def enum(text: str) -> EnumSyntax:
     return item
 
 
-def test_struct_has_its_parts_and_places() -> None:
+def test_a_struct_has_its_parts_and_positions() -> None:
     found = struct('struct A [cached=False, unit="m"] {\n  1: [key] vector<B> c;\n}')
     assert (found.name.text, found.name.line, found.name.column) == ("A", 1, 8)
     assert [(o.name.text, o.value) for o in found.options] == [("cached", False), ("unit", "m")]
@@ -64,7 +64,7 @@ def test_last_comma_of_an_enum_is_allowed() -> None:
     assert len(enum("enum E { 1: a, 2: b, }").elements) == 2
 
 
-def test_words_of_the_grammar_are_names_where_a_name_is_expected() -> None:
+def test_keywords_are_names_if_a_name_is_expected() -> None:
     found = struct("struct struct { 1: enum import; 2: vector<package> vector; }")
     assert [f.type.text for f in found.fields] == ["enum", "vector<package>"]
     assert [f.name.text for f in found.fields] == ["import", "vector"]
@@ -75,7 +75,7 @@ def test_references_may_name_their_type() -> None:
     assert [f.type.text for f in found.fields] == ["instance_ref", "vector<instance_ref<A>>"]
 
 
-def test_no_line_end_is_needed_at_the_end_nor_any_text() -> None:
+def test_text_may_be_empty_or_end_without_a_line_end() -> None:
     assert parse("").items == ()
     assert parse("\ufeff// nothing").closing[0].text == "// nothing"
     assert len(parse("package a.b.c").items) == 1
@@ -105,7 +105,7 @@ def test_documentation_belongs_to_what_follows_or_precedes_on_its_line() -> None
     ]
 
 
-def test_documentation_of_elements_stands_on_either_side_of_the_comma() -> None:
+def test_documentation_of_elements_may_be_on_either_side_of_the_comma() -> None:
     found = enum(
         "enum E {\n  1: a, //< after a\n  2: b //< after b\n  , 3: c //< after c\n"
         "  /// before d\n  4: d }"
@@ -126,7 +126,7 @@ def test_comments_of_a_body_are_kept_apart() -> None:
     assert [c.text for c in found.notes.after] == ["// end"]
 
 
-def test_reading_goes_on_behind_a_fault() -> None:
+def test_parsing_continues_after_a_fault() -> None:
     text = "".join(f"struct A{n} {{\n    1 bool a;\n    2: bool b;\n}}\n" for n in range(5))
     with pytest.raises(SchemaSyntaxError) as caught:
         parse(text, "a.dots")
@@ -134,19 +134,19 @@ def test_reading_goes_on_behind_a_fault() -> None:
     assert {p.file for p in caught.value.problems} == {"a.dots"}
 
 
-def test_problems_stop_at_their_bound() -> None:
+def test_problems_stop_at_their_limit() -> None:
     with pytest.raises(SchemaSyntaxError) as caught:
         parse("struct A {\n" + "x;\n" * 1000 + "}")
     assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
 
 
-def test_problems_come_in_the_order_of_the_text() -> None:
+def test_problems_are_in_the_order_of_the_text() -> None:
     with pytest.raises(SchemaSyntaxError) as caught:
         parse("struct A {\n  1 bool a;\n  2: bool @;\n  3 bool c;\n}")
     assert [p.line for p in caught.value.problems] == [2, 3, 4]
 
 
-def test_vectors_nest_up_to_the_bound_for_the_rules_to_judge() -> None:
+def test_nested_vectors_are_parsed_up_to_a_limit() -> None:
     depth = limits.TYPE_DEPTH_MAX
     type_ = "vector<" * depth + "bool" + ">" * depth
     assert struct(f"struct A {{ 1: {type_} a; }}").fields[0].type.text == type_
@@ -154,7 +154,7 @@ def test_vectors_nest_up_to_the_bound_for_the_rules_to_judge() -> None:
         parse("struct A { 1: " + "vector<" * 100_000)
 
 
-def test_what_can_be_read_is_told_apart_from_what_is_broken() -> None:
+def test_valid_definitions_are_separated_from_broken_ones() -> None:
     text = "import Kind;\nstruct A { 1 bool a; }\nstruct B { 1: bool b; };\nenum C { 1: c € }\n"
     tree, problems = parse_partly(text, "a.dots")
     assert [problem.line for problem in problems] == [1, 2, 3, 4]
@@ -171,7 +171,7 @@ def test_what_can_be_read_is_told_apart_from_what_is_broken() -> None:
         " " * (limits.SOURCE_BYTES_MAX + 1),
     ],
 )
-def test_text_that_is_not_read_to_its_end_is_torn(text: str) -> None:
+def test_text_that_is_not_parsed_to_its_end_is_torn(text: str) -> None:
     assert parse_partly(text)[0].is_torn
 
 

@@ -1,4 +1,4 @@
-"""Problems: collecting them, guessing what was meant, and showing them."""
+"""Problems: collecting, suggestions, and rendering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def at(line: int, column: int = 1, text: str = "x") -> Word:
     return Word(text=text, line=line, column=column)
 
 
-def test_errors_stop_at_the_bound_and_warnings_at_their_own() -> None:
+def test_errors_and_warnings_have_separate_limits() -> None:
     problems = ProblemList()
     for line in range(1, limits.PROBLEM_COUNT_MAX):
         problems.error("a.dots", at(line), "wrong")
@@ -28,7 +28,7 @@ def test_errors_stop_at_the_bound_and_warnings_at_their_own() -> None:
     assert problems.errors[-1].line == 1000
 
 
-def test_second_error_at_one_place_is_an_echo() -> None:
+def test_a_second_error_at_the_same_position_is_dropped() -> None:
     problems = ProblemList()
     problems.error("a.dots", at(1, 2), "first")
     problems.error("a.dots", at(1, 2), "echo")
@@ -37,13 +37,13 @@ def test_second_error_at_one_place_is_an_echo() -> None:
     assert [p.message for p in problems.errors] == ["first", "other file", "other column"]
 
 
-def test_guess_ignores_case_and_gives_up_on_what_is_far() -> None:
+def test_guess_ignores_case_and_distant_names() -> None:
     problems = ProblemList()
     assert problems.guess("VESEL", ["Alarm", "Vessel"]) == "Vessel"
     assert problems.guess("harbour", ["Alarm", "Vessel"]) is None
 
 
-def test_guessing_ends_when_it_has_become_too_much_work() -> None:
+def test_guessing_stops_at_its_limit_of_work() -> None:
     problems = ProblemList()
     assert problems.guess("VESEL", ["Vessel"]) == "Vessel"
     assert problems.guess("v" * GUESS_WORK_MAX, ["Vessel"]) is None
@@ -73,17 +73,17 @@ def test_rendered_problem_shows_line_mark_and_hint() -> None:
     )
 
 
-def test_mark_stays_under_its_text_behind_tabs() -> None:
+def test_the_mark_is_aligned_after_tabs() -> None:
     problem = Problem(message="odd", line=1, column=3, text="ab", severity=Severity.WARNING)
     assert render(problem, "\t ab").split("\n")[1:] == ["1 | \t ab", "  | \t ^^"]
 
 
-def test_mark_of_a_missing_piece_stands_behind_the_line() -> None:
+def test_the_mark_of_a_missing_piece_is_after_the_line() -> None:
     problem = Problem(message="`;` is missing", line=1, column=4, text="abc")
     assert render(problem, "abc").split("\n")[1:] == ["1 | abc", "  |    ^"]
 
 
-def test_mark_ends_with_the_line_when_the_text_goes_on() -> None:
+def test_the_mark_ends_with_the_line() -> None:
     problem = Problem(message="not closed", line=1, column=1, text="/* abc\nxyz")
     assert render(problem, "/* abc\nxyz").split("\n")[2] == "  | ^^^^^^"
 
@@ -98,7 +98,7 @@ def rows(line: str, column: int, text: str = "x") -> list[str]:
     return render(Problem(message="odd", line=1, column=column, text=text), line).split("\n")[1:]
 
 
-def test_what_a_terminal_would_obey_is_shown_by_escapes() -> None:
+def test_control_characters_are_escaped() -> None:
     problem = Problem(
         message="`\x1b[2J` has no meaning", file="a\x07.dots", text="\x1b[2J", hint="\x9b0m"
     )
@@ -111,13 +111,13 @@ def test_what_a_terminal_would_obey_is_shown_by_escapes() -> None:
     assert rows("\x1b x", 3) == ["1 | \\x1b x", "  |      ^"]
 
 
-def test_mark_stays_under_its_text_behind_wide_and_combining_characters() -> None:
+def test_the_mark_is_aligned_after_wide_and_combining_characters() -> None:
     assert rows("船舶 x", 4) == ["1 | 船舶 x", "  |      ^"]
     assert rows("a\u0308o\u0308 x", 6) == ["1 | a\u0308o\u0308 x", "  |    ^"]
     assert rows("x 船舶;", 3, "船舶") == ["1 | x 船舶;", "  |   ^^^^"]
 
 
-def test_of_a_long_line_the_part_around_the_place_is_shown() -> None:
+def test_a_long_line_is_shortened_around_the_position() -> None:
     room = limits.EXCERPT_CHAR_COUNT_MAX
     assert rows("a" * (room - 1) + "x", room) == [
         "1 | " + "a" * (room - 1) + "x",
@@ -132,7 +132,7 @@ def test_of_a_long_line_the_part_around_the_place_is_shown() -> None:
     assert mark == "  | " + " " * (room + 4) + "^"
 
 
-def test_of_a_long_message_both_ends_are_shown() -> None:
+def test_a_long_message_is_shortened_in_the_middle() -> None:
     room = limits.EXCERPT_CHAR_COUNT_MAX
     message = render(Problem(message="x" * 40_000 + " is no name"), None)
     assert message.startswith("<text>:1:1: error: xxx")

@@ -1,4 +1,4 @@
-"""What a reader with one type makes of the bytes of another."""
+"""What a reader with one type gets from values of another type."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def type_of(text: str) -> FieldType:
         ("vector<Low>", "vector<More>", BREAKS),
     ],
 )
-def test_wide_reader_takes_narrow_data_and_not_the_reverse(
+def test_a_wide_reader_accepts_narrow_data_and_not_the_reverse(
     narrow: str, wide: str, narrow_reads_wide: Effect
 ) -> None:
     assert reads(type_of(wide), type_of(narrow))[0] == FINE
@@ -106,7 +106,7 @@ def test_reader_and_writer(reader: str, writer: str, effect: Effect) -> None:
     assert why
 
 
-def test_pairs_of_structs_that_meet_on_many_ways_are_compared_once() -> None:
+def test_pairs_of_structs_are_compared_once() -> None:
     def ladder(prefix: str) -> StructType:
         rungs = f"struct {prefix}0 {{ 1: bool b; }}\n"
         for level in range(1, 16):

@@ -1,4 +1,4 @@
-"""The page about the type language says what the code does."""
+"""The reference page of the type language agrees with the code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MESSAGE = re.compile(r"^\* ``(.+)``$", re.MULTILINE)
 STAND_IN = re.compile(r"\b(?:MARK|NAME|N|PLACE|TEXT|WHAT|WHY)\b")
 
 REACHED_IN_UNIT_TESTS = {
-    "half of a surrogate pair is no character",
+    "half of a surrogate pair is not a character",
     "the text has N bytes, the limit is N",
     "the documentation of NAME has N bytes, the limit is N",
     "enum NAME has N elements, the limit is N",
     "there is no such file",
 }
-"""Messages whose provocation is no file, or one too large to keep."""
+"""Messages that no file of the golden ones provokes, or only one that is too large to keep."""
 
 
 def pattern(message: str) -> re.Pattern[str]:

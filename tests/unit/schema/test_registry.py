@@ -1,4 +1,4 @@
-"""The types a program knows: one definition a name, conflicts remembered, bounds kept."""
+"""The types that a program knows: one definition per name, conflicts, limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from skerry.errors import LimitExceeded, SchemaMismatchError
 from skerry.limits import CONFLICT_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.schema.check import define
-from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import EnumElement, EnumType, NamedType, StructType
 from skerry.schema.registry import Conflict, Registry
 
@@ -29,19 +28,13 @@ def registry() -> Registry:
     return made
 
 
-def test_a_type_is_known_with_all_it_is_made_of(registry: Registry) -> None:
+def test_a_type_is_known_with_all_types_inside(registry: Registry) -> None:
     assert list(registry) == ["Position", "Kind", "Vessel"]
     assert len(registry) == 3
     assert registry["Vessel"] == type_of("Vessel")
-    assert registry.origin("Kind") == "fleet.dots"
     assert "Ship" not in registry
     with pytest.raises(KeyError):
         registry["Ship"]
-
-
-def test_a_type_is_found_by_its_fingerprint(registry: Registry) -> None:
-    assert registry.by_fingerprint(fingerprint(type_of("Kind"))) == type_of("Kind")
-    assert registry.by_fingerprint(5) is None
 
 
 def test_an_equal_type_changes_nothing(registry: Registry) -> None:
@@ -49,11 +42,10 @@ def test_an_equal_type_changes_nothing(registry: Registry) -> None:
     assert other != registry["Vessel"]
     registry.add(other, origin="client 7")
     assert registry["Vessel"] == type_of("Vessel")
-    assert registry.origin("Vessel") == "fleet.dots"
     assert registry.conflicts == ()
 
 
-def test_another_definition_is_refused_and_remembered(registry: Registry) -> None:
+def test_another_definition_is_refused_and_noted(registry: Registry) -> None:
     other = type_of("Vessel", TEXT.replace("uint32 mmsi", "uint64 mmsi"))
     with pytest.raises(SchemaMismatchError) as caught:
         registry.add(other, origin="client 7")
@@ -67,7 +59,7 @@ def test_another_definition_is_refused_and_remembered(registry: Registry) -> Non
     assert (conflict.known, conflict.offered) == (registry["Vessel"], other)
 
 
-def test_all_or_nothing_is_learnt(registry: Registry) -> None:
+def test_a_type_is_added_with_all_types_inside_or_not_at_all(registry: Registry) -> None:
     text = "struct New { 1: bool b; } enum Kind { 1: ferry } struct Ship { 1: New n; 2: Kind k; }"
     with pytest.raises(SchemaMismatchError, match="two definitions of Kind"):
         registry.add(type_of("Ship", text), origin="client 7")
@@ -75,7 +67,7 @@ def test_all_or_nothing_is_learnt(registry: Registry) -> None:
     assert "Ship" not in registry
 
 
-def test_a_conflict_is_remembered_once(registry: Registry) -> None:
+def test_a_conflict_is_noted_once(registry: Registry) -> None:
     other = type_of("Kind", "enum Kind { 1: ferry }")
     for number in range(3):
         with pytest.raises(SchemaMismatchError):
@@ -108,11 +100,11 @@ def test_a_conflict_is_remembered_once(registry: Registry) -> None:
         (
             "enum E { 1: a } struct T { 1: E e; }",
             "enum E { 1: b } struct T { 1: E e; }",
-            "a type they are made of differs",
+            "a type inside differs",
         ),
     ],
 )
-def test_the_difference_is_said_in_words(known: str, offered: str, words: str) -> None:
+def test_the_difference_is_described(known: str, offered: str, words: str) -> None:
     conflict = Conflict(
         known=type_of("T", known), known_from="a", offered=type_of("T", offered), offered_from="b"
     )
@@ -123,7 +115,7 @@ def enum_of(name: str, label: str = "a") -> EnumType:
     return EnumType(name=name, elements=(EnumElement(tag=1, name=label, value=0),))
 
 
-def test_types_are_learnt_to_the_limit_and_no_further() -> None:
+def test_the_number_of_types_is_limited() -> None:
     registry = Registry(type_count_max=3)
     registry.add(type_of("Vessel"), origin="a")
     with pytest.raises(LimitExceeded, match="count of types is 4, the limit is 3"):
@@ -133,7 +125,7 @@ def test_types_are_learnt_to_the_limit_and_no_further() -> None:
 
 
 @pytest.mark.slow
-def test_the_usual_limit_is_reached_too() -> None:
+def test_the_default_limit_applies() -> None:
     registry = Registry()
     for number in range(TYPE_COUNT_MAX):
         registry.add(StructType(name=f"T{number}", fields=()), origin="a")
@@ -141,7 +133,7 @@ def test_the_usual_limit_is_reached_too() -> None:
         registry.add(enum_of("More"), origin="b")
 
 
-def test_conflicts_are_remembered_to_the_limit_and_refused_past_it() -> None:
+def test_noted_conflicts_are_limited() -> None:
     registry = Registry()
     registry.add(enum_of("T"), origin="a")
     for number in range(CONFLICT_COUNT_MAX + 5):

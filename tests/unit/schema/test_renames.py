@@ -1,4 +1,4 @@
-"""Renamed types: found by what they are made of."""
+"""Renamed types are found by their fields and elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VESSEL = "struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 
         "1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: string lon;",
     ],
 )
-def test_struct_of_mostly_the_same_fields_is_the_same_struct(fields: str) -> None:
+def test_a_struct_with_mostly_the_same_fields_is_a_renamed_one(fields: str) -> None:
     assert found(VESSEL, f"struct Ship {{ {fields} }}") == {"Vessel": "Ship"}
 
 
@@ -40,11 +40,11 @@ def test_struct_of_mostly_the_same_fields_is_the_same_struct(fields: str) -> Non
         "1: uint32 mmsi; 2: string name; 6: float64 lat; 7: float64 lon;",
     ],
 )
-def test_struct_of_other_fields_or_of_other_names_only_is_another(fields: str) -> None:
+def test_a_struct_with_other_fields_or_other_names_is_another_one(fields: str) -> None:
     assert found(VESSEL, f"struct Ship {{ {fields} }}") == {}
 
 
-def test_one_field_more_is_allowed_even_where_it_is_half() -> None:
+def test_one_more_field_is_allowed_even_if_it_is_half_of_them() -> None:
     assert found("struct A { 1: bool a; }", "struct B { 1: bool a; 2: bool b; }") == {"A": "B"}
     assert found("struct A { 1: bool a; }", "struct B { 1: bool a; 2: bool b; 3: bool c; }") == {}
 
@@ -56,13 +56,13 @@ def test_enums_are_alike_by_tag_and_name() -> None:
     assert found("enum E { 1: a }", "struct S { 1: bool a; }") == {}
 
 
-def test_equal_ones_and_then_the_most_alike_find_each_other() -> None:
+def test_equal_types_are_matched_first_and_then_the_most_similar() -> None:
     old = "struct A { 1: bool a; 2: bool b; 3: bool c; } struct B { 1: bool a; 2: bool b; }"
     new = "struct X { 1: bool a; 2: bool b; } struct Y { 1: bool a; 2: bool b; 3: bool d; }"
     assert found(old, new) == {"B": "X", "A": "Y"}
 
 
-def test_of_equal_ones_the_first_goes_with_the_first() -> None:
+def test_equal_types_are_matched_in_order() -> None:
     text = "struct {} {{ 1: bool a; }} struct {} {{ 1: bool a; }}"
     assert found(text.format("A", "B"), text.format("X", "Y")) == {"A": "X", "B": "Y"}
 
@@ -75,7 +75,7 @@ def test_fields_of_renamed_types_are_the_same_fields() -> None:
 
 
 @pytest.mark.slow
-def test_looking_for_likeness_ends_when_it_has_become_too_much_work() -> None:
+def test_the_search_for_similar_types_stops_at_its_limit_of_work() -> None:
     fields = "".join(f"{tag}: bool a{tag}; " for tag in range(1, 21))
     (old,) = define(f"struct Old {{ {fields} }}").types
     (new,) = define(f"struct New {{ {fields} 21: bool b; }}").types

@@ -1,4 +1,4 @@
-"""The syntax tree: comments and documentation, spelling of types, parts of a file."""
+"""The syntax tree: comments and documentation, the form of types, parts of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def comment(text: str) -> Comment:
         ("///\ta", "\ta"),
     ],
 )
-def test_documentation_is_the_text_behind_the_mark(text: str, documentation: str) -> None:
+def test_documentation_is_the_text_after_the_mark(text: str, documentation: str) -> None:
     assert comment(text).is_documentation
     assert comment(text).documentation == documentation
 
@@ -47,7 +47,7 @@ def test_documentation_has_no_empty_ends() -> None:
     assert join_documentation(["", "a  ", "", "b", "", ""]) == "a\n\nb"
 
 
-def test_blocks_know_whether_they_end() -> None:
+def test_block_comments_without_an_end_are_torn() -> None:
     assert [comment(text).is_torn for text in ("/* a */", "/**/", "/* a", "/*/", "// a")] == [
         False,
         False,
@@ -57,13 +57,13 @@ def test_blocks_know_whether_they_end() -> None:
     ]
 
 
-def test_types_are_spelled_in_one_way() -> None:
+def test_types_have_one_standard_form() -> None:
     time = TypeSyntax(name=Word(text="time_point", line=1, column=1))
     vector = TypeSyntax(name=Word(text="vector", line=1, column=1), argument=time)
     assert vector.text == "vector<timepoint>"
 
 
-def test_file_tells_its_items_apart() -> None:
+def test_a_file_separates_types_imports_and_packages() -> None:
     file = parse("import A\npackage p.q\nenum E { 1: e }\nstruct S { 1: bool b; }")
     assert [item.name.text for item in file.imports] == ["A"]
     assert [item.name.text for item in file.packages] == ["p.q"]

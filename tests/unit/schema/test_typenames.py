@@ -46,7 +46,7 @@ def test_references_keep_the_name_of_their_target() -> None:
     assert only_type("instance_ref<Only>") == RefType("Only")
 
 
-def test_known_types_are_found_but_own_ones_come_first() -> None:
+def test_types_of_the_files_take_precedence_over_known_ones() -> None:
     known = {type_.name: type_ for type_ in define("enum A { 1: a } enum B { 1: b }").types}
     assert only_type("A", known) is known["A"]
     checked = define("enum A { 9: mine } struct C { 1: A a; 2: B b; }", known=known)
@@ -56,7 +56,7 @@ def test_known_types_are_found_but_own_ones_come_first() -> None:
     assert struct.field("b").type is known["B"]
 
 
-def test_known_targets_of_references_are_judged_too() -> None:
+def test_known_targets_of_references_are_checked_too() -> None:
     known = {type_.name: type_ for type_ in define("enum E { 1: e }").types}
-    with pytest.raises(SchemaCheckError, match="a reference cannot lead to `E`: it is an enum"):
+    with pytest.raises(SchemaCheckError, match="a reference cannot refer to `E`: it is an enum"):
         only_type("instance_ref<E>", known)

@@ -56,7 +56,7 @@ def test_a_difference_that_breaks_readers_is_an_obstacle(other: NamedType, what:
     assert not covers(OLD, other)
 
 
-def test_the_wider_number_holds_what_both_publish() -> None:
+def test_a_union_has_the_wider_type() -> None:
     narrow, wide = boat("2: uint8 crew;"), boat("2: uint32 crew;")
     assert unite(narrow, wide) == unite(wide, narrow) == wide
     assert covers(wide, narrow)
@@ -107,7 +107,7 @@ def test_parts_that_together_nest_too_deep_cannot_be_united() -> None:
     assert f"over {TYPE_DEPTH_MAX} deep" in str(found)
 
 
-def test_a_type_is_as_little_restricted_as_either_definition_says() -> None:
+def test_a_union_has_the_fewest_restrictions() -> None:
     free, bound = boat("2: bool a;"), boat("3: bool b;", "[substruct_only, local]")
     for one, other in ((free, bound), (bound, free)):
         assert obstacle(one, other) is None
@@ -117,7 +117,7 @@ def test_a_type_is_as_little_restricted_as_either_definition_says() -> None:
         assert not united.flags.local
 
 
-def test_a_union_does_not_cover_a_definition_whose_objects_go_further() -> None:
+def test_a_union_does_not_cover_a_definition_of_wider_scope() -> None:
     near, far = boat("2: bool a;"), boat("2: bool a;", '[scope="global"]')
     assert covers(far, near)
     assert not covers(near, far)

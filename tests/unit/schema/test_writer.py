@@ -77,7 +77,7 @@ def test_types_are_written_in_full_and_read_back() -> None:
     assert define(TEXT).types == (COLOUR, LAMP)
 
 
-def test_what_a_type_needs_comes_before_it() -> None:
+def test_types_inside_precede_the_type_that_uses_them() -> None:
     assert write_types([LAMP]) == TEXT
     assert write_types([LAMP, LAMP]) == TEXT
 
@@ -86,23 +86,23 @@ def test_given_order_is_kept() -> None:
     assert define(write_types([LAMP, COLOUR])).types == (LAMP, COLOUR)
 
 
-def test_one_type_is_written_without_its_needs() -> None:
+def test_one_type_is_written_without_the_types_inside() -> None:
     assert write_type(LAMP) == TEXT[TEXT.index("struct") :]
 
 
-def test_package_stands_first() -> None:
+def test_the_package_is_written_first() -> None:
     assert write_types([COLOUR], package="a.b") == f"package a.b\n\n{write_type(COLOUR)}"
     assert write_types([]) == ""
 
 
-def test_two_types_of_one_name_are_refused() -> None:
+def test_two_types_of_one_name_are_rejected() -> None:
     other = EnumType(name="Colour", elements=(EnumElement(tag=1, name="blue", value=0),))
     with pytest.raises(SchemaMismatchError, match="two definitions of Colour"):
         write_types([LAMP, other])
 
 
 @pytest.mark.parametrize("name", ["", "a-b", "1a", "größe", "a b", "a\n"])
-def test_names_that_cannot_be_spelled_are_refused(name: str) -> None:
+def test_names_that_are_not_valid_are_rejected(name: str) -> None:
     element = EnumElement(tag=1, name=name, value=0)
     field = Field(tag=1, name=name, type=ScalarType(Kind.BOOL))
     good = Field(tag=1, name="a", type=ScalarType(Kind.BOOL))
@@ -117,11 +117,11 @@ def test_names_that_cannot_be_spelled_are_refused(name: str) -> None:
             name="S", fields=(good,), removed=(RemovedField(tag=2, name="b", type_name=name),)
         ),
     ):
-        with pytest.raises(SchemaCheckError, match="it is no name of the type language"):
+        with pytest.raises(SchemaCheckError, match="it is not a name of the type language"):
             write_type(type_)
 
 
-def test_documentation_from_elsewhere_is_brought_into_shape() -> None:
+def test_documentation_from_other_sources_is_normalized() -> None:
     enum = EnumType(name="E", elements=COLOUR.elements[:1], documentation="\r\n a \r\nb\n\n")
     assert write_type(enum).startswith("///  a\n/// b\nenum E")
 

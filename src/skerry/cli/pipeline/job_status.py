@@ -75,11 +75,11 @@ def metrics_option(command: Command) -> Command:
 def _checked_address(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
-    from skerry.apps.node.config import split_place
+    from skerry.apps.node.config import split_host_port
 
     if text is not None:
         try:
-            split_place(text)
+            split_host_port(text)
         except ValueError as error:
             raise click.BadParameter(f"{error}.") from None
     return text
@@ -91,9 +91,9 @@ def served_metrics(address: str | None, status: JobStatus, output: Output) -> It
     if address is None:
         yield
         return
-    from skerry.apps.node.config import split_place
+    from skerry.apps.node.config import split_host_port
     from skerry.client.io.loop_thread import LoopThread
-    from skerry.observe.metrics import CONTENT_TYPE, written
+    from skerry.observe.metrics import CONTENT_TYPE, scrape
     from skerry.observe.pipeline_metrics import pipeline_registry
     from skerry.runtime.health import HealthServer, Page
 
@@ -101,12 +101,12 @@ def served_metrics(address: str | None, status: JobStatus, output: Output) -> It
     server = HealthServer(
         {
             "/healthz": lambda: Page(body=b"ok\n"),
-            "/metrics": lambda: Page(body=written(registry), content_type=CONTENT_TYPE),
+            "/metrics": lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE),
         }
     )
     thread = LoopThread("skerry-pipeline-metrics")
     try:
-        output.note(f"metrics at {thread.run(server.listen(*split_place(address)))}/metrics")
+        output.note(f"metrics at {thread.run(server.listen(*split_host_port(address)))}/metrics")
         yield
     finally:
         thread.run(server.close())

@@ -150,12 +150,12 @@ def is_small(tables: str, recordings: Sequence[str] = ()) -> bool:
     from skerry.spark.startup.extras import require_spark
 
     require_spark()
-    from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
     from skerry.spark.jobs.loop import backlog
     from skerry.spark.lake.store import TableStore
     from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS
 
-    if isinstance(place_of(tables), RemotePath):
+    if isinstance(resolve_path(tables), RemotePath):
         # Listing all files of a remote path takes longer than it saves.
         return False
     if recordings and backlog(recordings, {}) > FEW_ROWS:

@@ -1,7 +1,7 @@
-"""Admission: who may connect, what a client may do then, and how much of it.
+"""Admission: which clients may connect, what a client may do, and how much it may use.
 
-The node asks here and nowhere else. What is asked about a connection is its `Origin`, which its
-door knows, and later the name that the client gives itself.
+The node uses no other module to decide that. A decision depends on the `Origin` of a connection,
+which its listener knows, and after the handshake also on the name of the client.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ PERMISSION_RULE_COUNT_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionConfig:
-    """Who may connect and do what.
+    """Which clients may connect, and what they may do.
 
-    Without permission rules, Unix sockets may do everything, loopback addresses may publish,
-    subscribe and remove, and other computers may do nothing.
+    Without permission rules, clients of Unix sockets may do everything, clients of loopback
+    addresses may publish, subscribe and remove, and clients of other computers may do nothing.
     """
 
     permission: tuple[PermissionRule, ...] = ()
-    """What clients may do: the first rule that fits decides, and where none does, nothing is."""
+    """What clients may do: the first rule that fits decides. If none fits, it is not allowed."""
     authentication: tuple[AuthenticationRule, ...] = ()
-    """Who may connect, and with which secret."""
+    """Which clients may connect, and with which secret."""
     policy: Policy | None = None
-    """What becomes of clients that no authentication rule decides about: `accept` or `reject`.
-    Without one they are accepted, unless they were asked for a secret."""
+    """Whether clients are accepted about which no authentication rule decides: `accept` or
+    `reject`. Without a policy they are accepted, unless they were asked for a secret."""
     limits: ClientLimits = field(default_factory=ClientLimits)
 
     def __post_init__(self) -> None:
@@ -75,23 +75,23 @@ class AdmissionConfig:
 
 
 class AddressUsage:
-    """All clients of one address, which share what an address may use."""
+    """All clients of one address, which share the quotas of the address."""
 
     __slots__ = ("address", "client_count", "meter")
 
     def __init__(self, address: str, meter: PublishMeter) -> None:
         self.address = address
         self.meter = meter
-        """It stays the same when limits change, as the clients that are there hold on to it."""
+        """Connected clients keep a reference to it, so it stays the same when limits change."""
         self.client_count = 0
 
 
 class Admission:
-    """The doorkeeper of one node.
+    """Decides about the connections and clients of one node.
 
-    The random numbers are challenges that nobody must foresee: a node on a network hands in a
-    `random.SystemRandom`, a simulated one its seeded chance. Without them, rules with a secret are
-    refused with a LocalProtocolError.
+    The random numbers are challenges that must not be predictable: a node on a network passes a
+    `random.SystemRandom`, a simulated one its seeded `Random`. Without random numbers, rules with a
+    secret are rejected with a LocalProtocolError.
     """
 
     def __init__(self, config: AdmissionConfig | None = None, *, rng: Random | None = None) -> None:
@@ -101,15 +101,17 @@ class Admission:
             self._config.authentication, self._config.policy, rng=rng
         )
         self._present_count = 0
-        self._place_count: int | None = None
-        self._households: dict[str, AddressUsage] = {}
-        self._deserted: dict[str, AddressUsage] = {}
-        """Those that nobody is left of, and that are remembered for a while; oldest first."""
+        self._system_count_max: int | None = None
+        self._addresses: dict[str, AddressUsage] = {}
+        self._past_addresses: dict[str, AddressUsage] = {}
+        """Addresses whose clients all disconnected, the one that did so first at the front. Their
+        meters are kept for a while."""
 
     def renew(self, config: AdmissionConfig) -> None:
-        """Take another configuration; what clients set by themselves stays.
+        """Replace the configuration. Rules and policies that clients set stay.
 
-        LocalProtocolError or LimitExceeded if that cannot be, and then nothing is changed.
+        Raises LocalProtocolError or LimitExceeded if the new rules cannot be used; nothing is
+        changed then.
         """
         self._authentication.renew(
             former=(self._config.authentication, self._config.policy),
@@ -118,59 +120,59 @@ class Admission:
         self._permissions = Permissions(config.permission)
         self._config = config
         if not config.limits.is_address_measured:
-            self._deserted.clear()
+            self._past_addresses.clear()
         shared = address_limits(config.limits)
-        for household in (*self._households.values(), *self._deserted.values()):
-            household.meter.renew(shared)
+        for usage in (*self._addresses.values(), *self._past_addresses.values()):
+            usage.meter.renew(shared)
 
     @property
     def limits(self) -> ClientLimits:
         """What one client and one address may use."""
         return self._config.limits
 
-    def bound_connections(self, place_count: int) -> None:
-        """Set how many connections the computer can hold, which may be the lower limit."""
-        self._place_count = place_count
+    def bound_connections(self, system_count_max: int) -> None:
+        """Set how many connections the operating system allows; the lower limit applies."""
+        self._system_count_max = system_count_max
 
     @property
     def _connection_count_max(self) -> int:
         limit = self.limits.connection_count_max
-        return limit if self._place_count is None else min(limit, self._place_count)
+        return limit if self._system_count_max is None else min(limit, self._system_count_max)
 
     @property
     def present_count(self) -> int:
-        """Connections that came in and have not left."""
+        """Accepted connections that are not closed."""
         return self._present_count
 
     def arriving(self, origin: Origin) -> str | None:
-        """Why a connection is rejected; None if it is accepted and counted, until `left`.
+        """Why a new connection is rejected; None if it is accepted and counted until `left`.
 
-        Before its handshake a connection may turn out to be trusted, so it may use the reserve;
-        `settling` decides whether it stays. It may be closed to make room for another one.
+        A connection may turn out to be trusted in its handshake, so it may use the reserve until
+        then. `settling` decides whether it stays. It may be closed to make room for another one.
         """
         limits = self.limits
         if self._present_count >= self._connection_count_max:
             return self._too_many()
         host = origin.share
         if host:
-            household = self._households.get(host)
-            if household is None:
-                household = self._deserted.pop(host, None)
-                if household is None:
-                    household = AddressUsage(host, address_meter(limits))
-                self._households[host] = household
+            usage = self._addresses.get(host)
+            if usage is None:
+                usage = self._past_addresses.pop(host, None)
+                if usage is None:
+                    usage = AddressUsage(host, address_meter(limits))
+                self._addresses[host] = usage
             limit = limits.connection_count_per_address_max
-            if household.client_count >= limit:
+            if usage.client_count >= limit:
                 return (
                     f"too many connections from {host}, the limit is {limit}"
                     " (connection_count_per_address_max)"
                 )
-            household.client_count += 1
+            usage.client_count += 1
         self._present_count += 1
         return None
 
     def settling(self, *, is_trusted: bool) -> str | None:
-        """Why there is no room for a connection after its handshake; None if there is."""
+        """Why a connection is closed after its handshake; None if it stays."""
         if is_trusted or self._present_count <= open_part(self._connection_count_max):
             return None
         return self._too_many()
@@ -180,39 +182,39 @@ class Admission:
 
     def is_address_full(self, origin: Origin) -> bool:
         """Whether the address of a connection has as many connections as it may have."""
-        household = self._households.get(origin.share)
+        usage = self._addresses.get(origin.share)
         limit = self.limits.connection_count_per_address_max
-        return household is not None and household.client_count >= limit
+        return usage is not None and usage.client_count >= limit
 
-    def household(self, origin: Origin) -> AddressUsage | None:
-        """Those who are at the same address, for a connection that came in; None without one."""
-        return self._households.get(origin.share)
+    def address_usage(self, origin: Origin) -> AddressUsage | None:
+        """What the address of an accepted connection uses; None if it has no address."""
+        return self._addresses.get(origin.share)
 
     def left(self, origin: Origin) -> None:
-        """A connection that came in is gone."""
+        """Stop counting an accepted connection that was closed."""
         assert self._present_count > 0
         self._present_count -= 1
         host = origin.share
         if not host:
             return
-        household = self._households[host]
-        household.client_count -= 1
-        if household.client_count == 0:
-            del self._households[host]
+        usage = self._addresses[host]
+        usage.client_count -= 1
+        if usage.client_count == 0:
+            del self._addresses[host]
             if self.limits.is_address_measured:
-                # Who comes back has not been away: what it published counts for a while.
-                self._deserted[host] = household
-                if len(self._deserted) > DEPARTED_ADDRESS_COUNT_MAX:
-                    del self._deserted[next(iter(self._deserted))]
+                # A client must not evade its rate by connecting again.
+                self._past_addresses[host] = usage
+                if len(self._past_addresses) > DEPARTED_ADDRESS_COUNT_MAX:
+                    del self._past_addresses[next(iter(self._past_addresses))]
 
     def challenge(self, origin: Origin) -> int | None:
-        """A random number, never 0, which the client has to answer; None if it need not."""
+        """A random number, never 0, that the client has to answer; None if no secret is asked."""
         return self._authentication.challenge(origin)
 
     def verdict(
         self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
     ) -> bool:
-        """Whether a client that introduced itself is let in; `nonce` is what `challenge` gave."""
+        """Whether a client is accepted after its handshake; `nonce` is its challenge."""
         if len(name) > CLIENT_NAME_CHAR_COUNT_MAX:
             return False
         return self._authentication.verdict(
@@ -228,29 +230,29 @@ class Admission:
         )
 
     def rights(self, origin: Origin, name: str) -> Rights:
-        """What a client may do that was let in."""
+        """What an accepted client may do."""
         return self._permissions.rights(origin, name)
 
     def meter(self, origin: Origin = INSIDE) -> PublishMeter:
-        """A new meter for one client, which counts for its address, too."""
-        household = self.household(origin)
-        return PublishMeter(self.limits, address=None if household is None else household.meter)
+        """A new meter for one client; it also counts for the address of the client."""
+        usage = self.address_usage(origin)
+        return PublishMeter(self.limits, address=None if usage is None else usage.meter)
 
     def set_rule(self, rule: Any) -> None:
-        """Take a `DotsAuthentication` of a client that may administer.
+        """Set the rule in a `DotsAuthentication` that a permitted client published.
 
-        LocalProtocolError for a bad one, LimitExceeded for one too many.
+        Raises LocalProtocolError for an invalid rule, LimitExceeded if there are too many.
         """
         self._authentication.set_rule(rule)
 
     def remove_rule(self, rule: Any) -> None:
-        """Forget the rule with the key of a `DotsAuthentication`."""
+        """Remove the rule with the key of a `DotsAuthentication`."""
         self._authentication.remove_rule(rule)
 
     def set_policy(self, policy: Any) -> None:
-        """Take a `DotsAuthenticationPolicy` of a client that may administer."""
+        """Set the policy in a `DotsAuthenticationPolicy` that a permitted client published."""
         self._authentication.set_policy(policy)
 
     def remove_policy(self, policy: Any) -> None:
-        """Forget the policy with the key of a `DotsAuthenticationPolicy`."""
+        """Remove the policy with the key of a `DotsAuthenticationPolicy`."""
         self._authentication.remove_policy(policy)

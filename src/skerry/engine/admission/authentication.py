@@ -1,11 +1,11 @@
-"""Who may connect: rules by network and name, some with a secret that has to be proved.
+"""Which clients may connect: rules by network and name, some with a secret.
 
-The rules are those of the DOTS hosts, in the order of their priority numbers, with three holes
-closed. A rule that names a client and has a secret works on its own: the challenge is sent when any
-rule with a secret could apply to an address, and not only when one for all names does. A name for
-which such a rule failed is not let in by a rule without a secret, nor by a policy: otherwise
-anybody could take it. And a client that was asked for a proof and failed is not accepted merely
-because no policy says otherwise.
+The rules are those of the DOTS hosts, in the order of their priority numbers, with three weaknesses
+removed. A rule that names a client and has a secret works on its own: the challenge is sent when
+any rule with a secret could apply to an address, and not only when one for all names does. A client
+name for which such a rule failed is not accepted by a rule without a secret or by a policy;
+otherwise any client could use the name. A client that was asked for a proof and failed is not
+accepted merely because there is no policy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
-from skerry.engine.admission.origins import Origin, OriginPattern, parse_place
+from skerry.engine.admission.origins import Origin, OriginPattern, parse_origin_pattern
 from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX
 from skerry.protocol.access.secrets import is_right_answer
@@ -25,7 +25,7 @@ __all__ = ["Authentication", "AuthenticationRule", "Policy"]
 Policy: TypeAlias = Literal["accept", "reject"]
 
 _PRIORITY_MAX: Final = 65535
-_UNASKED: Final = ("unix", "inside")
+_KINDS_WITHOUT_CHALLENGE: Final = ("unix", "inside")
 
 _Key: TypeAlias = tuple[str, str, str, int]
 """Name space, network, client and priority, as in the type on the wire."""
@@ -36,36 +36,37 @@ class AuthenticationRule:
     """One rule; of those that apply to a client, the one with the smallest priority decides."""
 
     client: str = ""
-    """Name of the client, as it is; empty applies to all."""
+    """Name of the client, without wild cards; empty applies to all."""
     network: str = ""
-    """Address or network the client comes from; empty applies to all."""
+    """Address or network the client connects from; empty applies to all."""
     priority: int = 0
-    """Rules with smaller numbers are asked first."""
+    """Rules with smaller numbers are evaluated first."""
     secret: str | None = field(default=None, repr=False, metadata={"is_secret": True})
-    """What the client has to know; without one, the rule applies to whoever comes."""
+    """The secret that the client has to prove; without one, the rule applies to every client."""
     accept: bool = True
-    """Whether the client is let in or turned away."""
+    """Whether the client is accepted or rejected."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.priority <= _PRIORITY_MAX:
-            raise ValueError(f"priority is from 0 to {_PRIORITY_MAX}, and not {self.priority}")
+            raise ValueError(f"priority must be from 0 to {_PRIORITY_MAX}, and is {self.priority}")
         if self.secret == "":
             raise ValueError("secret is empty: leave it out for a rule without one")
-        if self.place.kind:
+        if self.origins.kind:
             raise ValueError(
-                f"network {self.network!r}: only connections with an address are asked"
+                f"network {self.network!r}: only connections with an address are authenticated;"
+                " write an address or a network"
             )
 
     @property
-    def place(self) -> OriginPattern:
-        """Where it applies; for all rules that are made, as the text was checked then."""
-        return parse_place(self.network)
+    def origins(self) -> OriginPattern:
+        """The origins to which it applies."""
+        return parse_origin_pattern(self.network)
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What tells it from others: network, client and priority."""
-        # One network has many spellings.
-        network = self.place.network
+        """Its key: network, client and priority."""
+        # One network can be written in many ways.
+        network = self.origins.network
         return "" if network is None else str(network), self.client, self.priority
 
     def is_for(self, name: str) -> bool:
@@ -74,7 +75,7 @@ class AuthenticationRule:
 
 
 class Authentication:
-    """All rules and policies there are, from the configuration and from permitted clients."""
+    """All rules and policies, from the configuration and from permitted clients."""
 
     def __init__(
         self, rules: Iterable[AuthenticationRule], policy: Policy | None, *, rng: Random | None
@@ -91,13 +92,13 @@ class Authentication:
         former: tuple[Iterable[AuthenticationRule], Policy | None],
         found: tuple[Iterable[AuthenticationRule], Policy | None],
     ) -> None:
-        """Let other rules and another policy take the place of the former ones.
+        """Replace the rules and the policy of the former configuration.
 
-        Those of other keys, which clients set, stay.
+        Rules with other keys, which clients set, stay.
         """
         rules, policy = found
-        gone = {("", *rule.identity) for rule in former[0]}
-        kept = {key: rule for key, rule in self._rules.items() if key not in gone}
+        replaced = {("", *rule.identity) for rule in former[0]}
+        kept = {key: rule for key, rule in self._rules.items() if key not in replaced}
         before, self._rules = self._rules, kept
         try:
             for rule in rules:
@@ -111,17 +112,17 @@ class Authentication:
             self._policies[""] = policy == "accept"
 
     def challenge(self, origin: Origin) -> int | None:
-        """A random number, never 0, which the client has to answer; None if it need not."""
-        if origin.kind in _UNASKED or not self._is_proof_wanted(origin):
+        """A random number, never 0, that the client has to answer; None if no secret is asked."""
+        if origin.kind in _KINDS_WITHOUT_CHALLENGE or not self._is_proof_wanted(origin):
             return None
-        assert self._rng is not None, "a rule with a secret was taken without it"
-        # 0 is what a client is sent that need not prove anything.
+        assert self._rng is not None, "a rule with a secret was added without random numbers"
+        # On the wire, 0 means that the client need not prove anything.
         return self._rng.getrandbits(64) or 1
 
     def verdict(
         self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
     ) -> bool:
-        """Whether a client of this name is let in; `nonce` is the challenge of its connection."""
+        """Whether a client of this name is accepted; `nonce` is the challenge of its connection."""
         if origin.kind == "unix":
             return True
         if origin.kind == "inside":
@@ -152,16 +153,16 @@ class Authentication:
         )
 
     def set_rule(self, rule: Any) -> None:
-        """Take a rule from a client, a `DotsAuthentication`; LocalProtocolError for a bad one.
+        """Set the rule in a `DotsAuthentication` of a client.
 
-        What it does not set stays as it was in the rule of the same key: leaving out the secret
-        must not open the door.
+        Unset fields keep the values of an existing rule with the same key: a client that leaves out
+        the secret must not remove it. Raises LocalProtocolError for an invalid rule.
         """
         bare = _bare_rule(rule)
         key = (rule.nameSpace, *bare.identity)
         former = self._rules.get(key)
         if former is None and rule.accept is None:
-            raise LocalProtocolError("DotsAuthentication without accept, so it says nothing")
+            raise LocalProtocolError("DotsAuthentication without accept: set it for a new rule")
         try:
             merged = replace(
                 bare,
@@ -177,7 +178,7 @@ class Authentication:
         self._rules.pop((rule.nameSpace, *_bare_rule(rule).identity), None)
 
     def set_policy(self, policy: Any) -> None:
-        """Take a `DotsAuthenticationPolicy`: what becomes of clients no rule decides about."""
+        """Set the policy in a `DotsAuthenticationPolicy`, for clients that fit no rule."""
         space = policy.nameSpace or ""
         if policy.accept is None:
             return
@@ -192,14 +193,14 @@ class Authentication:
     def _put(self, key: _Key, rule: AuthenticationRule) -> None:
         if rule.secret is not None and self._rng is None:
             raise LocalProtocolError(
-                "this node has no random numbers, so it cannot ask for secrets"
+                "this node has no random numbers, so rules with a secret are not supported"
             )
         if key not in self._rules and len(self._rules) >= AUTHENTICATION_RULE_COUNT_MAX:
             raise _too_many("rules")
         self._rules[key] = rule
 
     def _policy(self) -> bool | None:
-        # Name spaces are not evaluated, so one that rejects is enough.
+        # Name spaces are not evaluated, so a single policy that rejects is enough.
         return all(self._policies.values()) if self._policies else None
 
     def _is_proof_wanted(self, origin: Origin) -> bool:
@@ -207,21 +208,22 @@ class Authentication:
             if rule.secret is not None and rule.accept:
                 return True
             if rule.secret is None and not rule.client:
-                # It decides about everybody, so no rule after it is ever asked.
+                # It decides about every client, so no rule after it is evaluated.
                 return False
         return False
 
     def _applying(self, origin: Origin) -> Sequence[AuthenticationRule]:
-        found = [rule for rule in self._rules.values() if rule.place.has(origin)]
-        # Of one priority, those for one client come first: they say more.
+        found = [rule for rule in self._rules.values() if rule.origins.has(origin)]
+        # Among equal priorities, rules for one client come first: they are more specific.
         return sorted(
             found, key=lambda rule: (rule.priority, rule.client == "", rule.secret is None)
         )
 
 
 def _bare_rule(rule: Any) -> AuthenticationRule:
-    """A rule with nothing but the key of a `DotsAuthentication`."""
-    missing = [n for n in ("nameSpace", "network", "clientName", "priority") if _is_unset(rule, n)]
+    """A rule with only the key of a `DotsAuthentication`."""
+    keys = ("nameSpace", "network", "clientName", "priority")
+    missing = [name for name in keys if getattr(rule, name) is None]
     if missing:
         raise LocalProtocolError(f"DotsAuthentication without {', '.join(missing)}")
     network = rule.network
@@ -232,12 +234,8 @@ def _bare_rule(rule: Any) -> AuthenticationRule:
         raise LocalProtocolError(f"DotsAuthentication: {error}") from None
 
 
-def _is_unset(rule: Any, name: str) -> bool:
-    return getattr(rule, name) is None
-
-
 def _proves(secret: str, name: str, nonce: int | None, response: str, cnonce: str) -> bool:
-    # An answer to no question proves nothing: it may be one that was heard elsewhere.
+    # A response without a challenge proves nothing: it may be a replay of another connection.
     if not nonce:
         return False
     return is_right_answer(response, name=name, secret=secret, nonce=nonce, cnonce=cnonce)

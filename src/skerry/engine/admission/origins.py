@@ -1,4 +1,4 @@
-"""Where a connection comes from, and the networks that rules name."""
+"""Origins of connections, and the networks that rules name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ipaddress import (
 )
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["INSIDE", "Origin", "OriginKind", "OriginPattern", "parse_place"]
+__all__ = ["INSIDE", "Origin", "OriginKind", "OriginPattern", "parse_origin_pattern"]
 
 OriginKind: TypeAlias = Literal["tcp", "tls", "websocket", "unix", "inside"]
 
@@ -24,22 +24,22 @@ _IPV6_SHARED_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What the door knows about a connection before a word was said on it."""
+    """What the listener knows about a connection before its handshake."""
 
     kind: OriginKind
     host: str = ""
-    """The address of the other end, without a port; empty where there is none."""
+    """The address of the other end, without a port; empty if there is none."""
     certificate: str = ""
-    """The common name of the certificate by which a client of mutual TLS proved itself."""
+    """The common name in the certificate of a client of mutual TLS; empty without one."""
 
     @property
     def address(self) -> IPv4Address | IPv6Address | None:
-        """The address as a number; None for what has none, or one that cannot be read."""
+        """The parsed address; None if there is none or if it is not an IP address."""
         try:
             address = ip_address(self.host)
         except ValueError:
             return None
-        # A socket that takes both families gives IPv4 addresses this way; rules name the plain one.
+        # A socket of both families reports IPv4 addresses as mapped ones; rules name IPv4.
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         return mapped or address
 
@@ -64,7 +64,7 @@ class Origin:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this computer: by a Unix socket, inside the program, or by loopback."""
+        """Whether the client is on this computer: Unix socket, inside the program, or loopback."""
         if self.kind in _KINDS_OF_THIS_COMPUTER:
             return True
         address = self.address
@@ -75,8 +75,8 @@ INSIDE: Final = Origin(kind="inside")
 """A client in the program of the node."""
 
 
-_PlaceKind: TypeAlias = Literal["", "unix", "inside", "local"]
-_KINDS_OF_PLACES: Final[dict[str, _PlaceKind]] = {
+_PatternKind: TypeAlias = Literal["", "unix", "inside", "local"]
+_PATTERN_KINDS: Final[dict[str, _PatternKind]] = {
     "unix": "unix",
     "inside": "inside",
     "local": "local",
@@ -85,13 +85,13 @@ _KINDS_OF_PLACES: Final[dict[str, _PlaceKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginPattern:
-    """A set of origins, as a rule names it. Without anything it is all of them."""
+    """The set of origins that a rule names; by default all of them."""
 
-    kind: _PlaceKind = ""
+    kind: _PatternKind = ""
     network: IPv4Network | IPv6Network | None = None
 
     def has(self, origin: Origin) -> bool:
-        """Whether the origin is in this place."""
+        """Whether an origin is in the set."""
         if self.kind == "local":
             return origin.is_local
         if self.kind:
@@ -103,14 +103,14 @@ class OriginPattern:
 
 
 @lru_cache(maxsize=1024)
-def parse_place(text: str) -> OriginPattern:
-    """A place from its text: empty, `unix`, `inside`, `local`, an address or a network.
+def parse_origin_pattern(text: str) -> OriginPattern:
+    """Parse a set of origins: empty, `unix`, `inside`, `local`, an address or a network.
 
-    ValueError for anything else.
+    Raises ValueError for anything else.
     """
     if text == "":
         return OriginPattern()
-    kind = _KINDS_OF_PLACES.get(text)
+    kind = _PATTERN_KINDS.get(text)
     if kind is not None:
         return OriginPattern(kind=kind)
     try:

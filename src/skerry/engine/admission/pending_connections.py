@@ -1,4 +1,4 @@
-"""Connections that are not clients yet: only so many, and the same ones not for long."""
+"""Connections that have not completed their handshake: a bounded number of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 __all__ = ["PendingConnections"]
 
-Guest = TypeVar("Guest")
+Connection = TypeVar("Connection")
 
 
-class PendingConnections(Generic[Guest]):
-    """Waiting connections by host, those that waited longest first.
+class PendingConnections(Generic[Connection]):
+    """Connections by host, those that waited longest first.
 
     When it is full, the connection that waited longest is removed: it had the most time to finish
     its handshake. If the newest were removed, silent connections could keep all others out.
@@ -24,45 +24,47 @@ class PendingConnections(Generic[Guest]):
         assert per_host_count_max > 0
         self._count_max = count_max
         self._per_host_count_max = per_host_count_max
-        self._hosts: dict[str, dict[Guest, None]] = {}
+        self._hosts: dict[str, dict[Connection, None]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def enter(self, guest: Guest, host: str) -> Guest | None:
-        """Let one more in; gives the one who has to go for it, and has left by that."""
-        goes: Guest | None = None
+    def enter(self, connection: Connection, host: str) -> Connection | None:
+        """Add a connection. Returns the one that was removed for it and has to be closed."""
+        removed: Connection | None = None
         if len(self._hosts.get(host, ())) >= self._per_host_count_max:
-            goes = self._turn_out(host)
+            removed = self.turn_out(host)
         elif self._count >= self._count_max:
-            # Of those who are most: a host with few of them must not pay for another's crowd.
-            goes = self._turn_out(max(self._hosts, key=lambda name: len(self._hosts[name])))
-        self._hosts.setdefault(host, {})[guest] = None
+            removed = self.turn_out()
+        self._hosts.setdefault(host, {})[connection] = None
         self._count += 1
-        return goes
+        return removed
 
-    def turn_out(self, host: str | None = None) -> Guest | None:
-        """Remove the one that waited longest, of a host or of the host with most; None if none."""
+    def turn_out(self, host: str | None = None) -> Connection | None:
+        """Remove and return the connection of a host that waited longest; None if there is none.
+
+        Without `host`, it is one of the host with the most connections: a host with few of them
+        must not suffer from the flood of another one.
+        """
         if host is None and self._hosts:
             host = max(self._hosts, key=lambda name: len(self._hosts[name]))
-        return self._turn_out(host) if host is not None and host in self._hosts else None
+        if host is None or host not in self._hosts:
+            return None
+        oldest = next(iter(self._hosts[host]))
+        self.leave(oldest, host)
+        return oldest
 
-    def leave(self, guest: Guest, host: str) -> None:
-        """One became a client, or is gone; nothing if it has left before."""
+    def leave(self, connection: Connection, host: str) -> None:
+        """Remove a connection that became a client or was closed, if it is still here."""
         waiting = self._hosts.get(host, {})
-        if guest not in waiting:
+        if connection not in waiting:
             return
-        del waiting[guest]
+        del waiting[connection]
         self._count -= 1
         if not waiting:
             del self._hosts[host]
 
-    def guests(self) -> list[Guest]:
-        """All who wait."""
-        return [guest for waiting in self._hosts.values() for guest in waiting]
-
-    def _turn_out(self, host: str) -> Guest:
-        oldest = next(iter(self._hosts[host]))
-        self.leave(oldest, host)
-        return oldest
+    def guests(self) -> list[Connection]:
+        """All connections."""
+        return [connection for waiting in self._hosts.values() for connection in waiting]

@@ -1,43 +1,49 @@
-"""Checks all clients against other permissions, in slices.
+"""The check of all connected clients after the permissions changed, in slices.
 
-Permissions hold as soon as they are changed: the rights of a client are found again on their next
-use, and routes leave out a group that its member may not subscribe to any more. What remains takes
-long with many clients, and is done here step by step: a client that joined or claimed what it may
-not is disconnected, and types that a client described and may use now are registered.
+New permissions apply at once: the rights of a client are computed again on their next use, and
+routes leave out a group that its member may no longer subscribe to. The rest takes long with many
+clients and is done here step by step: a client that joined or claimed something that it may no
+longer use is disconnected, and types that a client described and may use now are registered.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from skerry.engine.clients import Client
 from skerry.engine.services.node_services import NodeServices
 from skerry.limits import SELECT_SLICE_COUNT
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+__all__ = ["PermissionReviews", "ReviewNode"]
 
-__all__ = ["PermissionReviews"]
-
-_LOOKS_PER_CLIENT: Final = 20
+_WORK_PER_CLIENT: Final = 20
 _GROUPS_PER_STEP: Final = 10
-_LOOKS_PER_STEP: Final = 50
-"""Looks for the check of so many groups."""
-_CLAIMS_PER_LOOK: Final = 2
-_LOOKS_PER_TYPE: Final = 50
+_WORK_PER_STEP: Final = 50
+"""Work units for the check of so many groups."""
+_CLAIMS_PER_WORK_UNIT: Final = 2
+_WORK_PER_TYPE: Final = 50
+
+
+class ReviewNode(Protocol):
+    """What the review needs of its node."""
+
+    @property
+    def now_ns(self) -> int: ...
+    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None: ...
+    def reviewed(self, client: Client) -> None: ...
 
 
 class PermissionReviews:
     """Clients that are not checked yet."""
 
-    def __init__(self, node: NodeCore, services: NodeServices) -> None:
+    def __init__(self, node: ReviewNode, services: NodeServices) -> None:
         self._node = node
         self._services = services
         self._unchecked: deque[Client] = deque()
         self._unregistered: deque[Client] = deque()
-        """Clients whose types may have to be registered, when all are checked."""
+        """Clients whose types may have to be registered after all clients are checked."""
         self._steps: Iterator[int] = iter(())
         self._is_busy = False
 
@@ -45,7 +51,7 @@ class PermissionReviews:
         return self._is_busy
 
     def begin(self, clients: Iterable[Client]) -> None:
-        """Check clients, after their rights changed."""
+        """Start to check clients whose rights changed."""
         self._unchecked = deque(clients)
         for client in self._unchecked:
             client.is_under_review = True
@@ -55,13 +61,13 @@ class PermissionReviews:
 
     def advance(self) -> None:
         """Do one slice of the remaining checks."""
-        looks = SELECT_SLICE_COUNT
-        while self._is_busy and looks > 0:
+        work_left = SELECT_SLICE_COUNT
+        while self._is_busy and work_left > 0:
             cost = next(self._steps, None)
             if cost is None:
                 self._is_busy = False
             else:
-                looks -= cost
+                work_left -= cost
 
     def _all_steps(self) -> Iterator[int]:
         while self._unchecked:
@@ -71,21 +77,21 @@ class PermissionReviews:
             for own in list(client.connection.received.values()):
                 if client.is_present:
                     self._services.renew(client, own, self._node.now_ns)
-                    yield _LOOKS_PER_TYPE
+                    yield _WORK_PER_TYPE
 
     def _check(self, client: Client) -> Iterator[int]:
-        lost: str | None = None
+        forbidden: str | None = None
         interests = client.interests()
         for start in range(0, len(interests), _GROUPS_PER_STEP):
-            lost = client.forbidden(interests[start : start + _GROUPS_PER_STEP])
-            yield _LOOKS_PER_STEP
-            if lost is not None:
+            forbidden = client.forbidden(interests[start : start + _GROUPS_PER_STEP])
+            yield _WORK_PER_STEP
+            if forbidden is not None:
                 break
-        lost = lost or self._services.forbidden_claim(client)
+        forbidden = forbidden or self._services.forbidden_claim(client)
         client.is_under_review = False
-        if lost is not None and client.is_present:
-            why = f"{lost}: not permitted any more"
+        if forbidden is not None and client.is_present:
+            why = f"{forbidden}: not permitted any more"
             self._node.drop(client, self._node.now_ns, why, reason="refused")
         elif client.is_present:
             self._node.reviewed(client)
-        yield _LOOKS_PER_CLIENT + self._services.claim_count(client) // _CLAIMS_PER_LOOK
+        yield _WORK_PER_CLIENT + self._services.claim_count(client) // _CLAIMS_PER_WORK_UNIT

@@ -1,15 +1,15 @@
 """What a client may do: an ordered list of rules, of which the first that fits decides.
 
-A rule says for which clients it is (name, place, certificate), for which verbs and for which
-subjects. Where no rule fits, nothing is allowed.
+A rule names clients (by name, network and certificate), verbs and subjects. If no rule fits, the
+client may not do it.
 
-Where there is no rule at all, it depends on the origin. A Unix socket is protected by the mode of
-its file, so its clients may do everything. Any user of this computer can connect to a loopback
-address, so its clients may publish, subscribe and remove, but neither clear nor administer. Clients
-of other computers may do nothing.
+Without any rule, the origin decides. A Unix socket is protected by the mode of its file, so its
+clients may do everything. Any user of this computer can connect to a loopback address, so its
+clients may publish, subscribe and remove, but neither clear nor administer. Clients of other
+computers may do nothing.
 
-The rules that fit a client are picked out once, when it has come in; what is left then, `Rights`,
-is the same for many clients, and answers by verb and subject.
+The rules that fit a client are selected once, when the client is accepted. The result, `Rights`, is
+shared by all clients with the same rules, and decides by verb and subject.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
-from skerry.codec.subjects import text_level
-from skerry.engine.admission.origins import Origin, parse_place
+from skerry.codec.pieces import canonical_key, split
+from skerry.codec.subjects import short_subject, text_level
+from skerry.engine.admission.origins import Origin, parse_origin_pattern
 from skerry.errors import LocalProtocolError
 from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 from skerry.protocol.patterns import check_pattern, covers, overlaps
+
+if TYPE_CHECKING:
+    from skerry.engine.dispatch.topics import Topic
 
 __all__ = [
     "EVERYTHING",
@@ -36,6 +40,7 @@ __all__ = [
     "Permissions",
     "Rights",
     "Verb",
+    "change_refusal",
     "group_patterns",
 ]
 
@@ -49,8 +54,8 @@ Verb: TypeAlias = Literal["publish", "subscribe", "remove", "clear", "administer
 
 VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
 """What a client can do: `publish` creates and updates objects and sends messages, `subscribe`
-receives them, `remove` removes one object, `clear` all of a type, `administer` changes who may
-come in."""
+receives them, `remove` removes one object, `clear` removes all objects of a type, `administer`
+changes which clients may connect."""
 
 _OBJECT_VERBS: Final[tuple[Verb, ...]] = ("publish", "subscribe", "remove")
 _ALL_SUBJECTS: Final = "/..."
@@ -58,20 +63,20 @@ _ALL_SUBJECTS: Final = "/..."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRule:
-    """One rule of the list. What it does not name, it does not ask for."""
+    """One rule of the list. A field that is left out fits every client or subject."""
 
     verbs: tuple[Literal["publish", "subscribe", "remove", "clear", "administer", "all"], ...]
-    """What it is about; `all` is every verb."""
+    """What it allows or denies; `all` is every verb."""
     subjects: tuple[str, ...] = (_ALL_SUBJECTS,)
     """Subject patterns, and names of types: a type `T` is `/T` and `/T/...`."""
     client: str = "*"
-    """Name of the client; `*`, `?` and `[...]` as in names of files."""
+    """Name of the client, with the wild cards of file names: `*`, `?` and `[...]`."""
     network: str = ""
     """`unix`, `inside`, `local` (these two and loopback), an address or a network."""
     certificate: str = ""
-    """Common name of the client's certificate, with the same wild cards; empty asks for none."""
+    """Common name of the client's certificate, with the same wild cards; empty requires none."""
     allow: bool = True
-    """Whether what fits is allowed or denied."""
+    """Whether the verbs are allowed or denied."""
 
     def __post_init__(self) -> None:
         if not self.verbs:
@@ -83,13 +88,13 @@ class PermissionRule:
                 raise ValueError(f"{verb!r} is not a verb: use {', '.join((*VERBS, 'all'))}")
         for subject in self.subjects:
             _check_group(subject)
-        parse_place(self.network)
+        parse_origin_pattern(self.network)
 
     def is_for(self, origin: Origin, name: str) -> bool:
         """Whether the rule is for this client."""
         return (
             fnmatchcase(name, self.client)
-            and parse_place(self.network).has(origin)
+            and parse_origin_pattern(self.network).has(origin)
             and (not self.certificate or _is_certified(origin, self.certificate))
         )
 
@@ -107,7 +112,7 @@ def group_patterns(group: str) -> list[str]:
 
 
 class Rights:
-    """What one client may do. Clients for which the same rules hold share one."""
+    """What one client may do. Clients to which the same rules apply share one instance."""
 
     __slots__ = ("_decisions", "_everywhere", "_groups", "_memo", "allows_objects", "may_publish")
 
@@ -127,17 +132,17 @@ class Rights:
             verb for verb in VERBS if self._verdict(verb, _ALL_SUBJECTS) is True
         )
         self.allows_objects: Final = self._everywhere.issuperset(_OBJECT_VERBS)
-        """Whether it may publish, subscribe and remove everything."""
+        """Whether the client may publish, subscribe and remove everything."""
         self.may_publish: Final = any(is_allowed for _, is_allowed in self._decisions["publish"])
-        """Whether it may publish anything at all."""
+        """Whether the client may publish anything at all."""
 
     @property
     def allows_all(self) -> bool:
-        """Whether it may do everything."""
+        """Whether the client may do everything."""
         return len(self._everywhere) == len(VERBS)
 
     def allows(self, verb: str, subject: str) -> bool:
-        """Whether it may do this with what is published under a subject, which is a checked one."""
+        """Whether the client may do this with objects under a subject, which must be valid."""
         if verb in self._everywhere:
             return True
         known = self._memo.get((verb, subject))
@@ -145,28 +150,28 @@ class Rights:
             return known
         answer = self._decide(verb, subject)
         if len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX:
-            # Whoever makes up subjects must not fill the memory with the answers.
+            # A client that uses ever new subjects must not fill the memory with decisions.
             if len(self._memo) >= RIGHTS_MEMO_COUNT_MAX:
                 self._memo.clear()
             self._memo[verb, subject] = answer
         return answer
 
     def allows_group(self, verb: str, group: str) -> bool:
-        """Whether it may do this with the whole of a type or of a subject pattern.
+        """Whether the client may do this with all objects of a type or of a subject pattern.
 
-        LocalProtocolError when a group begins with `/` and is no pattern.
+        Raises LocalProtocolError for a group that begins with `/` and is not a pattern.
         """
         return verb in self._everywhere or self.group_verdict(verb, group) is True
 
     def allows_type(self, verb: str, type_name: str) -> bool | None:
-        """The same for a type: True for all objects of it, False for none, None if it depends.
+        """The same for the objects of a type under their default subjects.
 
-        It is about objects under their default subjects.
+        True for all of them, False for none, None if it depends on the object.
         """
         return True if verb in self._everywhere else self.group_verdict(verb, type_name)
 
     def group_verdict(self, verb: str, group: str) -> bool | None:
-        """True: all of it is allowed; False: nothing of it; None: a part, or it cannot be told."""
+        """True if the whole group is allowed, False if none of it is, None for a part of it."""
         if (verb, group) in self._groups:
             return self._groups[verb, group]
         verdicts = {self._verdict(verb, pattern) for pattern in group_patterns(group)}
@@ -184,7 +189,7 @@ class Rights:
         return False
 
     def _verdict(self, verb: str, group: str) -> bool | None:
-        """What is decided about all subjects of a pattern alike; None if it is not alike."""
+        """The decision about a pattern; None if its subjects are not all decided alike."""
         seen: set[bool] = set()
         for pattern, is_allowed in self._decisions[verb]:
             if overlaps(pattern, group):
@@ -197,16 +202,16 @@ class Rights:
 
 
 class Permissions:
-    """The whole list, and the rights that follow from it."""
+    """The list of rules, and the rights that follow from it."""
 
     def __init__(self, rules: Sequence[PermissionRule]) -> None:
         self._rules = tuple(rules)
         self._shared: dict[tuple[int, ...], Rights] = {}
 
     def rights(self, origin: Origin, name: str) -> Rights:
-        """What a client may do who comes from there and has this name."""
+        """What a client with this origin and name may do."""
         if not self._rules:
-            return _unruled(origin)
+            return _default_rights(origin)
         fitting = tuple(i for i, rule in enumerate(self._rules) if rule.is_for(origin, name))
         known = self._shared.get(fitting)
         if known is None:
@@ -217,14 +222,45 @@ class Permissions:
         return known
 
 
-def _unruled(origin: Origin) -> Rights:
+def change_refusal(
+    rights: Rights, topic: Topic, payload: bytes, *, chosen: str, is_remove: bool
+) -> str | None:
+    """Why a client may not publish or remove an object; None if it may.
+
+    `chosen` is the subject under which the client publishes; empty for the default one.
+    """
+    verb = "remove" if is_remove else "publish"
+    refusal = f"{chosen or topic.name}: not permitted"
+    if chosen and not rights.allows(verb, chosen):
+        return refusal
+    # Under any subject, it is the object of that type and key. Only the bytes of a bare subject
+    # have no other identity than their subject.
+    is_bare = topic.name == "SkerryBytes" and chosen != ""
+    allowed = True if is_bare else rights.allows_type(verb, topic.name)
+    if allowed is False:
+        return refusal
+    plan = topic.plan
+    pieces = split(plan, payload, 0)
+    if allowed is None and not rights.allows(verb, short_subject(plan, pieces)):
+        return refusal
+    if plan.key_mask & ~pieces.present:
+        # The object is rejected for its incomplete key when it is dispatched.
+        return None
+    # Publishing an object under another subject removes it from its current one, and discloses all
+    # of its fields to other subscribers.
+    known = topic.type_cache.objects.get(canonical_key(plan, pieces))
+    is_permitted = known is None or not known.subject or rights.allows(verb, known.subject)
+    return None if is_permitted else refusal
+
+
+def _default_rights(origin: Origin) -> Rights:
     if origin.kind in ("unix", "inside"):
         return EVERYTHING
     return OBJECTS if origin.is_local else NOTHING
 
 
 def _is_certified(origin: Origin, pattern: str) -> bool:
-    # Who has no certificate has no name in one, and `*` must not let it pass.
+    # `*` must not fit a client without a certificate.
     return origin.certificate != "" and fnmatchcase(origin.certificate, pattern)
 
 
@@ -236,14 +272,14 @@ def _check_group(text: str) -> None:
             raise ValueError(f"{error} ({error.hint})") from None
         return
     if not text or len(text.encode()) > NAME_BYTES_MAX or any(c in text for c in "/*?\u2026 "):
-        raise ValueError(f"{text!r} is no type name and does not begin with / as a pattern does")
+        raise ValueError(f"{text!r} is neither a type name nor a pattern, which begins with /")
     if text == "...":
-        raise ValueError("'...' is no type name: write /... for all subjects")
+        raise ValueError("'...' is not a type name: write /... for all subjects")
 
 
 EVERYTHING: Final = Rights([PermissionRule(verbs=("all",))])
-"""What clients of Unix sockets and of the node's own program may do where there are no rules."""
+"""What clients of Unix sockets and of the node's own program may do without rules."""
 OBJECTS: Final = Rights([PermissionRule(verbs=_OBJECT_VERBS)])
-"""What clients of loopback addresses may do there."""
+"""What clients of loopback addresses may do without rules."""
 NOTHING: Final = Rights([])
-"""What others may do there."""
+"""What other clients may do without rules."""

@@ -1,4 +1,4 @@
-"""What one client and one address may use, and the meter that measures a client's publishing."""
+"""The limits of one client and of one address, and the meter of published updates."""
 
 from __future__ import annotations
 
@@ -28,38 +28,40 @@ _SECOND_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """Bounds per client and per address, so that one of them cannot take what all need."""
+    """Limits per client and per address, so that one of them cannot use up what all need."""
 
     connection_count_max: int = 10_000
     """Connections of all clients. Each takes a file descriptor and some ten kilobytes."""
     connection_count_per_address_max: int = 2_000
-    """Connections from one address: a computer full of programs, and yet a fifth of all. Unix
-    sockets have no address, and only who is on this computer can use them."""
+    """Connections from one address: a computer with very many programs, and yet a fifth of all.
+    Unix sockets have no address, and only programs on this computer can use them."""
     handshake_s: float = 10.0
-    """How long a connection may take until it has introduced itself. An honest client takes
-    milliseconds; a silent one would hold its place for ever."""
+    """Time that a connection has for its handshake. A client needs milliseconds; a connection that
+    sends nothing would otherwise stay for ever."""
     update_bytes_max: int = UPDATE_BYTES_DEFAULT
-    """One published object, encoded; 256 MiB at most. The node holds some copies of an object while
-    it passes, and each subscriber that is slow one more."""
+    """Encoded size of one published object, 256 MiB at most. The node holds some copies of an
+    object while it processes it, and one more for each slow subscriber."""
     unfinished_bytes_per_address_max: int = 320 * 1024 * 1024
-    """Memory of frames that clients of one address began to send: one of the largest size, or
-    about thirty of the usual 10 MiB. Past it the client that sent most of them is disconnected.
-    Clients that may not publish have frames of at most 64 KiB."""
+    """Memory of incomplete frames of clients of one address: one of the largest size, or about
+    thirty of the usual 10 MiB. Past it the client with the most of it is disconnected. Clients that
+    may not publish have frames of at most 64 KiB."""
     unfinished_bytes_per_node_max: int = 640 * 1024 * 1024
     """The same for all clients of the node."""
     updates_per_s_max: float = 0.0
-    """Updates a client may publish in a second, over time; 0 is as many as it can. What is too much
-    depends on the system, so nothing is assumed."""
+    """Updates per second that a client may publish, on average; 0 is unlimited, which is the
+    default because the right limit depends on the system."""
     bytes_per_s_max: float = 0.0
-    """Bytes of updates a client may publish in a second, over time; 0 is as many as it can."""
+    """Bytes of updates per second that a client may publish, on average; 0 is unlimited."""
     updates_per_s_per_address_max: float = 0.0
-    """The same for all clients of one address together: who is held to a rate could come twice."""
+    """Updates per second of all clients of one address, on average; 0 is unlimited. Without it, a
+    program could evade its limit by connecting twice."""
     bytes_per_s_per_address_max: float = 0.0
-    """Bytes of updates that these may publish in a second, over time; 0 is any number."""
+    """Bytes of updates per second of all clients of one address, on average; 0 is unlimited."""
     burst_s: float = 1.0
-    """How many seconds' worth of updates may come at once: programs publish in bursts."""
+    """Length of a burst in seconds: programs may publish so many seconds' worth of updates at
+    once."""
     join_count_max: int = 10_000
-    """Groups one client may be in: a type or a pattern each. More than a system has types."""
+    """Groups that one client may join: types and patterns. More than a system has types."""
     join_count_per_address_max: int = 200_000
     """Memberships of clients of one address: a thousand programs with two hundred each."""
     join_count_per_node_max: int = 1_000_000
@@ -67,49 +69,52 @@ class ClientLimits:
     pattern_count_per_address_max: int = GROUP_COUNT_MAX // 10
     """Memberships by subject pattern of clients of one address; they take more memory."""
     pattern_count_per_node_max: int = GROUP_COUNT_MAX
-    """Subject patterns that all clients joined."""
+    """Memberships by subject pattern of all clients."""
     group_count_per_address_max: int = GROUP_COUNT_MAX // 10
     """Different groups that clients of one address are in."""
     type_count_max: int = 1_000
-    """Types one client may describe: each becomes tables in the node. Large programs have some
+    """Types that one client may describe; the node makes tables for each. Large programs have some
     hundreds; the registry has room for ten such clients."""
     type_bytes_max: int = 4 * 1024 * 1024
-    """Descriptions of types of one client, encoded. A large program has less than 1 MiB of them."""
+    """Encoded type descriptions of one client. A large program has less than 1 MiB of them."""
     type_bytes_per_address_max: int = 64 * 1024 * 1024
-    """The same for all clients of one address: a hundred of different large programs."""
+    """The same for all clients of one address: a hundred different large programs."""
     type_bytes_per_node_max: int = 256 * 1024 * 1024
-    """And for all clients."""
+    """The same for all clients."""
     type_count_per_address_max: int = TYPE_COUNT_MAX // 5
     """Types in use that clients of one address described."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
-    """Objects in the cache that one client made: one that runs wild leaves half to the others."""
+    """Cached objects that one client created: a faulty program leaves half to the others."""
     object_bytes_max: int = CACHE_BYTES_MAX // 2
     """Bytes of these objects."""
     object_count_per_address_max: int = CACHE_OBJECT_COUNT_MAX // 4 * 3
-    """Objects in the cache that clients of one address made, also those that are gone: a computer
-    whose programs run wild, or one that comes again and again, leaves a quarter to the others."""
+    """Cached objects that clients of one address created, disconnected clients included. A computer
+    with faulty programs, or with one that reconnects all the time, leaves a quarter to the
+    others."""
     object_bytes_per_address_max: int = CACHE_BYTES_MAX // 4 * 3
     """Bytes of these objects."""
     waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
-    """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
+    """Bytes queued for a client, before it is disconnected or its updates are conflated."""
     backpressure_s_max: float = 2.0
-    """How long publishers wait for a subscriber that reads, but slower than they publish; 0 is not
-    at all. A subscriber that takes in this time what its transport has is waited for again and
-    again, at some MB/s; one that does not is cut when too much waits for it."""
+    """How long publishers wait for a subscriber that reads, but slower than they publish; 0
+    switches backpressure off. A subscriber that reads in this time what its transport has buffered
+    is waited for again, at some MB/s. Any other subscriber is disconnected when too much is queued
+    for it."""
     waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 50
-    """Bytes that wait for clients of one address: fifty that do not read are a fault there."""
+    """Bytes queued for clients of one address: fifty clients that do not read are a fault there."""
     waiting_bytes_per_node_max: int = STREAM_WAITING_BYTES_MAX * 100
-    """Bytes that wait for all clients. Past it the client for which most waits is cut."""
+    """Bytes queued for all clients. Past it the client with the longest queue is disconnected."""
     conflated_count_per_address_max: int = CONFLATED_COUNT_MAX
-    """Objects of which updates wait, conflated, for clients of one address; each takes about
-    700 bytes besides the update. Past it the client for which most wait is disconnected."""
+    """Conflated objects that wait to be sent to clients of one address; each takes about 700 bytes
+    besides the update. Past it the client with the most of them is disconnected."""
     conflated_count_per_node_max: int = CONFLATED_COUNT_MAX * 2
     """The same for all clients."""
     view_count_max: int = 1_000
     """Filtered subscriptions of one client: each is tested against every update of its type."""
     view_part_count_max: int = 10_000
-    """Comparisons in the conditions of all of these: so many take a millisecond for each update.
-    Ten for each of so many subscriptions, and programs have some dozens of a few each."""
+    """Comparisons in the conditions of all filtered subscriptions of one client: so many take a
+    millisecond for each update. Ten for each subscription; programs have some dozens of
+    subscriptions with a few comparisons each."""
 
     view_count_per_address_max: int = 20_000
     """Filtered subscriptions of clients of one address."""
@@ -120,23 +125,24 @@ class ClientLimits:
     view_part_count_per_node_max: int = 1_000_000
     """Comparisons in the conditions of all clients."""
     view_object_count_per_address_max: int = 2_500_000
-    """Objects that clients of one address see by filtered subscriptions, counted for each
-    subscription: the node keeps the key of each, which takes about 100 bytes. A new subscription
-    is refused; of those that grow, the client with the most is disconnected."""
+    """Objects in filtered subscriptions of clients of one address, counted for each subscription:
+    the node keeps the key of each, which takes about 100 bytes. Past it a new subscription is
+    refused, and when existing ones grow, the client with the most objects is disconnected."""
     view_object_count_per_node_max: int = 5_000_000
     """The same for all clients."""
 
     claim_count_max: int = CLAIM_COUNT_MAX
-    """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""
+    """Claims of one client to objects, and to answer requests."""
     request_count_max: int = REQUEST_COUNT_MAX
-    """Requests of one client that have no answer yet. So many bytes of them as may wait for it."""
+    """Requests of one client that have no response yet. Their bytes are limited by
+    `waiting_bytes_max`."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            may_be_nothing = "_per_s_" in field.name or field.name == "backpressure_s_max"
-            if value < 0 or (value == 0 and not may_be_nothing):
-                least = "0 or more" if may_be_nothing else "more than 0"
+            may_be_zero = "_per_s_" in field.name or field.name == "backpressure_s_max"
+            if value < 0 or (value == 0 and not may_be_zero):
+                least = "0 or more" if may_be_zero else "more than 0"
                 raise ValueError(f"{field.name} must be {least}, and is {value}")
         if self.update_bytes_max > PAYLOAD_BYTES_MAX:
             raise ValueError(
@@ -158,21 +164,21 @@ class ClientLimits:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it matters how much a client publishes."""
+        """Whether the publishing rate of a client is limited."""
         return self.updates_per_s_max > 0 or self.bytes_per_s_max > 0 or self.is_address_measured
 
     @property
     def is_address_measured(self) -> bool:
-        """Whether it matters how much all clients of an address publish."""
+        """Whether the publishing rate of all clients of an address is limited."""
         return self.updates_per_s_per_address_max > 0 or self.bytes_per_s_per_address_max > 0
 
 
 class PublishMeter:
-    """Whether a client publishes too fast, or with the others of its address.
+    """Limits the publishing rate of a client, and of all clients of its address.
 
-    A bucket that runs empty at the permitted rate, kept as the time at which all that was spent
-    will be worked off. That time may be ahead by the length of a burst; a single update is taken
-    however large it is, and the next ones wait for it.
+    It is a leaky bucket, stored as the time at which the bucket will be empty. That time may be
+    ahead by the length of a burst. A single update is accepted however large it is; the next ones
+    are rejected until the bucket has drained.
     """
 
     __slots__ = (
@@ -196,7 +202,7 @@ class PublishMeter:
         self.renew(limits)
 
     def renew(self, limits: ClientLimits) -> None:
-        """Take other limits; what was spent is worked off as before, if it still matters."""
+        """Replace the limits. The level of a bucket stays, unless its rate is not limited now."""
         self._limits = limits
         self._update_ns = _per_unit_ns(limits.updates_per_s_max)
         self._byte_ns = _per_unit_ns(limits.bytes_per_s_max)
@@ -207,19 +213,17 @@ class PublishMeter:
             self._bytes_done_ns = 0.0
 
     def spend(self, count: int, size: int, now_ns: int) -> str | None:
-        """Take `count` updates of `size` bytes together; else say why not, and count nothing."""
-        why = self._fault(count, size, now_ns)
+        """Count updates of `size` bytes together. Returns why they are rejected and not counted."""
+        why = self._fault(now_ns)
+        if why is None and self._address is not None:
+            why = self._address.spend(count, size, now_ns)
         if why is not None:
             return why
-        if self._address is not None:
-            why = self._address.spend(count, size, now_ns)
-            if why is not None:
-                return why
         self._updates_done_ns = max(self._updates_done_ns, now_ns) + count * self._update_ns
         self._bytes_done_ns = max(self._bytes_done_ns, now_ns) + size * self._byte_ns
         return None
 
-    def _fault(self, count: int, size: int, now_ns: int) -> str | None:
+    def _fault(self, now_ns: int) -> str | None:
         limits = self._limits
         if self._updates_done_ns - now_ns > self._burst_ns:
             return f"more than {limits.updates_per_s_max:g} updates a second{self._whose}"
@@ -234,7 +238,7 @@ def address_meter(limits: ClientLimits) -> PublishMeter:
 
 
 def address_limits(limits: ClientLimits) -> ClientLimits:
-    """The fields that such a meter requires."""
+    """The limits for the meter of an address."""
     return replace(
         limits,
         updates_per_s_max=limits.updates_per_s_per_address_max,

@@ -1,8 +1,8 @@
-"""Delays guessing: after a wrong secret, the next one from the same address has to wait.
+"""Delays guessing of secrets: after a wrong secret, the next one from the same address has to wait.
 
-The delay doubles with each wrong secret up to a bound, and is forgotten after a while without one.
-Right and wrong secrets wait alike, as otherwise a guess that is not accepted at once would be known
-to be wrong. Connections that exist, and clients of other addresses, are not concerned.
+The delay doubles with each wrong secret up to a bound, and is reset after a while without one.
+Right and wrong secrets wait alike; otherwise a guess that is not accepted at once would be known to
+be wrong. Existing connections and clients of other addresses are not affected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST_DELAY_NS: Final = 250_000_000
 _DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
 _FORGET_NS: Final = 600_000_000_000
 """Time without a wrong secret after which an address is forgotten."""
-_EVICTION_LOOKS: Final = 8
+_EVICTION_TRIES: Final = 8
 
 _Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
 
@@ -86,7 +86,7 @@ class SecretDelays:
         return True
 
     def failed(self, origin: Origin, now_ns: int) -> str:
-        """Count a wrong secret; returns the new state of the address."""
+        """Count a wrong secret. Returns a message with the count and the delay of the address."""
         key = origin.share
         address = self._addresses.pop(key, None)
         if address is None:
@@ -97,7 +97,7 @@ class SecretDelays:
         self._addresses[key] = address
         address.failed_count += 1
         address.failed_ns = now_ns
-        # The exponent is bounded as well, as the count is not.
+        # The count is not bounded, so the exponent has to be.
         delay_ns = min(_FIRST_DELAY_NS << min(address.failed_count - 1, 32), _DELAY_NS_MAX)
         address.open_ns = now_ns + delay_ns
         if address.waiting:
@@ -108,9 +108,9 @@ class SecretDelays:
         )
 
     def take_due(self, now_ns: int) -> list[_Attempt]:
-        """Clients whose secrets are to be checked now, one of each address that is due.
+        """Remove and return the clients whose secrets are due, at most one of each address.
 
-        Call `failed` for those that are wrong, then `deadline_ns`.
+        Call `failed` for those with a wrong secret, then `deadline_ns`.
         """
         taken: list[_Attempt] = []
         for key, _ in self._due.take_due(now_ns):
@@ -129,11 +129,11 @@ class SecretDelays:
         return self._due.next_ns()
 
     def _make_room(self) -> None:
-        for _ in range(_EVICTION_LOOKS):
+        for _ in range(_EVICTION_TRIES):
             if len(self._addresses) < ATTEMPT_ADDRESS_COUNT_MAX:
                 return
             key = next(iter(self._addresses))
             oldest = self._addresses.pop(key)
             if oldest.waiting:
-                # There are no more of these than there are connections.
+                # The number of connections bounds how many addresses have waiting clients.
                 self._addresses[key] = oldest

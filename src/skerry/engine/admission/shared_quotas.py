@@ -1,9 +1,9 @@
 """Shared quotas: what all clients of a node use together, and what one address may use.
 
-Each kind of use has a bound for the whole node and one for all clients of an address. The last
-part of what the node has is a reserve for trusted clients: those of Unix sockets, and those that
-proved who they are by a certificate or a secret. Strangers, of any number of addresses, cannot lock
-them out.
+Each resource has a limit for the whole node and one for all clients of an address. A tenth of the
+limit of the node is reserved for trusted clients: those of Unix sockets, and those that proved
+their identity by a certificate or a secret. Untrusted clients, of any number of addresses, cannot
+use up what trusted ones need.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skerry.errors import LimitExceeded
 __all__ = ["Excess", "Holder", "Resource", "SharedQuotas", "open_part"]
 
 _RESERVED_PART: Final = 10
-"""One part in so many is reserved for trusted clients."""
+"""The divisor of a limit that gives the part reserved for trusted clients."""
 
 
 class Resource(enum.Enum):
@@ -47,11 +47,11 @@ _MEMORY: Final = (
     Resource.VIEW_OBJECTS,
     Resource.CONFLATED,
 )
-"""Resources for which the client that uses most is disconnected past a bound."""
+"""Resources of which the client that uses most is disconnected when a limit is exceeded."""
 
 
 class Holder:
-    """What one client uses. Its address is empty if it has none."""
+    """What one client uses. The address is empty if the client has none."""
 
     __slots__ = ("address", "is_present", "is_trusted", "used")
 
@@ -59,16 +59,16 @@ class Holder:
         self.address = address
         self.is_trusted = is_trusted
         self.is_present = True
-        """Whether what it uses is still counted; it is not once the client disconnected."""
+        """Whether the client is connected; what it uses is not counted any more after that."""
         self.used: Counter[Resource] = Counter()
 
 
 class Excess(NamedTuple):
-    """A bound that is exceeded."""
+    """A limit that is exceeded."""
 
     error: LimitExceeded
     address: str
-    """The address whose bound it is; empty for the bound of all clients."""
+    """The address whose limit it is; empty for the limit of all clients."""
 
 
 class SharedQuotas:
@@ -76,9 +76,9 @@ class SharedQuotas:
 
     def __init__(self, limits: ClientLimits) -> None:
         self.limits = limits
-        """May be replaced; new limits hold from then on."""
+        """May be replaced; new limits apply from then on."""
         self.overdrawn: dict[tuple[Holder, Resource], None] = {}
-        """Clients for which `note_excess` found a bound exceeded; the node empties it."""
+        """Clients for which `note_excess` found a limit exceeded; the node empties it."""
         self._used: Counter[Resource] = Counter()
         self._by_address: dict[str, Counter[Resource]] = {}
 
@@ -89,7 +89,7 @@ class SharedQuotas:
         return self._by_address.get(address, Counter())[share]
 
     def take(self, holder: Holder, amounts: Mapping[Resource, int]) -> None:
-        """Add to what a client uses; raises LimitExceeded, and changes nothing, past a bound."""
+        """Add to what a client uses. Raises LimitExceeded past a limit, and adds nothing then."""
         for share, amount in amounts.items():
             self.set(holder, share, holder.used[share] + amount)
         for share, amount in amounts.items():
@@ -104,7 +104,7 @@ class SharedQuotas:
             self.set(holder, share, holder.used[share] - amount)
 
     def set(self, holder: Holder, share: Resource, amount: int) -> None:
-        """Set what a client uses, even past a bound."""
+        """Set what a client uses, even past a limit."""
         change = amount - holder.used[share]
         holder.used[share] = amount
         self._used[share] += change
@@ -112,7 +112,7 @@ class SharedQuotas:
             self._by_address.setdefault(holder.address, Counter())[share] += change
 
     def excess(self, holder: Holder, share: Resource) -> Excess | None:
-        """The bound that a client's address or all clients exceed; None if there is none."""
+        """The limit that a client's address or all clients exceed; None if there is none."""
         limit = getattr(self.limits, share.address_key)
         if holder.address:
             used = self.used(share, holder.address)
@@ -128,20 +128,23 @@ class SharedQuotas:
         return None
 
     def note_excess(self, holder: Holder, share: Resource) -> Excess | None:
-        """The same; an excess is also noted in `overdrawn`, for use where no client can be cut."""
+        """The same; an excess is also noted in `overdrawn`.
+
+        For callers that cannot disconnect a client themselves.
+        """
         found = self.excess(holder, share)
         if found is not None:
             self.overdrawn[holder, share] = None
         return found
 
     def release_memory(self, holder: Holder) -> None:
-        """A client disconnected: subtract the memory that will be free when it is cleaned up."""
+        """Subtract the memory of a client that disconnected; the cleanup will free it."""
         holder.is_present = False
         for share in _MEMORY:
             self.set(holder, share, 0)
 
     def left(self, holder: Holder) -> None:
-        """A client disconnected and is cleaned up."""
+        """Subtract everything that a client used, after its cleanup."""
         for share in list(holder.used):
             self.set(holder, share, 0)
         if holder.address and not any(self._by_address.get(holder.address, {}).values()):

@@ -1,1 +1,5 @@
-"""(map)."""
+"""The carriages of a node: each exchanges updates with other nodes in one way.
+
+distributor
+: Messages for the site, by multicast to the group of the system.
+"""

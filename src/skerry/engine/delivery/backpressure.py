@@ -48,7 +48,7 @@ class _Behind:
 
 
 class _GivenUp:
-    """A subscriber that took too long."""
+    """A subscriber for which no publisher waits, since it did not read in time."""
 
     def __init__(self, until_ns: int) -> None:
         self.until_ns = until_ns
@@ -67,7 +67,7 @@ class Backpressure:
         self._held: dict[int, int] = {}
         """Publishers, with the count of subscribers that each waits for."""
         self.released: list[Address] = []
-        """Clients that no longer wait for any subscriber; the node takes them out."""
+        """Clients that no longer wait for any subscriber; the node empties the list."""
         self.count = 0
         """How often a publisher had to wait."""
         self.is_active = False
@@ -97,7 +97,7 @@ class Backpressure:
     def begin(self) -> None:
         """Call before the input of a client is processed."""
         for behind in self._behind.values():
-            behind.size = behind.client.lane.size
+            behind.size = behind.client.queue.size
 
     def end(self, publisher: Client) -> None:
         """Call after it: the client waits for the subscribers whose queues it has grown."""
@@ -105,7 +105,7 @@ class Backpressure:
             return
         publisher_id = publisher.client_id
         for behind in self._behind.values():
-            added = behind.client.lane.size - behind.size
+            added = behind.client.queue.size - behind.size
             # A program that receives its own updates would never be read from again if it waited
             # for itself.
             if added <= 0 or behind.client is publisher or publisher_id in behind.publishers:
@@ -133,7 +133,7 @@ class Backpressure:
         self._held.pop(client_id, None)
 
     def advance(self, now_ns: int) -> None:
-        """Give up subscribers that took too long."""
+        """Give up subscribers whose transport did not accept data in time."""
         late = [
             client_id
             for client_id, behind in self._behind.items()
@@ -173,5 +173,5 @@ class Backpressure:
 
 
 def _is_inside(client: Client) -> bool:
-    """Whether a client is part of the node's own process, which has bounds of its own."""
+    """Whether a client is part of the node's own process, which has other bounds."""
     return client.origin.kind == "inside"

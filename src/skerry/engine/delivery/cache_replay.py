@@ -1,14 +1,14 @@
-"""Telling a client what is there, piece by piece.
+"""Cache replay: sends the cached objects to a client that has joined, in slices.
 
-A cache may hold more than a connection can take at once, so objects are told in slices, and
-everybody else has a turn between two of them. The count down on each object is exact: what changes
-meanwhile and was not told yet is told in its new state when its turn comes, and what is removed
-meanwhile is told just before its removal.
+A cache may hold more than a connection can take at once, so objects are sent in slices, and other
+clients have a turn between two of them. The count of objects that follow is exact. An object that
+changes before it was sent is sent in its new state when its turn comes, and an object that is
+removed before is sent just before its removal.
 
-Where it is not known which objects are to be told, they are all examined first, in slices too. As
-nothing is counted yet then, an object that cannot wait is told whole with what happened to it.
+Where it is not known which objects are to be sent, all objects are examined first, in slices too.
+Nothing is counted yet then, so an object that cannot wait is delivered whole with its update.
 
-Compiled, since a client that starts is told everything there is.
+The module is compiled, since each client that starts receives all cached objects of its groups.
 """
 
 from __future__ import annotations
@@ -31,85 +31,86 @@ from skerry.engine.delivery.replay_parts import (
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, frame_for, replay_header
-from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
+from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
 __all__ = ["CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
 
-_DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_LOOK_COUNT // SELECT_SLICE_COUNT
+_DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_WORK // SELECT_SLICE_COUNT
 """Bytes of objects that can be sent in the time that describing a type takes."""
 
 Wanted = tuple[Topic, list[bytes] | OrderedDict[bytes, None] | ReplayChoice | None]
-"""Objects of a topic: by their keys, which are put in order or not, by a choice among them, or all
-there are."""
+"""Objects of a topic: a list of keys (which is sorted) or an ordered dict of keys (which is not),
+the objects that a choice wants, or None for all objects."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplayOutput:
-    """Puts cached objects on the lane of a client."""
+    """Adds cached objects to the queue of a client."""
 
-    def __init__(self, lane: ClientQueue) -> None:
-        self.lane: ClientQueue = lane
+    def __init__(self, queue: ClientQueue) -> None:
+        self.queue: ClientQueue = queue
 
-    def announce(self, topic: Topic, now_s: float) -> None:
-        """Describe the type of objects that were found, and are told from now on."""
+    def describe(self, topic: Topic, now_s: float) -> None:
+        """Describe the type of objects that were found by examination and are sent next."""
         raise NotImplementedError
 
-    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
-        """Tell an object, of which so many follow; gives the bytes that took."""
+    def send(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Send an object, after which `left` follow; returns its cost in bytes."""
         raise NotImplementedError
 
 
 class QueueReplayOutput(ReplayOutput):
-    """Tells objects whole, to a client that knows their type."""
+    """Sends whole objects, for a member of a group."""
 
     def __init__(self, client: Client, node: int) -> None:
-        super().__init__(client.lane)
+        super().__init__(client.queue)
         self._client: Client = client
         self._node: i64 = node
-        self._announced: Topic | None = None
+        self._described: Topic | None = None
         """The topic whose type was described last."""
 
-    def announce(self, topic: Topic, now_s: float) -> None:
-        """Describe the type of objects that were found, and are told from now on."""
+    def describe(self, topic: Topic, now_s: float) -> None:
+        """Describe the type of objects that were found by examination and are sent next."""
         self._client.connection.describe(topic.type, now_s)
 
-    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+    def send(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
         """Send an object, after which `left` follow; returns its size in bytes, plus the cost of a
         description in bytes."""
-        lane = self.lane
+        queue = self.queue
         cost = 0
-        if topic is not self._announced:
-            self._announced = topic
+        if topic is not self._described:
+            self._described = topic
             if not self._client.connection.is_described(topic.type):
                 self._client.connection.describe(topic.type, now_s)
                 cost = _DESCRIBE_BYTES
         header = replay_header(topic, entry, left, now_s, self._node)
         topic.tally.due += 1
-        lane.tally.due += 1
+        queue.tally.due += 1
         payload = self._client.projected(topic, header, entry.payload)
         if payload is None:
             topic.tally.refused += 1
-            lane.tally.refused += 1
+            queue.tally.refused += 1
             return cost
-        frame = frame_for(lane, header, payload, entry.subject)
-        lane.deliver(frame, topic.tally)
+        frame = frame_for(queue, header, payload, entry.subject)
+        queue.deliver(frame, topic.tally)
         return len(frame) + cost
 
 
 class CacheReplay:
-    """Objects of some topics that a client has still to be told, counted down over all of them."""
+    """The cached objects of some topics that are still to be sent to a client."""
 
     def __init__(
-        self, teller: ReplayOutput, wanted: Sequence[Wanted], finish: Callable[[float], None]
+        self, output: ReplayOutput, wanted: Sequence[Wanted], finish: Callable[[float], None]
     ) -> None:
-        self._teller: ReplayOutput = teller
+        """`finish` is called with the wall time after the last object, or after a cancellation."""
+        self._output: ReplayOutput = output
         self._finish: Callable[[float], None] = finish
         self._parts: list[ReplayPart] = []
         self._by_name: dict[str, ReplayPart] = {}
         self._unexamined: list[PickedPart] = []
         self._index: i64 = 0
         self.left: int = 0
-        """Objects that are still to be told; not known as long as some are to be examined."""
+        """Objects that are still to be sent; not known while objects are to be examined."""
         self.is_cancelled: bool = False
         for topic, which in wanted:
             part = self._make_part(topic, which)
@@ -121,67 +122,68 @@ class CacheReplay:
 
     @property
     def topics(self) -> list[Topic]:
-        """Whose objects are told."""
+        """The topics whose objects are sent."""
         return [part.topic for part in self._parts]
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known that there is nothing to be told."""
+        """Whether it is known that no object is to be sent."""
         return self.left == 0 and not self._unexamined
 
-    def tells_of(self, topic: Topic) -> bool:
-        """Whether objects of this topic are told, as far as there are any."""
+    def includes(self, topic: Topic) -> bool:
+        """Whether the replay includes objects of a topic."""
         return topic.name in self._by_name
 
     def holds(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is still to be told, or to be examined whether it is.
+        """Whether an object is still to be sent or to be examined.
 
-        `entry` is as it is, or was if it is gone.
+        `entry` is the current state of the object, or its last one if it is removed.
         """
         part = self._by_name.get(topic.name)
         return part is not None and part.holds(key, entry)
 
     def has_found(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is known to be one of those that are still to be told."""
+        """Whether an object is known to be one of those that are still to be sent."""
         part = self._by_name.get(topic.name)
         return part is not None and part.has_found(key, entry)
 
-    def tell_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> bool:
-        """Tell an object before its turn, if it is known how many there are; whether it was told.
+    def send_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> bool:
+        """Send an object before its turn, if the number of objects is known.
 
-        Where it was not, it is none of those any more: who hears of the object hears it whole.
+        Returns whether it was sent. If not, the object is not part of the replay any more, and its
+        update has to be delivered with the whole object.
         """
         self._by_name[topic.name].skip(key, entry)
         if self._unexamined:
             return False
         self.left -= 1
-        self._teller.tell(topic, entry, self.left, now_s)
+        self._output.send(topic, entry, self.left, now_s)
         return True
 
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
-        """Do not tell some of the objects after all."""
+    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
+        """Do not send the objects for which `is_unwanted` returns true."""
         for part in self._parts:
-            count = part.leave_out(is_unwanted)
+            count = part.exclude(is_unwanted)
             if not self._unexamined:
                 self.left -= count
 
     def step(self, now_s: float) -> bool:
-        """Examine or tell the next slice; whether that was the last."""
+        """Examine or send the next slice; returns whether that was the last."""
         if not self.is_cancelled:
             if not self._examine_slice(now_s):
                 return False
-            self._tell_slice(now_s)
+            self._send_slice(now_s)
             if self.left:
                 return False
             self._close()
-        # Of what was cancelled, too: who counts the answers must not miss one.
+        # Also after a cancellation, since the client counts the answers to its joins.
         self._finish(now_s)
         return True
 
     def cancel(self) -> None:
-        """The client does not want it any more."""
+        """Send no more objects."""
         self.is_cancelled = True
-        # It may stay on the agenda for a while, behind others.
+        # It may stay on the agenda for a while, behind other tasks.
         self.left = 0
         self._unexamined.clear()
         self._close()
@@ -204,29 +206,29 @@ class CacheReplay:
             self.left += part.count()
 
     def _examine_slice(self, now_s: float) -> bool:
-        """Find out what is to be told; whether that is known now."""
+        """Examine a slice of the objects; returns whether all are examined."""
         if not self._unexamined:
             return True
-        lane = self._teller.lane
+        queue = self._output.queue
         while self._unexamined:
             part = self._unexamined[-1]
-            lane.looks -= part.examine(lane.looks)
+            queue.work_left -= part.examine(queue.work_left)
             if not part.is_examined():
                 return False
             if part.count():
-                self._teller.announce(part.topic, now_s)
+                self._output.describe(part.topic, now_s)
             self._unexamined.pop()
         self._count()
         return True
 
-    def _tell_slice(self, now_s: float) -> None:
+    def _send_slice(self, now_s: float) -> None:
         size: i64 = 0
-        # Where many are gone, or were told early, there may be few to tell among many places.
-        looks: i64 = SELECT_SLICE_COUNT
-        while self.left and size < REPLAY_SLICE_BYTES and looks > 0:
-            assert self._index < len(self._parts), "an object went, and was not told before"
+        # Where many objects are removed or were sent early, few are left among many indexes.
+        work_left: i64 = SELECT_SLICE_COUNT
+        while self.left and size < REPLAY_SLICE_BYTES and work_left > 0:
+            assert self._index < len(self._parts), "an object was removed before it was sent"
             part = self._parts[self._index]
-            looks -= 1
+            work_left -= 1
             if part.is_over():
                 part.close()
                 self._index += 1
@@ -234,7 +236,7 @@ class CacheReplay:
             entry = part.advance()
             if entry is not None:
                 self.left -= 1
-                size += self._teller.tell(part.topic, entry, self.left, now_s)
+                size += self._output.send(part.topic, entry, self.left, now_s)
 
     def _close(self) -> None:
         for part in self._parts:

@@ -1,10 +1,11 @@
-"""What a slow client will hear of objects that change faster than it listens.
+"""Conflation: a slow client receives only the last state of an object instead of every update.
 
-A subscription that conflates has a slot for each object it was not told of yet. Further updates of
-the object go into its slot, and when the client has room again it hears of all of them in one.
+A subscription that conflates has a slot for each object whose updates were not sent yet. Further
+updates of the object go into its slot, and when the client has room again it receives all of them
+as one update.
 
-When a client leaves a group, its slots may be a million. So none of them is examined then: each is
-when its turn comes.
+When a client leaves a group, it may have a million slots. So no slot is examined then; each slot is
+examined when its turn comes.
 """
 
 from __future__ import annotations
@@ -17,185 +18,185 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, UpdateInTransit
 from skerry.limits import CONFLATED_COUNT_MAX
 
-__all__ = ["ConflationSlot", "ConflationSlots", "Late"]
+__all__ = ["ConflatedOutput", "ConflationSlot", "ConflationSlots"]
 
-_LOOKS_PER_CHECK: Final = 10
-"""Looks for finding out whether a client still hears of an object."""
+_WORK_PER_CHECK: Final = 10
+"""Work units for finding out whether a client still subscribes to an object."""
 
 
 class ConflationSlot:
-    """One object that a client is to hear of later."""
+    """The conflated updates of one object for one client."""
 
-    __slots__ = ("count", "epoch", "is_gone", "leave_count", "mask", "news")
+    __slots__ = ("count", "epoch", "is_gone", "leave_count", "mask", "update")
 
     def __init__(self) -> None:
         self.mask = 0
-        """All fields that were spoken of."""
+        """All fields that the updates name."""
         self.count = 0
-        """How many updates this stands for."""
-        self.news: UpdateInTransit | None = None
-        """The last of them."""
+        """The number of updates."""
+        self.update: UpdateInTransit | None = None
+        """The last update."""
         self.epoch = 0
-        """The epoch of the topic when the update was received."""
+        """The epoch of the topic when the last update was received."""
         self.is_gone = False
-        """Whether the object went where the client does not hear of it, which it may know from
-        before."""
+        """Whether the object moved to a subject that the client does not subscribe to, and the
+        client may know the object from before."""
         self.leave_count = 0
-        """How often the client had left something when the last update was added."""
+        """How often the client had left a group when the last update was added."""
 
 
 class _Leave:
-    """What a client left that has slots."""
+    """The last time that a client with slots left a group."""
 
     def __init__(self) -> None:
         self.leave_count = 0
-        """How often the client had left anything, this time included."""
+        """How often the client had left a group, this time included."""
         self.unknown_count = 0
         """The same for the last time after which it was in no group that may know the objects."""
         self.is_wanted: Callable[[UpdateInTransit], bool] | None = None
 
 
-class Late(Protocol):
-    """Somebody who tells of an object later."""
+class ConflatedOutput(Protocol):
+    """Sends the conflated updates of an object."""
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
-        """Tell of all that a slot stands for; gives how many frames that took."""
+        """Send all updates of a slot as one; returns the number of frames."""
 
 
 class ConflationSlots:
     """All slots of a client."""
 
-    def __init__(self, lane: ClientQueue, *, count_max: int = CONFLATED_COUNT_MAX) -> None:
-        self._lane = lane
+    def __init__(self, queue: ClientQueue, *, count_max: int = CONFLATED_COUNT_MAX) -> None:
+        self._queue = queue
         self._count_max = count_max
-        # Keys are those of one type; a pattern selects objects of several.
-        # Ordered, as the first of a plain dict takes the longer to find the more went before it.
-        self._slots: OrderedDict[tuple[Late, str, bytes], tuple[Topic, ConflationSlot]] = (
-            OrderedDict()
-        )
-        self._counts: dict[Late, int] = {}
-        """The slots of each."""
+        # The name of the type is part of the index, since a pattern selects objects of several
+        # types. It is an OrderedDict because finding the first item of a plain dict takes the
+        # longer the more items before it were removed.
+        self._slots: OrderedDict[
+            tuple[ConflatedOutput, str, bytes], tuple[Topic, ConflationSlot]
+        ] = OrderedDict()
+        self._counts: dict[ConflatedOutput, int] = {}
+        """The number of slots of each output."""
         self._leave_count = 0
-        self._leaves: dict[Late, _Leave] = {}
+        self._leaves: dict[ConflatedOutput, _Leave] = {}
         self.waiting_count = 0
-        """Updates in all of them."""
+        """The number of updates in all slots."""
 
     def __len__(self) -> int:
         return len(self._slots)
 
     @property
     def is_full(self) -> bool:
-        """Whether the client is so far behind that nothing helps."""
+        """Whether the client has more slots than it may have."""
         return len(self._slots) > self._count_max
 
-    def has(self, late: Late, news: UpdateInTransit) -> bool:
-        """Whether something of its object waits already, so that the next must wait behind it."""
-        return bool(self._slots) and (late, news.topic.name, news.key()) in self._slots
+    def has(self, output: ConflatedOutput, update: UpdateInTransit) -> bool:
+        """Whether the object of an update has a slot, so that the update must wait in it."""
+        return bool(self._slots) and (output, update.topic.name, update.key()) in self._slots
 
-    def add(self, late: Late, news: UpdateInTransit) -> None:
-        """Let an update, counted as due already, wait in its slot."""
-        at = (late, news.topic.name, news.key())
+    def add(self, output: ConflatedOutput, update: UpdateInTransit) -> None:
+        """Add an update, which is already counted as due, to the slot of its object."""
+        at = (output, update.topic.name, update.key())
         found = self._slots.get(at)
         if found is None:
-            found = self._slots[at] = (news.topic, ConflationSlot())
-            self._counts[late] = self._counts.get(late, 0) + 1
+            found = self._slots[at] = (update.topic, ConflationSlot())
+            self._counts[output] = self._counts.get(output, 0) + 1
         slot = found[1]
-        if slot.count and self._is_left(late, slot):
-            # What the client knew of the object, it may have forgotten with the group.
-            slot.mask = int(news.topic.plan.mask)
+        if slot.count and self._is_left(output, slot):
+            # The client may have forgotten the object when it left the group.
+            slot.mask = int(update.topic.plan.mask)
         slot.leave_count = self._leave_count
-        # A remove is made good by telling every field of what may come after it.
-        slot.mask |= int(news.topic.plan.mask if news.is_remove else news.header.attributes)
+        # If the object is created again after a remove, all of its fields are sent.
+        slot.mask |= int(update.topic.plan.mask if update.is_remove else update.header.attributes)
         slot.is_gone = False
         slot.count += 1
-        slot.news = news
-        slot.epoch = int(news.topic.epoch)
+        slot.update = update
+        slot.epoch = int(update.topic.epoch)
         self.waiting_count += 1
-        # So that somebody looks whether it is too much.
-        self._lane.relist()
+        # The node then checks the number of slots.
+        self._queue.relist()
 
-    def drop(self, late: Late, news: UpdateInTransit) -> None:
-        """What waits of an object is not to be told any more: it is no longer there."""
-        found = self._slots.pop((late, news.topic.name, news.key()), None)
+    def drop(self, output: ConflatedOutput, update: UpdateInTransit) -> None:
+        """Drop the slot of an object that is no longer under a subscribed subject."""
+        found = self._slots.pop((output, update.topic.name, update.key()), None)
         if found is not None:
-            self._uncount(late)
+            self._uncount(output)
             topic, slot = found
             topic.tally.conflated += slot.count
-            self._lane.tally.conflated += slot.count
+            self._queue.tally.conflated += slot.count
             self.waiting_count -= slot.count
 
     def drain(self, bytes_max: int, now_s: float) -> None:
-        """Tell of what waits, as long as not too many bytes are on the lane and looks are left."""
-        lane = self._lane
-        while self._slots and lane.size < bytes_max and lane.looks > 0:
-            (late, _, key), (topic, slot) = self._slots.popitem(last=False)
-            lane.looks -= 1
+        """Send slots while fewer than `bytes_max` are queued and work units are left."""
+        queue = self._queue
+        while self._slots and queue.size < bytes_max and queue.work_left > 0:
+            (output, _, key), (topic, slot) = self._slots.popitem(last=False)
+            queue.work_left -= 1
             self.waiting_count -= slot.count
-            is_dropped = self._is_left(late, slot) and not self._is_kept(late, topic, slot)
-            self._uncount(late)
+            is_dropped = self._is_left(output, slot) and not self._is_kept(output, topic, slot)
+            self._uncount(output)
             if is_dropped:
                 topic.tally.expired += slot.count
-                lane.tally.expired += slot.count
+                queue.tally.expired += slot.count
                 continue
             is_readable = topic.is_cached or slot.epoch == topic.epoch
-            told = late.catch_up(topic, key, slot, now_s) if is_readable else 0
-            topic.tally.conflated += slot.count - told
-            self._lane.tally.conflated += slot.count - told
+            sent_count = output.catch_up(topic, key, slot, now_s) if is_readable else 0
+            topic.tally.conflated += slot.count - sent_count
+            self._queue.tally.conflated += slot.count - sent_count
 
     def expire(self, count: int) -> None:
-        """The client disconnected: drop so many slots."""
+        """Drop up to `count` slots of a client that disconnected."""
         for _ in range(min(count, len(self._slots))):
-            (late, _, _), (topic, slot) = self._slots.popitem(last=False)
-            self._uncount(late)
+            (output, _, _), (topic, slot) = self._slots.popitem(last=False)
+            self._uncount(output)
             topic.tally.expired += slot.count
-            self._lane.tally.expired += slot.count
+            self._queue.tally.expired += slot.count
             self.waiting_count -= slot.count
 
     def forget(
         self,
-        late: Late,
+        output: ConflatedOutput,
         is_wanted: Callable[[UpdateInTransit], bool] | None = None,
         *,
         is_known: bool = False,
     ) -> None:
-        """A client does not listen to something any more, or only to what is still wanted.
+        """Drop the slots of an output that the client left, except for updates still wanted.
 
-        With `is_known`, an object that is not wanted may be known by another group, under a subject
-        that it had before: then all that is to be told of it is that it is gone. What is not wanted
-        is dropped in its turn.
+        Slots are dropped in their turn. With `is_known`, the client may know an unwanted object by
+        another group, under a former subject of the object; then it receives a remove.
         """
-        if late not in self._counts:
+        if output not in self._counts:
             return
         self._leave_count += 1
-        leave = self._leaves.setdefault(late, _Leave())
+        leave = self._leaves.setdefault(output, _Leave())
         leave.leave_count = self._leave_count
         leave.is_wanted = is_wanted
         if not is_known:
             leave.unknown_count = self._leave_count
 
-    def _is_left(self, late: Late, slot: ConflationSlot) -> bool:
-        """Whether the client left something since the last update of a slot."""
-        leave = self._leaves.get(late)
+    def counts(self) -> list[tuple[Topic, int]]:
+        """The number of updates in each slot, with their topic."""
+        return [(topic, slot.count) for topic, slot in self._slots.values()]
+
+    def _is_left(self, output: ConflatedOutput, slot: ConflationSlot) -> bool:
+        """Whether the client left a group since the last update of a slot."""
+        leave = self._leaves.get(output)
         return leave is not None and slot.leave_count < leave.leave_count
 
-    def _is_kept(self, late: Late, topic: Topic, slot: ConflationSlot) -> bool:
-        """Whether the client is to hear of an object though it left something."""
-        leave, news = self._leaves[late], slot.news
-        assert news is not None
+    def _is_kept(self, output: ConflatedOutput, topic: Topic, slot: ConflationSlot) -> bool:
+        """Whether a slot is to be sent although the client left a group."""
+        leave, update = self._leaves[output], slot.update
+        assert update is not None
         slot.mask = int(topic.plan.mask)
-        self._lane.looks -= _LOOKS_PER_CHECK
-        if leave.is_wanted is not None and leave.is_wanted(news):
+        self._queue.work_left -= _WORK_PER_CHECK
+        if leave.is_wanted is not None and leave.is_wanted(update):
             return True
         slot.is_gone = topic.is_cached and slot.leave_count >= leave.unknown_count
         return slot.is_gone
 
-    def _uncount(self, late: Late) -> None:
-        """A slot is gone."""
-        self._counts[late] -= 1
-        if not self._counts[late]:
-            del self._counts[late]
-            self._leaves.pop(late, None)
-
-    def counts(self) -> list[tuple[Topic, int]]:
-        """How many updates of each topic wait; a topic may come several times."""
-        return [(topic, slot.count) for topic, slot in self._slots.values()]
+    def _uncount(self, output: ConflatedOutput) -> None:
+        """Subtract a removed slot."""
+        self._counts[output] -= 1
+        if not self._counts[output]:
+            del self._counts[output]
+            self._leaves.pop(output, None)

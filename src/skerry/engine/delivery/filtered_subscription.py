@@ -1,7 +1,8 @@
-"""Filtered subscriptions: a client sees the objects of a type that meet a condition.
+"""Filtered subscriptions: a client receives the objects of a type that match a condition.
 
-The condition is tested on the whole object, not on the update. An object that begins to meet it
-appears with all its fields; one that ceases to, or is removed, goes by a remove with its key.
+The condition is tested on the whole object, not on the update. When an object begins to match, the
+client receives it with all its fields. When an object ceases to match or is removed, the client
+receives a remove with its key.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ __all__ = ["FilteredObjects", "FilteredSubscription"]
 
 _KEYS_STEP: Final = 32
 _KEYS_PART: Final = 8
-"""Keys of a view are counted in advance: so many, and one for so many that it has."""
-_PARTS_PER_LOOK: Final = 8
-"""Parts of a condition that take as long to try as it takes to come to an object."""
+"""Keys are counted in advance: `_KEYS_STEP` more, and one more for each `_KEYS_PART` keys."""
+_PARTS_PER_WORK_UNIT: Final = 8
+"""Parts of a condition that can be tested in one work unit."""
 
 
 class FilteredSubscription(UpdateListener):
@@ -49,7 +50,7 @@ class FilteredSubscription(UpdateListener):
         self,
         client: Client,
         topic: Topic,
-        hub: Dispatcher,
+        dispatcher: Dispatcher,
         shares: SharedQuotas,
         *,
         number: int,
@@ -63,15 +64,15 @@ class FilteredSubscription(UpdateListener):
         self.client = client
         self.topic = topic
         self.number = number
-        """By which the client knows it."""
+        """The number that the client chose."""
         self.active_replay: CacheReplay | None = None
         self.is_closed = False
-        """Whether the client does not want it any more."""
+        """Whether the client ended the subscription."""
         self._walk: ReplayWalk | None = None
-        """By which it is found out what is in it; the client hears of that afterwards."""
+        """The examination of all cached objects, after which the matching ones are sent."""
         self._is_replacing = is_replacing
-        """Whether the client may know objects of it by one of the same number before it."""
-        self._hub = hub
+        """Whether the client may know objects by a former subscription of the same number."""
+        self._dispatcher = dispatcher
         self._compiled = query
         self._filter = filter_
         self._type = type_
@@ -79,24 +80,24 @@ class FilteredSubscription(UpdateListener):
         self._is_outdated = False
         """Whether the definition of the type changed since."""
         self._is_conflating = is_conflating
-        self.teller = _ViewTeller(self)
+        self.replay_output = _FilteredOutput(self)
         self._inside = _Keys(shares, client.holder)
-        """Keys of the objects that the client sees."""
+        """Keys of the matching objects."""
         self._found: OrderedDict[bytes, None] = OrderedDict()
-        """The same as long as it is found out what is in it: the client is told of them then."""
+        """The same during the examination, in the order in which objects are sent later."""
         self._described: Any = None
         self._received: Any = None
-        """The definition of the objects that the client was sent last, and its own then."""
+        """The served definition and the client's own one when the type was described last."""
 
     @property
     def part_count(self) -> int:
-        """Of how many parts its condition is."""
+        """The number of comparisons in the condition."""
         return self._query.part_count
 
-    def redefined(self) -> None:
-        """The type has another definition; the condition is compiled for it on its next use.
+    def topic_redefined(self) -> None:
+        """Compile the condition for another definition of the type, on its next use.
 
-        It holds for the same objects: their bytes have not changed.
+        It matches the same objects, since their bytes have not changed.
         """
         self._is_outdated = True
 
@@ -118,23 +119,22 @@ class FilteredSubscription(UpdateListener):
             self._compiled = empty_query(self._type)
 
     def begin_selection(self) -> None:
-        """From now on the view only notes what is in it, until all objects were examined."""
-        self._walk = ReplayWalk(self.topic.shelf)
+        """Begin to examine all objects; until that is done, matching objects are only noted."""
+        self._walk = ReplayWalk(self.topic.type_cache)
 
     def examine_slice(self) -> list[bytes] | OrderedDict[bytes, None] | None:
-        """See which of the next objects are in the view, as many as its client may look at.
+        """Examine the next objects, as many as the client's turn allows.
 
-        When all were examined it gives the keys of those in it: the view is to tell of them now.
-
-        Raises LimitExceeded if more objects are in the view than its client may see.
+        Returns None while objects are left, and then the keys of the matching ones, which are to be
+        sent now. Raises LimitExceeded if more objects match than the client may have.
         """
-        walk, lane, plan = self._walk, self.client.lane, self.topic.plan
+        walk, queue, plan = self._walk, self.client.queue, self.topic.plan
         assert walk is not None
-        cost = 1 + self.part_count // _PARTS_PER_LOOK
+        cost = 1 + self.part_count // _PARTS_PER_WORK_UNIT
         while not walk.is_over():
-            if lane.looks <= 0:
+            if queue.work_left <= 0:
                 return None
-            lane.looks -= cost
+            queue.work_left -= cost
             entry = walk.advance()
             if entry is not None and self._is_wanted(entry):
                 key = canonical_key(plan, split(plan, entry.payload, 0))
@@ -152,172 +152,174 @@ class FilteredSubscription(UpdateListener):
             self._walk = None
 
     def close(self) -> None:
-        """The client does not want it any more."""
+        """End the subscription."""
         self.is_closed = True
         self._end_selection()
         self._inside.clear()
         if self.active_replay is not None:
             self.active_replay.cancel()
 
-    def hide(self) -> None:
-        """The client may see less: what it was not told yet and may not see is not in the view."""
-        replay, objects = self.active_replay, self.topic.shelf.objects
+    def rights_changed(self) -> None:
+        """Exclude objects that the client may not see any more and that were not sent yet."""
+        replay, objects = self.active_replay, self.topic.type_cache.objects
         for key in self._inside.listed():
             entry = objects.get(key)
             if entry is None or self._may_see(entry.subject):
                 continue
-            is_told = replay is None or not replay.holds(self.topic, key, entry)
-            if self._walk is not None or not is_told:
+            is_sent = replay is None or not replay.holds(self.topic, key, entry)
+            if self._walk is not None or not is_sent:
                 self._inside.discard(key)
                 self._found.pop(key, None)
         if replay is not None:
-            replay.leave_out(lambda _, entry: not self._may_see(entry.subject))
+            replay.exclude(lambda _, entry: not self._may_see(entry.subject))
 
-    def hear(self, news: UpdateInTransit) -> None:
-        """Tell the client what the update means for what it sees."""
-        lane, topic = self.client.lane, news.topic
+    def receive(self, update: UpdateInTransit) -> None:
+        """Deliver an update if its object matches, matched before, or begins to match."""
+        queue, topic = self.client.queue, update.topic
         topic.tally.due += 1
-        lane.tally.due += 1
-        self._hub.work += self.part_count
+        queue.tally.due += 1
+        self._dispatcher.work += self.part_count
         if not topic.is_cached:
-            self._hear_message(news)
+            self._receive_message(update)
             return
-        key, now_s = news.key(), news.header.server_sent_time
+        key, now_s = update.key(), update.header.server_sent_time
         if self._walk is not None:
-            self._note(news, key, now_s)
+            self._note(update, key, now_s)
             return
-        # Before anything else, since a replay must know of each object that it is still to tell.
-        if self._is_taken_up(news, key, now_s):
+        # Before anything else, since a replay must know each object that it is still to send.
+        if self._is_replayed_later(update, key, now_s):
             topic.tally.conflated += 1
-            lane.tally.conflated += 1
-        elif self._has_to_wait(news):
-            self.client.slots.add(self, news)
-        elif not self._tell(key, int(news.header.attributes), news, now_s):
+            queue.tally.conflated += 1
+        elif self._must_wait(update):
+            self.client.slots.add(self, update)
+        elif not self._send_change(key, int(update.header.attributes), update, now_s):
             topic.tally.filtered += 1
-            lane.tally.filtered += 1
+            queue.tally.filtered += 1
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
-        """Tell of all that was conflated; gives how many frames that took."""
-        assert slot.news is not None
+        """Send conflated updates as one; returns the number of frames."""
+        assert slot.update is not None
         if not topic.is_cached:
-            if not self._may_see(slot.news.subject):
+            if not self._may_see(slot.update.subject):
                 return 0
-            self._tell_message(slot.news)
+            self._send_message(slot.update)
             return 1
-        return self._tell(key, slot.mask, slot.news, now_s)
+        return self._send_change(key, slot.mask, slot.update, now_s)
 
     def replay(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
-        """Tell a cached object that is in the view; gives the bytes that took."""
-        lane = self.client.lane
-        header = replay_header(topic, entry, left, now_s, int(self._hub.node))
+        """Send a cached object that matches; returns its size in bytes."""
+        queue = self.client.queue
+        header = replay_header(topic, entry, left, now_s, int(self._dispatcher.node))
         topic.tally.due += 1
-        lane.tally.due += 1
+        queue.tally.due += 1
         present = int(entry.present)
         return self._send(header, entry.payload, present, present, entry.subject, now_s)
 
-    def _note(self, news: UpdateInTransit, key: bytes, now_s: float) -> None:
-        """What an update does to the objects of which the client is told afterwards."""
-        lane, topic = self.client.lane, self.topic
-        if news.entry is not None and self._is_wanted(news.entry):
+    def _note(self, update: UpdateInTransit, key: bytes, now_s: float) -> None:
+        """Note what an update changes in the objects that are sent after the examination."""
+        queue, topic = self.client.queue, self.topic
+        if update.entry is not None and self._is_wanted(update.entry):
             self._inside.add(key)
             self._found[key] = None
             topic.tally.conflated += 1
-            lane.tally.conflated += 1
+            queue.tally.conflated += 1
             return
         self._inside.discard(key)
         self._found.pop(key, None)
         if self._is_replacing:
-            self._tell_gone(news, now_s)
+            self._send_remove(update, now_s)
         else:
             topic.tally.filtered += 1
-            lane.tally.filtered += 1
+            queue.tally.filtered += 1
 
-    def _is_taken_up(self, news: UpdateInTransit, key: bytes, now_s: float) -> bool:
-        """Whether a replay will tell of the object, as it is then."""
+    def _is_replayed_later(self, update: UpdateInTransit, key: bytes, now_s: float) -> bool:
+        """Whether the replay will send the object in its state at that time."""
         replay = self.active_replay
-        if replay is None or not replay.holds(news.topic, key, news.entry or news.gone):
+        if replay is None or not replay.holds(update.topic, key, update.entry or update.gone):
             return False
-        if news.entry is not None and self._is_wanted(news.entry):
+        if update.entry is not None and self._is_wanted(update.entry):
             return True
-        # It leaves the view before it was told: told as it was, so that the count is right.
-        was = news.gone
+        # It ceases to match before it was sent. It is sent as it was, so that the count is right.
+        was = update.gone
         if was is None:
-            assert news.entry is not None
-            assert news.before is not None
-            present = split(news.topic.plan, news.before, 0).present
-            was = news.entry.with_payload(news.before, present)
-        replay.tell_now(news.topic, key, was, now_s)
+            assert update.entry is not None
+            assert update.before is not None
+            present = split(update.topic.plan, update.before, 0).present
+            was = update.entry.with_payload(update.before, present)
+        replay.send_now(update.topic, key, was, now_s)
         return False
 
-    def _tell(self, key: bytes, attributes: int, news: UpdateInTransit, now_s: float) -> int:
-        """Compare what the client sees with what is; gives how many frames that took."""
-        entry = self.topic.shelf.objects.get(key)
+    def _send_change(
+        self, key: bytes, attributes: int, update: UpdateInTransit, now_s: float
+    ) -> int:
+        """Send what an update changes for the client; returns the number of frames."""
+        entry = self.topic.type_cache.objects.get(key)
         was_inside = self._inside.has(key)
         if entry is not None and self._is_wanted(entry):
             if not was_inside:
                 self._inside.add(key)
                 attributes = int(entry.present)
-            elif self._is_out_of_sight(attributes):
+            elif self._is_irrelevant(attributes):
                 return 0
-            header = self._header(news.header)
+            header = self._header(update.header)
             present = int(entry.present)
             self._send(header, entry.payload, present, attributes, entry.subject, now_s)
             return 1
         if not was_inside:
             return 0
         self._inside.discard(key)
-        self._tell_gone(news, now_s)
+        self._send_remove(update, now_s)
         return 1
 
-    def _tell_gone(self, news: UpdateInTransit, now_s: float) -> None:
-        """Tell that an object is not, or not any more, in the view."""
-        header = self._header(news.header)
+    def _send_remove(self, update: UpdateInTransit, now_s: float) -> None:
+        """Send that an object does not match, or does not match any more."""
+        header = self._header(update.header)
         header.remove_obj = 1
-        subject = news.subject if self._may_see(news.subject) else ""
-        self._send(header, news.payload, -1, 0, subject, now_s)
+        subject = update.subject if self._may_see(update.subject) else ""
+        self._send(header, update.payload, -1, 0, subject, now_s)
 
     def _is_wanted(self, entry: Entry) -> bool:
-        """Whether an object is in the view as it is now."""
+        """Whether an object matches in its current state, and the client may see it."""
         return self._may_see(entry.subject) and self._query.matches(entry.payload)
 
     def _may_see(self, subject: str) -> bool:
-        """Whether the client may see what is published there; default subjects it may, all."""
+        """Whether the client may see a subject; it may see all default subjects."""
         rights = self.client.rights
         assert rights is not None
         return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
-    def _has_to_wait(self, news: UpdateInTransit) -> bool:
+    def _must_wait(self, update: UpdateInTransit) -> bool:
         slots = self.client.slots
-        return slots.has(self, news) or (self._is_conflating and is_behind(self.client))
+        return slots.has(self, update) or (self._is_conflating and is_behind(self.client))
 
-    def _is_out_of_sight(self, attributes: int) -> bool:
-        """Whether an update speaks of fields that the client did not ask for, and of no other."""
-        spoken = attributes & ~int(self.topic.plan.key_mask)
-        return spoken != 0 and spoken & self._query.mask == 0
+    def _is_irrelevant(self, attributes: int) -> bool:
+        """Whether an update names only fields that the client did not select."""
+        named = attributes & ~int(self.topic.plan.key_mask)
+        return named != 0 and named & self._query.mask == 0
 
-    def _hear_message(self, news: UpdateInTransit) -> None:
-        """An object that is not kept: there is only what it says itself."""
-        tallies = (news.topic.tally, self.client.lane.tally)
-        if not self._may_see(news.subject):
+    def _receive_message(self, update: UpdateInTransit) -> None:
+        """Deliver a message if it matches; its type is not cached."""
+        tallies = (update.topic.tally, self.client.queue.tally)
+        if not self._may_see(update.subject):
             for tally in tallies:
                 tally.refused += 1
-        elif not self._query.matches(news.payload):
+        elif not self._query.matches(update.payload):
             for tally in tallies:
                 tally.filtered += 1
-        elif self._has_to_wait(news):
-            self.client.slots.add(self, news)
+        elif self._must_wait(update):
+            self.client.slots.add(self, update)
         else:
-            self._tell_message(news)
+            self._send_message(update)
 
-    def _tell_message(self, news: UpdateInTransit) -> None:
-        now_s, attributes = news.header.server_sent_time, int(news.header.attributes)
+    def _send_message(self, update: UpdateInTransit) -> None:
+        now_s, attributes = update.header.server_sent_time, int(update.header.attributes)
         # A payload that was checked has only fields that the header names.
-        present = attributes if news.is_described else -1
-        header = self._header(news.header)
-        self._send(header, news.payload, present, attributes, news.subject, now_s)
+        present = attributes if update.is_described else -1
+        header = self._header(update.header)
+        self._send(header, update.payload, present, attributes, update.subject, now_s)
 
     def _describe(self, now_s: float) -> None:
-        """Describe the type, unless the client has nothing new to learn since the last time."""
+        """Describe the type, unless its definitions are the same as the last time."""
         connection, type_ = self.client.connection, self.topic.type
         received = connection.received.get(type_.name)
         if self._described is not type_ or self._received is not received:
@@ -340,7 +342,7 @@ class FilteredSubscription(UpdateListener):
         now_s: float,
     ) -> int:
         """Send an object or an update; `present` is its property set, -1 if that is not known."""
-        lane, plan = self.client.lane, self.topic.plan
+        queue, plan = self.client.queue, self.topic.plan
         header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
         header.subscription_id = self.number
         self._describe(now_s)
@@ -350,17 +352,17 @@ class FilteredSubscription(UpdateListener):
         projected = self.client.projected(self.topic, header, wanted)
         if projected is None:
             self.topic.tally.refused += 1
-            lane.tally.refused += 1
+            queue.tally.refused += 1
             return 0
-        frame = frame_for(lane, header, projected, subject)
-        lane.deliver(frame, self.topic.tally)
+        frame = frame_for(queue, header, projected, subject)
+        queue.deliver(frame, self.topic.tally)
         return len(frame)
 
 
 class _Keys:
-    """Keys of the objects in a view, counted for the share of its client.
+    """Keys of the matching objects, counted for the quota of the client.
 
-    They are counted in steps, as counting takes longer than adding a key, and before they are
+    They are counted in steps, since counting takes longer than adding a key, and before they are
     added. Past a bound they are added all the same: the node disconnects a client then.
     """
 
@@ -409,54 +411,56 @@ class _Keys:
 
 
 class FilteredObjects:
-    """Tells a client of the objects in its view, which are found first: a task of many pieces.
+    """A task that finds the objects of a filtered subscription, and then sends them.
 
-    `refuse` is called with the error if more objects are in the view than the client may see.
+    `refuse` is called with the error if more objects match than the client may have.
     """
 
     def __init__(
         self,
-        view: FilteredSubscription,
+        subscription: FilteredSubscription,
         finish: Callable[[float], None],
         refuse: Callable[[LimitExceeded], None],
     ) -> None:
-        self._view = view
+        self._subscription = subscription
         self._finish = finish
         self._refuse = refuse
-        view.begin_selection()
+        subscription.begin_selection()
         self._replay: CacheReplay | None = None
 
     def step(self, now_s: float) -> bool:
-        """Examine the next slice, or tell it; whether that was the last."""
-        view = self._view
+        """Examine or send the next slice; returns whether that was the last."""
+        subscription = self._subscription
         if self._replay is None:
-            if view.is_closed:
-                # Told all the same: who counts the answers must not miss one.
+            if subscription.is_closed:
+                # Also for a closed one, since the client counts the answers to its joins.
                 self._finish(now_s)
                 return True
             try:
-                keys = view.examine_slice()
+                keys = subscription.examine_slice()
             except LimitExceeded as error:
                 self._refuse(error)
                 return True
             if keys is None:
                 return False
-            self._replay = CacheReplay(view.teller, [(view.topic, keys)], self._end)
-            view.active_replay = self._replay
+            self._replay = CacheReplay(
+                subscription.replay_output, [(subscription.topic, keys)], self._end
+            )
+            subscription.active_replay = self._replay
         return self._replay.step(now_s)
 
     def _end(self, now_s: float) -> None:
-        self._view.active_replay = None
+        self._subscription.active_replay = None
         self._finish(now_s)
 
 
-class _ViewTeller(ReplayOutput):
-    """Tells the objects that are in a view."""
+class _FilteredOutput(ReplayOutput):
+    """Sends the objects of a filtered subscription."""
 
-    def __init__(self, view: FilteredSubscription) -> None:
-        super().__init__(view.client.lane)
-        self._view = view
+    def __init__(self, subscription: FilteredSubscription) -> None:
+        super().__init__(subscription.client.queue)
+        self._subscription = subscription
 
-    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
-        """Tell an object, of which so many follow; gives the bytes that took."""
-        return self._view.replay(topic, entry, left, now_s)
+    def send(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Send an object, after which `left` follow; returns its size in bytes."""
+        return self._subscription.replay(topic, entry, left, now_s)

@@ -1,4 +1,4 @@
-"""Clients in groups: who joined a type or a subject pattern, and how they are told."""
+"""The members of groups: how updates are delivered to clients that joined a type or a pattern."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from skerry.protocol.access.header import Header, copy_header
 
 __all__ = [
     "CONFLATE_BYTES",
-    "Bystander",
-    "Denied",
-    "Listener",
+    "DeniedListener",
+    "MemberListener",
     "MemberOutput",
     "Membership",
+    "ReplayListener",
     "is_behind",
 ]
 
@@ -33,48 +33,54 @@ queueing updates: about what a network transmits in a moment."""
 class Membership:
     """A client in a group."""
 
-    def __init__(self, client: Client, group: str, hub: Dispatcher, *, is_conflating: bool) -> None:
+    def __init__(
+        self, client: Client, group: str, dispatcher: Dispatcher, *, is_conflating: bool
+    ) -> None:
         self.client = client
         self.group = group
         self.is_conflating = is_conflating
         self.active_replay: CacheReplay | None = None
-        """Which is under way."""
+        """The cache replay that is in progress."""
         self.replay_count = 0
-        """Replays that are under way or still to come: a client may join again and again."""
+        """Replays that are in progress or waiting: a client may join the same group repeatedly."""
         self.is_waiting = False
-        """Whether the first of them is still to come."""
-        self.teller = QueueReplayOutput(client, int(hub.node))
+        """Whether the first replay has not begun yet."""
+        self.replay_output = QueueReplayOutput(client, int(dispatcher.node))
 
 
 class MemberOutput:
-    """Tells a client of objects of which it was told nothing while it was slow."""
+    """Sends conflated updates of all groups of a client."""
 
     def __init__(
-        self, client: Client, hub: Dispatcher, is_heard: Callable[[Topic, Entry], bool]
+        self,
+        client: Client,
+        dispatcher: Dispatcher,
+        is_subscribed: Callable[[Topic, Entry], bool],
     ) -> None:
+        """`is_subscribed` returns whether the client is in a group that selects an object."""
         self._client = client
-        self._hub = hub
-        self._is_heard = is_heard
+        self._dispatcher = dispatcher
+        self._is_subscribed = is_subscribed
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
-        """Tell of all that was conflated; gives how many frames that took."""
-        news = slot.news
-        assert news is not None
-        lane = self._client.lane
-        entry = topic.shelf.objects.get(key)
-        if entry is None and topic.is_cached and not (news.is_remove or slot.is_gone):
-            # It went, and the client heard of that: nothing may bring it back.
+        """Send the last state of an object; returns the number of frames."""
+        update = slot.update
+        assert update is not None
+        queue = self._client.queue
+        entry = topic.type_cache.objects.get(key)
+        if entry is None and topic.is_cached and not (update.is_remove or slot.is_gone):
+            # The client already received the removal, and must not see the object again.
             return 0
-        if not self._may_tell(news.subject):
-            # Its rights changed since this was queued.
+        if not self._may_send(update.subject):
+            # The client's rights changed since the update was queued.
             return 0
         self._client.connection.describe(topic.type, now_s)
-        if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
-            return _deliver(self._client, _departure(news))
+        if slot.is_gone and (entry is None or not self._is_subscribed(topic, entry)):
+            return _deliver(self._client, _removal(update))
         if entry is None:
-            # It is gone, or was never kept: the last word about it is what counts.
-            return _deliver(self._client, news)
-        if not self._may_tell(entry.subject):
+            # The object is removed or was never cached, so the last update is sent.
+            return _deliver(self._client, update)
+        if not self._may_send(entry.subject):
             return 0
         header = Header(topic.name)
         header.sent_time = seconds_of_ns(int(entry.sent_ns))
@@ -85,25 +91,25 @@ class MemberOutput:
         header.remove_obj = 0
         header.is_from_myself = 0
         header.position = entry.position
-        header.node = self._hub.node
+        header.node = self._dispatcher.node
         pieces = split(topic.plan, entry.payload, 0)
         cut_payload = cut(topic.plan, pieces, header.attributes)
         payload = self._client.projected(topic, header, cut_payload)
         if payload is None:
             return 0
-        lane.deliver(frame_for(lane, header, payload, entry.subject), topic.tally)
+        queue.deliver(frame_for(queue, header, payload, entry.subject), topic.tally)
         return 1
 
-    def _may_tell(self, subject: str) -> bool:
+    def _may_send(self, subject: str) -> bool:
         rights = self._client.rights
         assert rights is not None
         return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
 
-class Listener(UpdateListener):
-    """A client on a route that has to be described the type, is being replayed to, or conflates.
+class MemberListener(UpdateListener):
+    """A member that needs a description of the type, has a cache replay, or conflates.
 
-    It may be in several groups that want the same update, and hears of it once.
+    The client may be in several groups that select the same update, and receives it once.
     """
 
     def __init__(self, memberships: Sequence[Membership], forget_routes: Callable[[], None]):
@@ -114,164 +120,167 @@ class Listener(UpdateListener):
         self._forget_routes = forget_routes
         self.client_id = self._client.client_id
 
-    def hear(self, news: UpdateInTransit) -> None:
-        """Tell the client, now or later."""
-        client, topic = self._client, news.topic
-        lane = client.lane
+    def receive(self, update: UpdateInTransit) -> None:
+        """Deliver an update now, conflate it, or leave it to the cache replay."""
+        client, topic = self._client, update.topic
+        queue = client.queue
         topic.tally.due += 1
-        lane.tally.due += 1
-        holding = self._holding(news)
-        if holding and self._can_wait(news, holding):
+        queue.tally.due += 1
+        holding = self._holding(update)
+        if holding and self._can_wait(update, holding):
             topic.tally.conflated += 1
-            lane.tally.conflated += 1
+            queue.tally.conflated += 1
             return
-        if not self._is_known(news, holding) and news.entry is not None:
-            news = _whole(news, news.entry)
-        voice = client.voice
-        assert voice is not None
-        if client.slots.has(voice, news) or (self._is_conflating and is_behind(client)):
-            client.slots.add(voice, news)
+        if not self._is_known(update, holding) and update.entry is not None:
+            update = _whole(update, update.entry)
+        output = client.conflated_output
+        assert output is not None
+        if client.slots.has(output, update) or (self._is_conflating and is_behind(client)):
+            client.slots.add(output, update)
             return
         if not client.connection.is_described(topic.type):
-            client.connection.describe(topic.type, news.header.server_sent_time)
-            # From now on a frame is enough.
+            client.connection.describe(topic.type, update.header.server_sent_time)
+            # From now on the client needs only frames.
             self._forget_routes()
-        _deliver_or_count(client, news)
+        _deliver_or_count(client, update)
 
-    def leave(self, news: UpdateInTransit) -> None:
-        """Tell the client that an object is no longer where it listens."""
-        client, topic = self._client, news.topic
-        assert client.voice is not None
-        client.slots.drop(client.voice, news)
+    def object_left(self, update: UpdateInTransit) -> None:
+        """Deliver the remove of an object that is no longer under a subscribed subject."""
+        client, topic = self._client, update.topic
+        assert client.conflated_output is not None
+        client.slots.drop(client.conflated_output, update)
         topic.tally.due += 1
-        client.lane.tally.due += 1
-        client.connection.describe(topic.type, news.header.server_sent_time)
-        _deliver_or_count(client, news)
+        client.queue.tally.due += 1
+        client.connection.describe(topic.type, update.header.server_sent_time)
+        _deliver_or_count(client, update)
 
-    def _holding(self, news: UpdateInTransit) -> list[CacheReplay]:
-        """The replays that are to tell of the object when its turn comes, or to examine it."""
+    def _holding(self, update: UpdateInTransit) -> list[CacheReplay]:
+        """The replays that are still to send or to examine the object."""
         replays = [member.active_replay for member in self._memberships]
-        topic, key, entry = news.topic, news.key(), news.entry or news.gone
+        topic, key, entry = update.topic, update.key(), update.entry or update.gone
         return [r for r in replays if r is not None and r.holds(topic, key, entry)]
 
-    def _can_wait(self, news: UpdateInTransit, holding: list[CacheReplay]) -> bool:
-        """Whether the client hears of it by replays alone, when the turn of the object comes.
+    def _can_wait(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
+        """Whether the client receives the update by its replays, when the object's turn comes.
 
-        Where it also hears of it by a group that does not replay the object, it does not wait: it
-        may leave the others before. What the update clears is not among what a replay tells, so it
-        has to say that itself to a client that knows the object from before it joined again.
+        If the client also receives it by a group that does not replay the object, the update does
+        not wait, since the client may leave the other groups before. An update that clears fields
+        does not wait either: a replay does not send cleared fields, and a client that joined again
+        may know the object with these fields set.
         """
-        is_there, is_alone = news.gone is None, len(holding) == len(self._memberships)
-        return is_there and is_alone and not _clears(news)
+        exists, is_alone = update.gone is None, len(holding) == len(self._memberships)
+        return exists and is_alone and not _clears(update)
 
-    def _is_known(self, news: UpdateInTransit, holding: list[CacheReplay]) -> bool:
-        """Whether the client knows the object. Replays tell of it first, as far as they can."""
+    def _is_known(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
+        """Whether the client knows the object, which the replays send first as far as they can."""
         is_known = self._client.waiting_count == 0
         for replay in holding:
-            was = news.gone or news.entry
+            was = update.gone or update.entry
             assert was is not None
-            time_s = news.header.server_sent_time
-            is_known = replay.tell_now(news.topic, news.key(), was, time_s) and is_known
+            time_s = update.header.server_sent_time
+            is_known = replay.send_now(update.topic, update.key(), was, time_s) and is_known
         return is_known
 
 
-class Bystander(UpdateListener):
-    """A client that is being replayed to, and does not hear of updates under this subject.
+class ReplayListener(UpdateListener):
+    """A client with a cache replay that does not subscribe to updates under this subject.
 
-    An object that is still to be told may come under it. It is told as it was then: where it went
-    is not what the client asked for, and all that were counted have to be told.
+    An object that is still to be sent may move to this subject. The replay sends it as it was
+    before: the new subject is not what the client subscribed to, and the counted objects must all
+    be sent.
     """
 
     def __init__(self, member: Membership) -> None:
         super().__init__()
         self._member = member
 
-    def hear(self, news: UpdateInTransit) -> None:
-        """Tell the object now if it is one of those."""
+    def receive(self, update: UpdateInTransit) -> None:
+        """Send the object now if the replay is still to send it."""
         replay = self._member.active_replay
-        entry = news.entry or news.gone
-        if replay is None or not replay.has_found(news.topic, news.key(), entry):
+        entry = update.entry or update.gone
+        if replay is None or not replay.has_found(update.topic, update.key(), entry):
             return
-        was = news.gone
+        was = update.gone
         if was is None:
-            assert news.entry is not None
-            assert news.before is not None
-            present = split(news.topic.plan, news.before, 0).present
-            was = news.entry.with_payload(news.before, present)
+            assert update.entry is not None
+            assert update.before is not None
+            present = split(update.topic.plan, update.before, 0).present
+            was = update.entry.with_payload(update.before, present)
             was.subject = ""
-        time_s = news.header.server_sent_time
-        is_told = replay.tell_now(news.topic, news.key(), was, time_s)
-        if is_told and news.gone is not None:
-            # What was just told must not seem to be there.
+        time_s = update.header.server_sent_time
+        is_sent = replay.send_now(update.topic, update.key(), was, time_s)
+        if is_sent and update.gone is not None:
+            # The client must not keep an object that is removed.
             client = self._member.client
-            news.topic.tally.due += 1
-            client.lane.tally.due += 1
-            _deliver_or_count(client, news)
+            update.topic.tally.due += 1
+            client.queue.tally.due += 1
+            _deliver_or_count(client, update)
 
 
-class Denied(UpdateListener):
-    """A client that asked for a type, and is not told what is under this subject.
+class DeniedListener(UpdateListener):
+    """A subscriber of a type that does not receive updates under this subject.
 
-    It may not see it, or has another definition of the type, with other keys.
+    It has no permission for the subject, or it has a definition of the type with other keys.
     """
 
     def __init__(self, client: Client) -> None:
         super().__init__()
         self._client = client
 
-    def hear(self, news: UpdateInTransit) -> None:
-        """Count it."""
-        for tally in (news.topic.tally, self._client.lane.tally):
+    def receive(self, update: UpdateInTransit) -> None:
+        """Count the update as refused."""
+        for tally in (update.topic.tally, self._client.queue.tally):
             tally.due += 1
             tally.refused += 1
 
 
-def _deliver_or_count(client: Client, news: UpdateInTransit) -> None:
-    """Send a client an update; it counts as refused if the client cannot read its key."""
-    if not _deliver(client, news):
-        for tally in (news.topic.tally, client.lane.tally):
+def _deliver_or_count(client: Client, update: UpdateInTransit) -> None:
+    """Deliver an update; it counts as refused if the client cannot read its key."""
+    if not _deliver(client, update):
+        for tally in (update.topic.tally, client.queue.tally):
             tally.refused += 1
 
 
-def _deliver(client: Client, news: UpdateInTransit) -> int:
-    """Send a client an update as it can read it; the number of frames sent: 0 or 1."""
-    lane, topic = client.lane, news.topic
+def _deliver(client: Client, update: UpdateInTransit) -> int:
+    """Deliver an update as the client can read it; returns the number of frames: 0 or 1."""
+    queue, topic = client.queue, update.topic
     if client.reading(topic) is None:
-        lane.deliver(news.frame(lane), topic.tally)
+        queue.deliver(update.frame(queue), topic.tally)
         return 1
-    header = copy_header(news.header)
-    payload = client.projected(topic, header, news.payload)
+    header = copy_header(update.header)
+    payload = client.projected(topic, header, update.payload)
     if payload is None:
         return 0
-    lane.deliver(UpdateInTransit(topic, header, payload, news.subject).frame(lane), topic.tally)
+    projected = UpdateInTransit(topic, header, payload, update.subject)
+    queue.deliver(projected.frame(queue), topic.tally)
     return 1
 
 
-def _whole(news: UpdateInTransit, entry: Entry) -> UpdateInTransit:
-    """The same update with all there is of its object, for who may not know it yet."""
-    header = copy_header(news.header)
+def _whole(update: UpdateInTransit, entry: Entry) -> UpdateInTransit:
+    """The same update with all fields of its object, for a client that may not know it yet."""
+    header = copy_header(update.header)
     header.attributes |= entry.present
-    whole = UpdateInTransit(news.topic, header, entry.payload, news.subject)
+    whole = UpdateInTransit(update.topic, header, entry.payload, update.subject)
     whole.entry = entry
     return whole
 
 
-def _departure(news: UpdateInTransit) -> UpdateInTransit:
-    """That an object is not where it was, whatever became of it."""
-    plan = news.topic.plan
-    header = copy_header(news.header)
+def _removal(update: UpdateInTransit) -> UpdateInTransit:
+    """A remove of the object of an update, from the subject of the update."""
+    plan = update.topic.plan
+    header = copy_header(update.header)
     header.remove_obj = 1
     header.attributes = plan.key_mask
-    payload = cut(plan, split(plan, news.payload, 0), plan.key_mask)
-    return UpdateInTransit(news.topic, header, payload, news.subject)
+    payload = cut(plan, split(plan, update.payload, 0), plan.key_mask)
+    return UpdateInTransit(update.topic, header, payload, update.subject)
 
 
-def _clears(news: UpdateInTransit) -> bool:
+def _clears(update: UpdateInTransit) -> bool:
     """Whether an update names fields that it does not set."""
-    assert news.entry is not None
-    return (news.header.attributes & news.topic.plan.mask) & ~news.entry.present != 0
+    assert update.entry is not None
+    return (update.header.attributes & update.topic.plan.mask) & ~update.entry.present != 0
 
 
 def is_behind(client: Client) -> bool:
-    """Whether a client takes less than is sent to it, so that conflating is a help."""
-    return bool(client.lane.is_paused) and client.lane.size > CONFLATE_BYTES
+    """Whether a client reads slower than updates are queued, so that conflation helps."""
+    return bool(client.queue.is_paused) and client.queue.size > CONFLATE_BYTES

@@ -1,9 +1,9 @@
-"""Conditions on encoded objects, tried without making objects of them.
+"""Conditions on encoded objects, tested without decoding the objects.
 
-A condition is a chain of steps. Each step knows which one follows when it holds and which when it
-does not, so `and`, `or` and `not` are only ways of linking them, and trying a condition is one loop
-that reads no more of the object than it must. The node does that for each update and subscription:
-this module is compiled where a C compiler is at hand, and has no cleverness in it.
+A condition is a chain of steps. Each step knows which step follows if it is true and which if it is
+false, so `and`, `or` and `not` are only ways of linking steps, and testing a condition is one loop
+that reads no more of the object than it must. The node tests each update for each filtered
+subscription, so the module is compiled.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ __all__ = [
     "Step",
 ]
 
-# The tags of DotsCompareOp, repeated as constants that compiled code can branch on; a test holds
-# the two together.
+# The tags of DotsCompareOp, repeated as constants that compiled code can branch on. A test compares
+# them with the enum.
 EQUAL: Final = 1
 UNEQUAL: Final = 2
 LESS: Final = 3
@@ -67,36 +67,36 @@ NOT_NULL: Final = 10
 
 
 class Step:
-    """One question about one field. On its own it is an end, where nothing is asked any more."""
+    """A test of one field. A step without a field is an end of the chain."""
 
     def __init__(self, plan: StructPlan | None, field: FieldPlan | None) -> None:
         self.plan: StructPlan | None = plan
         self.field: FieldPlan | None = field
         self.is_end: bool = field is None
         self.slot: i64 = 0
-        """Place of the field among those that the condition reads."""
+        """Index of the field among those that the condition reads."""
         self.is_for_unset: bool = False
-        """The answer for an unset field: a comparison with one is false."""
+        """The result for an unset field: a comparison with one is false."""
         self.part_count: int = 1
-        """How many plain comparisons take as long as this question at the worst."""
+        """The cost of this step, in comparisons, at the worst."""
         self.if_true: Step = self
         self.if_false: Step = self
 
     def holds(self, data: bytes, at: i64) -> bool:
-        """The answer for a field that is set, whose value begins at `at`."""
-        raise AssertionError("an end asks nothing")
+        """The result for a field that is set and whose value begins at `at`."""
+        raise AssertionError("an end of a condition has no result")
 
 
 _LARGE_BYTES: Final = 4096
-"""Objects above this are searched once for all conditions. To skip a vector, each of its elements
-is looked at."""
+"""Objects above this size are searched once for all conditions, since each element of a vector has
+to be read to skip the vector."""
 
 ACCEPT: Final = Step(None, None)
 REJECT: Final = Step(None, None)
 
 
 class IsSet(Step):
-    """Whether the field is set, or is not."""
+    """Tests whether the field is set, or whether it is unset."""
 
     def __init__(self, plan: StructPlan, field: FieldPlan, is_wanted: bool) -> None:
         super().__init__(plan, field)
@@ -108,10 +108,9 @@ class IsSet(Step):
 
 
 class Comparison(Step):
-    """How the field compares with one value.
+    """Compares the field with one value.
 
-    Python compares whole numbers with others as mathematics does, whatever their size, which is
-    why the two stay Python objects here.
+    Both stay Python objects, since Python compares integers and floats of any size exactly.
     """
 
     def __init__(self, plan: StructPlan, field: FieldPlan, op: int, bound: Any) -> None:
@@ -137,7 +136,7 @@ class Comparison(Step):
 
 
 class InList(Step):
-    """Whether the field has one of some values, or none of them."""
+    """Tests whether the field has one of some values, or none of them."""
 
     def __init__(
         self, plan: StructPlan, field: FieldPlan, values: frozenset[Any], is_wanted: bool
@@ -151,7 +150,7 @@ class InList(Step):
 
 
 class Fit(Step):
-    """Whether the text fits a pattern of `like`."""
+    """Tests whether the text matches a pattern of `like`."""
 
     def __init__(self, plan: StructPlan, field: FieldPlan, pattern: LikePattern) -> None:
         super().__init__(plan, field)
@@ -164,7 +163,7 @@ class Fit(Step):
 
 
 class Predicate:
-    """A condition on objects of one struct: its linked steps, of which one is the first."""
+    """A condition on objects of one struct: linked steps and the first of them."""
 
     def __init__(self, plan: StructPlan, first: Step, steps: list[Step]) -> None:
         self.plan: StructPlan = plan
@@ -172,7 +171,7 @@ class Predicate:
         self.mask: int = 0
         """Property set of the fields that it reads."""
         self.part_count: int = 0
-        """Comparisons that it takes, at the worst."""
+        """Its cost in comparisons, at the worst."""
         self._slots: list[int] = [-1] * TAG_COUNT
         slot_count = 0
         for step in steps:
@@ -188,9 +187,9 @@ class Predicate:
         self._slot_count: i64 = slot_count
 
     def holds(self, data: bytes) -> bool:
-        """Whether it is true of an encoded object, which was checked when it came in.
+        """Whether the condition is true for an encoded object, which was checked when received.
 
-        What it does not read of the object is not checked again.
+        Parts of the object that the condition does not read are not checked again.
         """
         starts = self._find(data)
         step = self.first
@@ -201,7 +200,7 @@ class Predicate:
         return step is ACCEPT
 
     def _find(self, data: bytes) -> list[int]:
-        """Where the values of the fields begin that the steps ask about; -1 for unset ones."""
+        """The offsets of the values of the fields that the steps read; -1 for unset fields."""
         plan = self.plan
         end: i64 = len(data)
         left = self._slot_count
@@ -230,7 +229,7 @@ class Predicate:
 
 
 class _LastLarge:
-    """The last large object that was searched: many conditions are tried on the same one."""
+    """The last large object that was searched, since many conditions are tested on the same one."""
 
     def __init__(self) -> None:
         self.data: bytes = b""
@@ -242,7 +241,7 @@ _last_large: Final = _LastLarge()
 
 
 def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
-    """Where the value of each tag begins; -1 for those that are not there."""
+    """The offset of the value of each tag; -1 for absent tags."""
     last = _last_large
     if last.data is data:
         return last.starts
@@ -262,7 +261,7 @@ def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
 
 
 def _read(step: Step, data: bytes, at: i64) -> Any:
-    """The value at `at` as it is compared: text and uuids as bytes, elements of enums as tags."""
+    """The value at `at` in the form for comparisons: text and UUIDs as bytes, enums as tags."""
     plan = step.plan
     field = step.field
     assert plan is not None
@@ -277,7 +276,7 @@ def _read(step: Step, data: bytes, at: i64) -> Any:
     if kind == STRING:
         stop, start = read_span(plan, field, data, at, end, 0x60)
         if stop - start > _TEXT_BYTES_MAX:
-            # Nothing it is compared with is as long, so the answer does not depend on the rest.
+            # No value in a condition is as long, so the result does not depend on the rest.
             stop = start + _TEXT_BYTES_MAX
         return data[start:stop]
     if kind == UUID:
@@ -296,7 +295,7 @@ _TEXT_BYTES_MAX: Final = FILTER_BYTES_MAX + 1
 
 
 def _size(first: int) -> int:
-    """Bytes of the item with this first byte, where that alone tells; else 0."""
+    """Size in bytes of an item with this first byte, if that alone determines it; else 0."""
     major = first >> 5
     info = first & 0x1F
     if major in (0, 1, 7):

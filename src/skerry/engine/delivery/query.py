@@ -1,8 +1,8 @@
 """Filters of subscriptions, compiled once and evaluated often.
 
-A filter comes from the other side of a connection. All of it is checked here, against the type,
-before the first object is seen; from then on nothing can go wrong with it. The node uses this for
-its subscribers, and a client for itself where its node has no filters: one and the same answer.
+A filter comes from the other side of a connection. All of it is checked here against the type,
+before the first object is tested, so that testing cannot fail. The node uses this for its
+subscribers, and a client uses it if its node has no filters, so both give the same result.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = ["ALL_FIELDS", "Query", "compile_filter", "empty_query"]
 
 
 ALL_FIELDS: Final = -1
-"""The mask of a subscription that wants every field, also those that its type gets later."""
+"""The mask of a subscription to all fields, including those that are added to the type later."""
 
 
 class Query:
-    """Which objects of a type a subscription wants, and which of their fields."""
+    """The condition of a subscription on objects of a type, and the fields that it selects."""
 
     def __init__(self, plan: StructPlan, predicate: Predicate | None, mask: int) -> None:
         self._plan: StructPlan = plan
         self._predicate: Predicate | None = predicate
         self.mask: int = mask
-        """Property set of the wanted fields, the key included."""
+        """Property set of the selected fields, the key included."""
         self._is_whole: bool = int(plan.mask) & ~mask == 0
         self.part_count: int = 1 if predicate is None else predicate.part_count
         """Comparisons in its condition; 1 if it has none."""
@@ -57,25 +57,25 @@ class Query:
         self._relevant: int = (mask | read) & ~int(plan.key_mask)
 
     def matches(self, payload: bytes) -> bool:
-        """Whether an encoded object, with all of its set fields, is wanted."""
+        """Whether an encoded object, with all of its set fields, matches the condition."""
         return self._predicate is None or self._predicate.holds(payload)
 
     def project(self, payload: bytes, attributes: int) -> tuple[bytes, int]:
-        """An encoded object or update and its property set with the wanted fields only."""
+        """Reduce an encoded object or update and its property set to the selected fields."""
         if self._is_whole:
             return payload, attributes
         return cut(self._plan, split_whole(self._plan, payload), self.mask), attributes & self.mask
 
     def cares(self, attributes: int) -> bool:
-        """Whether an update of these fields can change the answer or a wanted field.
+        """Whether an update of these fields can change the result or a selected field.
 
-        Keys never change, so an update of nothing else is not cared for.
+        Keys never change, so an update that names only keys cannot.
         """
         return attributes & self._relevant != 0
 
 
 def compile_filter(filter_: Any, type_: StructType) -> Query:
-    """The query that a DotsFilter is for objects of a type; FilterError when it is none."""
+    """Compile a DotsFilter for objects of a type; raises FilterError if it is invalid."""
     plan = codec_of(class_of(type_)).plan
     predicate = None
     if filter_.predicate is not None:
@@ -93,7 +93,7 @@ def empty_query(type_: StructType) -> Query:
 
 
 class _Linker:
-    """Makes the steps of one condition and links them."""
+    """Creates the steps of one condition and links them."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan: StructPlan = plan
@@ -104,7 +104,7 @@ class _Linker:
         return Predicate(self._plan, first, self._steps)
 
     def _link(self, branch: Branch, if_true: Step, if_false: Step) -> Step:
-        """Where to begin with a branch, if these follow when it is true and when it is not."""
+        """The first step of a branch, with the steps that follow if it is true or false."""
         first = if_true
         if branch.kind == "and":
             for part in reversed(branch.parts):
@@ -124,7 +124,7 @@ class _Linker:
         return step
 
 
-# -- the leaves
+# -- comparisons of single fields
 
 _NUMBERS: Final = ("intVal", "uintVal", "floatVal")
 _SLOTS: Final[dict[int, tuple[str, ...]]] = {

@@ -1,6 +1,6 @@
-"""The objects of one topic in a replay: listed by their keys, all of a shelf, or found one by one.
+"""The objects of one topic in a cache replay: listed by their keys, all, or found one by one.
 
-Compiled, since a client that starts is told everything there is.
+The module is compiled, since each client that starts receives all cached objects of its groups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.engine.dispatch.cache import Entry, Shelf
+from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.topics import Topic
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 
@@ -27,110 +27,105 @@ __all__ = [
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplayChoice:
-    """Says of each object of a topic whether it is wanted."""
+    """Chooses among the objects of a topic."""
 
     def wants(self, entry: Entry) -> bool:
-        """Whether it is, as it is now."""
+        """Whether an object is chosen in its current state."""
         raise NotImplementedError
 
 
 class ReplayWalk:
-    """A way through the objects of a shelf, in the order in which they were made.
+    """An iteration over the objects of a type in the order of their creation, while they change.
 
-    Until it is closed no place changes, and what is made meanwhile stands behind all of these. It
-    begins without a look at any of them, so their number does not matter to others.
+    Until it is closed, the indexes of the objects do not change, and new objects get indexes behind
+    the end of the iteration. Starting it takes the same time for any number of objects.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf: Shelf = shelf
+    def __init__(self, type_cache: TypeCache) -> None:
+        self._type_cache: TypeCache = type_cache
         self._at: i64 = 0
-        self._stop: i64 = len(shelf.order)
+        self._stop: i64 = len(type_cache.order)
         self._is_open: bool = True
-        shelf.reader_count += 1
+        type_cache.reader_count += 1
 
     @property
     def stop(self) -> int:
-        """The place behind the last of them."""
+        """The index behind the last object."""
         return int(self._stop)
 
     def is_over(self) -> bool:
-        """Whether all had their turn, or nobody wants them any more."""
+        """Whether all objects were returned, or the iteration is closed."""
         return not self._is_open or self._at >= self._stop
 
     def advance(self) -> Entry | None:
-        """The next in turn; nothing if it is gone."""
-        entry = self._shelf.order[self._at]
+        """Return the next object; None if that was removed."""
+        entry = self._type_cache.order[self._at]
         self._at += 1
         return entry
 
     def is_ahead(self, entry: Entry) -> bool:
-        """Whether the turn of an object is still to come, or would be if it were still there."""
-        return self._is_open and self._at <= entry.place < self._stop
+        """Whether an object is still to be returned, or would be if it were not removed."""
+        return self._is_open and self._at <= entry.order_index < self._stop
 
     def ahead(self) -> list[Entry]:
-        """All whose turn is still to come."""
+        """All objects that are still to be returned."""
         if not self._is_open:
             return []
-        order = self._shelf.order
+        order = self._type_cache.order
         return [entry for entry in order[self._at : self._stop] if entry is not None]
 
     def close(self) -> None:
-        """Let places change; also of one that is closed."""
+        """End the iteration; may be called again."""
         if self._is_open:
             self._is_open = False
-            self._shelf.reader_count -= 1
+            self._type_cache.reader_count -= 1
 
 
 class ReplayPart:
-    """The objects of one topic in a replay."""
+    """The objects of one topic in a cache replay."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic: Topic = topic
 
     def count(self) -> int:
-        """How many there are to tell, when the telling begins."""
+        """The number of objects to send, when the sending begins."""
         raise NotImplementedError
 
     def holds(self, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is still to be told or, if that is not known yet, to be examined."""
+        """Whether an object is still to be sent or, if that is not known yet, to be examined."""
         raise NotImplementedError
 
     def has_found(self, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is known to be one of those that are still to be told."""
+        """Whether an object is known to be one of those that are still to be sent."""
         return self.holds(key, entry)
 
     def skip(self, key: bytes, entry: Entry) -> None:
-        """Pass over an object when its turn comes: it is told now."""
+        """Skip an object when its turn comes, since it is sent now."""
         raise NotImplementedError
 
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        """Pass over some of those that are still to be told; gives how many these are."""
+    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+        """Skip unwanted objects that are still to be sent; returns how many these are."""
         raise NotImplementedError
 
     def is_over(self) -> bool:
-        """Whether every object had its turn."""
+        """Whether all objects were returned."""
         raise NotImplementedError
 
     def advance(self) -> Entry | None:
-        """The next in turn; nothing if that is not there, or not to be told."""
+        """Return the next object; None if it was removed or is to be skipped."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Hold on to nothing any more; also of one that is closed."""
+        """Release the objects; may be called again."""
         raise NotImplementedError
 
 
-class ListedPart(ReplayPart):
-    """Objects that were listed by their keys when the replay began."""
+class _KeyedPart(ReplayPart):
+    """Objects whose keys are known."""
 
-    def __init__(self, topic: Topic, keys: list[bytes]) -> None:
+    def __init__(self, topic: Topic, pending: dict[bytes, None]) -> None:
         super().__init__(topic)
-        if len(keys) <= REPLAY_SORTED_COUNT_MAX:
-            # The order of the keys, as long as putting them in order does not hold others up.
-            keys.sort()
-        self._keys: list[bytes] = keys
-        self._at: i64 = 0
-        self._pending: dict[bytes, None] = dict.fromkeys(keys)
+        self._pending: dict[bytes, None] = pending
 
     def count(self) -> int:
         return len(self._pending)
@@ -141,12 +136,24 @@ class ListedPart(ReplayPart):
     def skip(self, key: bytes, entry: Entry) -> None:
         del self._pending[key]
 
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.shelf.objects
+    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+        pending, objects = self._pending, self.topic.type_cache.objects
         unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
         for key in unwanted:
             del pending[key]
         return len(unwanted)
+
+
+class ListedPart(_KeyedPart):
+    """Objects that were listed by their keys when the replay began."""
+
+    def __init__(self, topic: Topic, keys: list[bytes]) -> None:
+        super().__init__(topic, dict.fromkeys(keys))
+        if len(keys) <= REPLAY_SORTED_COUNT_MAX:
+            # Sorted, unless sorting takes so long that it delays other clients.
+            keys.sort()
+        self._keys: list[bytes] = keys
+        self._at: i64 = 0
 
     def is_over(self) -> bool:
         return self._at >= len(self._keys)
@@ -157,59 +164,43 @@ class ListedPart(ReplayPart):
         if key not in self._pending:
             return None
         del self._pending[key]
-        return self.topic.shelf.objects[key]
+        return self.topic.type_cache.objects[key]
 
     def close(self) -> None:
         self._keys.clear()
         self._pending.clear()
 
 
-class FoundPart(ReplayPart):
+class FoundPart(_KeyedPart):
     """Objects that were found one by one before the replay, in the order in which they were found.
 
     Nothing is sorted or copied, whatever their number.
     """
 
     def __init__(self, topic: Topic, keys: OrderedDict[bytes, None]) -> None:
-        super().__init__(topic)
-        self._pending: OrderedDict[bytes, None] = keys
-
-    def count(self) -> int:
-        return len(self._pending)
-
-    def holds(self, key: bytes, entry: Entry | None) -> bool:
-        return key in self._pending
-
-    def skip(self, key: bytes, entry: Entry) -> None:
-        del self._pending[key]
-
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.shelf.objects
-        unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
-        for key in unwanted:
-            del pending[key]
-        return len(unwanted)
+        super().__init__(topic, keys)
+        self._keys: OrderedDict[bytes, None] = keys
 
     def is_over(self) -> bool:
-        return not self._pending
+        return not self._keys
 
     def advance(self) -> Entry | None:
-        key, _ = self._pending.popitem(last=False)
-        return self.topic.shelf.objects[key]
+        key, _ = self._keys.popitem(last=False)
+        return self.topic.type_cache.objects[key]
 
     def close(self) -> None:
-        self._pending = OrderedDict()
+        self._pending = self._keys = OrderedDict()
 
 
 class WholePart(ReplayPart):
-    """All objects of a topic, in the order in which they were made."""
+    """All objects of a topic, in the order of their creation."""
 
     def __init__(self, topic: Topic) -> None:
         super().__init__(topic)
-        self._walk: ReplayWalk = ReplayWalk(topic.shelf)
+        self._walk: ReplayWalk = ReplayWalk(topic.type_cache)
         self._early: set[int] = set()
-        """Places of objects that were told before their turn, or are not to be told."""
-        self._count: int = len(topic.shelf.objects)
+        """Indexes of objects that were sent before their turn, or are not to be sent."""
+        self._count: int = len(topic.type_cache.objects)
 
     def count(self) -> int:
         return self._count - len(self._early)
@@ -217,16 +208,16 @@ class WholePart(ReplayPart):
     def holds(self, key: bytes, entry: Entry | None) -> bool:
         if entry is None or not self._walk.is_ahead(entry):
             return False
-        return not self._early or int(entry.place) not in self._early
+        return not self._early or int(entry.order_index) not in self._early
 
     def skip(self, key: bytes, entry: Entry) -> None:
-        self._early.add(int(entry.place))
+        self._early.add(int(entry.order_index))
 
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
         unwanted = [
-            int(entry.place)
+            int(entry.order_index)
             for entry in self._walk.ahead()
-            if int(entry.place) not in self._early and is_unwanted(self.topic, entry)
+            if int(entry.order_index) not in self._early and is_unwanted(self.topic, entry)
         ]
         self._early.update(unwanted)
         return len(unwanted)
@@ -236,7 +227,7 @@ class WholePart(ReplayPart):
 
     def advance(self) -> Entry | None:
         entry = self._walk.advance()
-        if entry is None or (self._early and int(entry.place) in self._early):
+        if entry is None or (self._early and int(entry.order_index) in self._early):
             return None
         return entry
 
@@ -246,40 +237,40 @@ class WholePart(ReplayPart):
 
 
 class PickedPart(ReplayPart):
-    """The objects of a topic that a choice wants, which are found before the first is told.
+    """The objects of a topic that a choice wants, which are found before the first is sent.
 
-    Until then each that was not examined yet counts as one of them for who hears of its changes:
-    it is either examined later, as it is then, or told at once.
+    Until then, `holds` is also true for objects that are not examined yet: such an object is
+    examined later in its new state, or delivered at once with its update.
     """
 
     def __init__(self, topic: Topic, choice: ReplayChoice) -> None:
         super().__init__(topic)
         self._choice: ReplayChoice = choice
-        self._walk: ReplayWalk = ReplayWalk(topic.shelf)
+        self._walk: ReplayWalk = ReplayWalk(topic.type_cache)
         self._settled: set[int] = set()
-        """Places of objects that were told before they were examined."""
+        """Indexes of objects that were delivered before they were examined."""
         self._unwanted: list[Callable[[Topic, Entry], bool]] = []
-        """By which objects were left out, and those that are still to be examined are."""
+        """The conditions of `exclude`, for objects that are still to be examined."""
         self._found: list[int] = []
-        """Places of the wanted ones."""
+        """Indexes of the wanted objects."""
         self._at: i64 = 0
         self._pending: set[int] = set()
 
     def examine(self, count: i64) -> int:
-        """Look at so many objects at most; gives at how many."""
+        """Examine at most `count` objects; returns how many were examined."""
         walk, left = self._walk, count
         while left > 0 and not walk.is_over():
             left -= 1
             entry = walk.advance()
-            if entry is None or (self._settled and int(entry.place) in self._settled):
+            if entry is None or (self._settled and int(entry.order_index) in self._settled):
                 continue
-            if self._choice.wants(entry) and not self._is_left_out(entry):
-                self._found.append(int(entry.place))
-                self._pending.add(int(entry.place))
+            if self._choice.wants(entry) and not self._is_excluded(entry):
+                self._found.append(int(entry.order_index))
+                self._pending.add(int(entry.order_index))
         return int(count - left)
 
     def is_examined(self) -> bool:
-        """Whether all objects were looked at."""
+        """Whether all objects were examined."""
         return self._walk.is_over()
 
     def count(self) -> int:
@@ -288,30 +279,30 @@ class PickedPart(ReplayPart):
     def holds(self, key: bytes, entry: Entry | None) -> bool:
         if entry is None:
             return False
-        place = int(entry.place)
+        order_index = int(entry.order_index)
         if self._walk.is_ahead(entry):
-            return place not in self._settled
-        return place in self._pending
+            return order_index not in self._settled
+        return order_index in self._pending
 
     def has_found(self, key: bytes, entry: Entry | None) -> bool:
-        return entry is not None and int(entry.place) in self._pending
+        return entry is not None and int(entry.order_index) in self._pending
 
     def skip(self, key: bytes, entry: Entry) -> None:
         if self._walk.is_ahead(entry):
-            self._settled.add(int(entry.place))
+            self._settled.add(int(entry.order_index))
         else:
-            self._pending.discard(int(entry.place))
+            self._pending.discard(int(entry.order_index))
 
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
         if not self._walk.is_over():
             self._unwanted.append(is_unwanted)
-        order = self.topic.shelf.order
+        order = self.topic.type_cache.order
         unwanted: list[int] = []
-        for place in self._pending:
-            entry = order[place]
-            assert entry is not None, "an object went, and was not told before"
+        for order_index in self._pending:
+            entry = order[order_index]
+            assert entry is not None, "an object was removed before it was sent"
             if is_unwanted(self.topic, entry):
-                unwanted.append(place)
+                unwanted.append(order_index)
         self._pending.difference_update(unwanted)
         return len(unwanted)
 
@@ -319,12 +310,12 @@ class PickedPart(ReplayPart):
         return self._at >= len(self._found)
 
     def advance(self) -> Entry | None:
-        place = self._found[self._at]
+        order_index = self._found[self._at]
         self._at += 1
-        if place not in self._pending:
+        if order_index not in self._pending:
             return None
-        self._pending.discard(place)
-        return self.topic.shelf.order[place]
+        self._pending.discard(order_index)
+        return self.topic.type_cache.order[order_index]
 
     def close(self) -> None:
         self._walk.close()
@@ -332,5 +323,5 @@ class PickedPart(ReplayPart):
         self._pending.clear()
         self._settled.clear()
 
-    def _is_left_out(self, entry: Entry) -> bool:
+    def _is_excluded(self, entry: Entry) -> bool:
         return any(is_unwanted(self.topic, entry) for is_unwanted in self._unwanted)

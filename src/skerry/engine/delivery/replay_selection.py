@@ -1,7 +1,7 @@
-"""Which cached objects a client asked for that joined a part of a type.
+"""Which cached objects are replayed to a client that joined a pattern.
 
-As much as possible is told by the pattern alone: that it selects all objects of a type, none, or
-the one whose key it names. For the rest a choice is made object by object.
+Often the pattern alone decides: it selects all objects of a type, none, or the one whose key it
+contains. Otherwise each object is examined.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
 from skerry.engine.delivery.replay_parts import ReplayChoice
 from skerry.engine.dispatch.cache import Entry
-from skerry.engine.dispatch.routing import WILD_CARDS
+from skerry.engine.dispatch.pattern_reach import WILD_CARDS
 from skerry.engine.dispatch.topics import Topic
 from skerry.protocol.patterns import covers, overlaps
 
@@ -41,7 +41,7 @@ class PatternChoice(ReplayChoice):
             return covers(self._pattern, entry.subject)
         plan = self._topic.plan
         if plan is not self._plan:
-            # The type was defined anew meanwhile, and its objects converted.
+            # The type has another definition since the choice was made.
             self._read(plan)
         if self._is_all or not self._is_part:
             return self._is_all
@@ -57,62 +57,62 @@ class PatternChoice(ReplayChoice):
         self._is_all = covers(self._pattern, own)
         self._is_part = overlaps(self._pattern, own)
         self._needles = _needles(plan, self._levels)
-        """What stands in all objects under default subjects that are selected, and few others: to
-        make the subjects of all would take much longer."""
+        """Bytes that all selected objects under default subjects contain, and few others. Searching
+        for them is much faster than making the subject of each object."""
 
 
 class FilterChoice(ReplayChoice):
-    """The objects of a topic that a client may see; those under default subjects it may, all."""
+    """The objects of a topic that a client may see: by their subject, if it is not the default."""
 
     def __init__(self, may_see: Callable[[str], bool]) -> None:
         super().__init__()
         self._may_see = may_see
 
     def wants(self, entry: Entry) -> bool:
-        """Whether the subject of an object is none that is hidden."""
+        """Whether the client may see the subject of an object."""
         return not entry.subject or self._may_see(entry.subject)
 
 
 def selects_all(topic: Topic, pattern: str) -> bool:
-    """Whether a pattern selects the subject of each object of a topic, known without a look."""
+    """Whether a pattern selects all objects of a topic, as far as known without examining them."""
     if not covers(pattern, topic.pattern):
         return False
-    return not topic.shelf.own_keys or covers(pattern, _EVERYTHING)
+    return not topic.type_cache.own_keys or covers(pattern, _EVERYTHING)
 
 
-def named_keys(topic: Topic, pattern: str, look_count_max: int) -> list[bytes] | None:
-    """The objects that a pattern selects; None if it takes more looks than these to say.
+def named_keys(topic: Topic, pattern: str, work_max: int) -> list[bytes] | None:
+    """Keys of the objects that a pattern selects; None if finding them takes more work units.
 
-    There is at most one under its default subject where that is spelled out, and none where no
-    default subject is like the pattern. Those under other subjects are few, as a rule.
+    Under default subjects the pattern selects at most one object if it has no wild cards, and none
+    if it matches no default subject of the type. Objects under other subjects are usually few.
     """
-    shelf = topic.shelf
+    type_cache = topic.type_cache
     found: dict[bytes, None] = {}
     if overlaps(pattern, topic.pattern):
         levels = _levels_of(pattern)
         if covers(pattern, topic.pattern) or any(level in WILD_CARDS for level in levels):
             return None
-        # All levels are spelled out, so this is a whole key.
+        # No level is a wild card, so this is a whole key.
         (key,) = key_parts(topic.plan, levels)
-        entry = shelf.objects.get(key)
+        entry = type_cache.objects.get(key)
         if entry is not None and (not entry.subject or covers(pattern, entry.subject)):
             found[key] = None
-    if len(shelf.own_keys) > look_count_max:
+    if len(type_cache.own_keys) > work_max:
         return None
-    choice = PatternChoice(topic, pattern) if shelf.own_keys else None
-    for key in shelf.own_keys:
-        if choice is not None and choice.wants(shelf.objects[key]):
+    choice = PatternChoice(topic, pattern) if type_cache.own_keys else None
+    for key in type_cache.own_keys:
+        if choice is not None and choice.wants(type_cache.objects[key]):
             found[key] = None
     return list(found)
 
 
 def _levels_of(pattern: str) -> list[str]:
-    """The levels of a pattern behind the type."""
+    """The levels of a pattern after the type."""
     return pattern.split("/")[2:]
 
 
 def _needles(plan: StructPlan, levels: list[str | None]) -> list[bytes]:
-    """The encoded fields that have these levels; a level of None may be any."""
+    """The encoded key fields with the values of these levels; None matches any value."""
     found: list[bytes] = []
     for index, (field, level) in enumerate(zip(plan.keys, levels, strict=False)):
         if level is not None:

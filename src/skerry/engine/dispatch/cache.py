@@ -1,7 +1,7 @@
-"""The current objects, by type and key, still encoded.
+"""The cache: the current objects by type and key, still encoded.
 
-One call here is made for each update of a cached type that passes a node, so the module is
-compiled, and an entry is as small as it can be: a node may hold millions.
+The cache is called for each update of a cached type, so the module is compiled. An entry is as
+small as it can be, since a node may hold millions of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skerry.codec.codec import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
-from skerry.engine.admission.shared_quotas import open_part
+from skerry.engine.dispatch.cache_quotas import CacheQuotas
 from skerry.errors import LimitExceeded
 from skerry.limits import (
     CACHE_BYTES_MAX,
@@ -23,13 +23,14 @@ from skerry.limits import (
     SHELF_HOLE_COUNT_MAX,
 )
 
-__all__ = ["Cache", "Entry", "Share", "Shelf"]
+__all__ = ["Cache", "Entry", "TypeCache"]
 
 
-# Nothing in it leads back to it, so that of millions none has to be looked at for that.
+# An entry refers to no object that refers to it, so the garbage collector need not visit millions
+# of entries.
 @mypyc_attr(acyclic=True)
 class Entry:
-    """One object as it is now, and where that came from."""
+    """The current state of one object, and where it came from."""
 
     def __init__(
         self,
@@ -49,20 +50,20 @@ class Entry:
         self.present: i64 = present
         """Property set of the payload."""
         self.subject: str = subject
-        """Empty in a node when it is the default one, to save the memory."""
+        """Empty in a node for the default subject, to save memory."""
         self.created_ns: i64 = created_ns
         self.created_from: i64 = created_from
         self.modified_ns: i64 = modified_ns
         self.modified_from: i64 = modified_from
         self.sent_ns: i64 = sent_ns
-        """When the publisher of the last update sent it."""
+        """When the publisher sent the last update."""
         self.position: i64 = position
-        """Of the last update."""
-        self.place: i64 = -1
-        """In the order of its shelf, also when it is gone from there."""
+        """The position of the last update."""
+        self.order_index: i64 = -1
+        """Index in the order of its `TypeCache`; kept when the object is removed."""
 
     def with_payload(self, payload: bytes, present: int) -> Entry:
-        """The same facts about another state of the object."""
+        """A copy with another state of the object."""
         made = Entry(
             payload=payload,
             present=present,
@@ -74,31 +75,23 @@ class Entry:
             sent_ns=int(self.sent_ns),
             position=int(self.position),
         )
-        made.place = self.place
+        made.order_index = self.order_index
         return made
 
 
-class Share:
-    """How much of the cache the objects of one creator take."""
-
-    def __init__(self) -> None:
-        self.count: i64 = 0
-        self.size: i64 = 0
-
-
-class Shelf:
-    """The objects of one type. It stays when they go, so others may hold on to it."""
+class TypeCache:
+    """The cached objects of one type. It remains when they are removed, so it may be shared."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.objects: dict[bytes, Entry] = {}
         self.order: list[Entry | None] = []
-        """In which they were made, so that one can go through them while they change; nothing
-        where one was that is gone."""
+        """The objects in the order of their creation, so that they can be iterated while they
+        change; None for removed ones."""
         self.reader_count: i64 = 0
-        """Who goes through them just now: until all are done, no place changes."""
+        """Iterations over `order` in progress: as long as there are any, no index changes."""
         self.own_keys: set[bytes] = set()
-        """Of the objects that are not under their default subject, which are few."""
+        """Keys of the objects that are not under their default subject, which are few."""
         self.unknown_keys: set[bytes] = set()
         """Keys of the objects that had tags unknown to their type when they were received."""
         self.by_writer: dict[int, dict[bytes, None]] | None = None
@@ -106,8 +99,8 @@ class Shelf:
         that client; else None."""
 
     def add(self, key: bytes, entry: Entry) -> None:
-        """One more object."""
-        entry.place = len(self.order)
+        """Add an object."""
+        entry.order_index = len(self.order)
         self.order.append(entry)
         self.objects[key] = entry
         if entry.subject:
@@ -130,7 +123,7 @@ class Shelf:
         return {} if by_writer is None else by_writer.pop(writer, {})
 
     def unindex(self, key: bytes, writer: i64) -> None:
-        """Remove an object from the index."""
+        """Remove an object from the index of writers."""
         by_writer = self.by_writer
         if by_writer is not None:
             keys = by_writer.get(int(writer))
@@ -148,7 +141,7 @@ class Shelf:
         entry.subject = subject
 
     def take(self, key: bytes) -> Entry | None:
-        """Let an object go; gives what it was, if it was there."""
+        """Remove an object; returns its last state, or None if there is no such object."""
         entry = self.objects.pop(key, None)
         if entry is not None:
             if entry.subject:
@@ -157,23 +150,24 @@ class Shelf:
                 self.unknown_keys.discard(key)
             if self.by_writer is not None:
                 self.unindex(key, entry.modified_from)
-            self.order[entry.place] = None
+            self.order[entry.order_index] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
-                self._close_up()
+                self._compact()
         return entry
 
-    def _close_up(self) -> None:
+    def _compact(self) -> None:
+        """Remove the holes from `order`."""
         left: list[Entry | None] = []
         for entry in self.order:
             if entry is not None:
-                entry.place = len(left)
+                entry.order_index = len(left)
                 left.append(entry)
         self.order = left
 
 
 class Cache:
-    """Objects of cached types. An update changes one object; nothing else does."""
+    """The objects of all cached types."""
 
     def __init__(
         self,
@@ -181,69 +175,38 @@ class Cache:
         object_count_max: int = CACHE_OBJECT_COUNT_MAX,
         bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        self._object_count_max: i64 = object_count_max
-        self._bytes_max: i64 = bytes_max
-        self._open_count_max: i64 = open_part(object_count_max)
-        self._open_bytes_max: i64 = open_part(bytes_max)
-        """What untrusted clients may use together."""
-        self._shelves: dict[str, Shelf] = {}
-        self._mentions: dict[int, int] = {}
-        """How often each client stands in an entry, as its creator or as the last to change it."""
-        self._shares: dict[int, Share] = {}
-        """By the client that made the objects."""
-        self._addresses: dict[int, str] = {}
-        """Where clients come from that are there, or made objects that are."""
-        self._address_shares: dict[str, Share] = {}
-        self._present: set[int] = set()
-        self._trusted: set[int] = set()
-        self._address_count_max: i64 = CACHE_OBJECT_COUNT_MAX
-        self._address_bytes_max: i64 = CACHE_BYTES_MAX
+        self.quotas: CacheQuotas = CacheQuotas(object_count_max, bytes_max)
         self.payload_bytes_max: i64 = PAYLOAD_BYTES_MAX
-        """One object, whatever updates it was merged from."""
-        self._spared: i64 = -1
-        self.object_count: i64 = 0
-        self.payload_bytes: i64 = 0
+        """The limit for one object, after any number of updates were merged."""
+        self._by_type: dict[str, TypeCache] = {}
+        self._mentions: dict[int, int] = {}
+        """For each client, in how many entries it is the creator or the last writer."""
 
-    def spare(self, client: int) -> None:
-        """Take whatever this client says, as a node's words on its clients, which are so many."""
-        self._spared = client
+    @property
+    def object_count(self) -> int:
+        """Objects of all types."""
+        return int(self.quotas.object_count)
 
-    def bound_addresses(self, *, count_max: int, bytes_max: int) -> None:
-        """Say what the objects that clients of one address made may take."""
-        self._address_count_max = count_max
-        self._address_bytes_max = bytes_max
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the objects of all types."""
+        return int(self.quotas.payload_bytes)
 
-    def locate(self, client: int, address: str) -> None:
-        """Say where a client comes from, before it makes any object."""
-        self._addresses[client] = address
-        self._present.add(client)
+    def type_cache(self, type_name: str) -> TypeCache:
+        """The objects of a type."""
+        type_cache = self._by_type.get(type_name)
+        if type_cache is None:
+            type_cache = self._by_type[type_name] = TypeCache(type_name)
+        return type_cache
 
-    def trust(self, client: int) -> None:
-        """Allow a client that was located to use the reserve."""
-        self._trusted.add(client)
-
-    def left(self, client: int) -> None:
-        """A client is gone, and makes no more objects."""
-        self._present.discard(client)
-        self._trusted.discard(client)
-        if client not in self._shares:
-            self._addresses.pop(client, None)
-
-    def shelf(self, type_name: str) -> Shelf:
-        """The objects of a type, none at first."""
-        shelf = self._shelves.get(type_name)
-        if shelf is None:
-            shelf = self._shelves[type_name] = Shelf(type_name)
-        return shelf
-
-    def forget_shelf(self, type_name: str) -> None:
-        """Drop the empty shelf of a type that is no longer in use."""
-        shelf = self._shelves.pop(type_name, None)
-        assert shelf is None or not shelf.objects
+    def forget_type(self, type_name: str) -> None:
+        """Drop the empty `TypeCache` of a type that is no longer in use."""
+        type_cache = self._by_type.pop(type_name, None)
+        assert type_cache is None or not type_cache.objects
 
     def put(
         self,
-        shelf: Shelf,
+        type_cache: TypeCache,
         plan: StructPlan,
         key: bytes,
         update: bytes,
@@ -257,19 +220,19 @@ class Cache:
         count_max: i64 = CACHE_OBJECT_COUNT_MAX,
         bytes_max: i64 = CACHE_BYTES_MAX,
     ) -> Entry:
-        """Create the object, or merge an update into it; gives the entry as it is then.
+        """Create an object, or merge an update into it; returns its entry.
 
-        `present` is the property set of the update.
+        `present` is the property set of the update. `count_max` and `bytes_max` limit what the
+        objects of one client may use: those of the sender, and those of other clients that the
+        sender makes larger.
 
-        The last two bound what the objects of one client may take: those of the sender, and those
-        of others that it makes larger.
-
-        LimitExceeded when there is no room, and then nothing is changed.
+        Raises LimitExceeded, without effect, if there is no room.
         """
-        known = shelf.objects.get(key)
+        known = type_cache.objects.get(key)
+        quotas = self.quotas
         if known is None:
-            self._check_share(sender, 1, len(update), count_max, bytes_max)
-            self._make_room(1, len(update), sender)
+            quotas.check(sender, 1, len(update), count_max, bytes_max)
+            quotas.make_room(1, len(update), sender)
             entry = Entry(
                 payload=update,
                 present=present,
@@ -281,12 +244,12 @@ class Cache:
                 sent_ns=sent_ns,
                 position=position,
             )
-            shelf.add(key, entry)
+            type_cache.add(key, entry)
             self._mention(sender, 2)
-            self._change_share(sender, 1, len(entry.payload))
+            quotas.change(sender, 1, len(entry.payload))
             return entry
         if (known.present | present) & ~attributes & ~plan.key_mask == 0:
-            # All there was and is, is named by the update: nothing of the old state is left.
+            # The update names all fields that are or were set, so it replaces the whole object.
             payload = update
         else:
             payload = merge(plan, known.payload, update, attributes)
@@ -301,82 +264,75 @@ class Cache:
         change = len(payload) - len(known.payload)
         if change:
             creator = known.created_from
-            if change > 0 and sender != self._spared and creator != self._spared:
-                # It counts for the one that made the object, so it is bounded there.
-                self._check_share(creator, 0, change, count_max, bytes_max)
-            self._make_room(0, change, sender)
-            self._change_share(creator, 0, change)
+            exempt = quotas.exempt_client
+            if change > 0 and sender != exempt and creator != exempt:
+                # The object counts for its creator, so the creator's limit applies.
+                quotas.check(creator, 0, change, count_max, bytes_max)
+            quotas.make_room(0, change, sender)
+            quotas.change(creator, 0, change)
         known.payload = payload
         known.present = present
         if known.subject != subject:
-            shelf.move(key, known, subject)
+            type_cache.move(key, known, subject)
         known.modified_ns = time_ns
         known.sent_ns = sent_ns
         known.position = position
         if known.modified_from != sender:
             self._mention(known.modified_from, -1)
             self._mention(sender, 1)
-            if shelf.by_writer is not None:
-                shelf.unindex(key, known.modified_from)
-                shelf.by_writer.setdefault(int(sender), {})[key] = None
+            if type_cache.by_writer is not None:
+                type_cache.unindex(key, known.modified_from)
+                type_cache.by_writer.setdefault(int(sender), {})[key] = None
             known.modified_from = sender
         return known
 
-    def drop(self, shelf: Shelf, key: bytes) -> Entry | None:
-        """Forget an object; gives what it was, if it was there."""
-        entry = shelf.take(key)
+    def drop(self, type_cache: TypeCache, key: bytes) -> Entry | None:
+        """Remove an object; returns its last state, or None if there is no such object."""
+        entry = type_cache.take(key)
         if entry is None:
             return None
-        self.object_count -= 1
-        self.payload_bytes -= len(entry.payload)
+        quotas = self.quotas
+        quotas.object_count -= 1
+        quotas.payload_bytes -= len(entry.payload)
         self._mention(entry.created_from, -1)
         self._mention(entry.modified_from, -1)
-        self._change_share(entry.created_from, -1, -len(entry.payload))
+        quotas.change(entry.created_from, -1, -len(entry.payload))
         return entry
 
-    def restore(self, shelf: Shelf, key: bytes, entry: Entry) -> None:
-        """Take an object back as it was stored."""
-        assert key not in shelf.objects
-        self.object_count += 1
-        self.payload_bytes += len(entry.payload)
-        shelf.add(key, entry)
+    def restore(self, type_cache: TypeCache, key: bytes, entry: Entry) -> None:
+        """Add an object from the storage."""
+        assert key not in type_cache.objects
+        quotas = self.quotas
+        quotas.object_count += 1
+        quotas.payload_bytes += len(entry.payload)
+        type_cache.add(key, entry)
         self._mention(entry.created_from, 1)
         self._mention(entry.modified_from, 1)
-        self._change_share(entry.created_from, 1, len(entry.payload))
+        quotas.change(entry.created_from, 1, len(entry.payload))
 
     def mentions(self, client: int) -> bool:
-        """Whether any object was made or last changed by a client."""
+        """Whether a client is the creator or the last writer of any object."""
         return client in self._mentions
 
-    def share(self, client: int) -> tuple[int, int]:
-        """Count and bytes of the objects that a client made."""
-        share = self._shares.get(client)
-        return (0, 0) if share is None else (int(share.count), int(share.size))
-
-    def address_share(self, address: str) -> tuple[int, int]:
-        """Count and bytes of the objects that clients of an address made."""
-        share = self._address_shares.get(address)
-        return (0, 0) if share is None else (int(share.count), int(share.size))
-
     def apply(self, update: Update, codec: Codec) -> tuple[int, Entry] | None:
-        """Merge an update: what happened to its object, and how that is (or was last).
+        """Merge an update; returns the operation, and the state of the object after it.
 
-        None when nothing happened: something unknown was removed. LimitExceeded when there is no
-        room, and then nothing is changed.
+        After a remove, that is the last state. Returns None if an unknown object was removed.
+        Raises LimitExceeded, without effect, if there is no room.
         """
-        shelf = self.shelf(update.type_name)
+        type_cache = self.type_cache(update.type_name)
         plan = codec.plan
         pieces = split_whole(plan, update.payload)
         if update.operation == REMOVE:
-            gone = self.drop(shelf, update.key)
+            gone = self.drop(type_cache, update.key)
             if gone is None:
                 return None
-            # The last state, with what the remove itself carried.
+            # The last state, with the fields of the remove itself.
             payload = merge_pieces(plan, gone.payload, pieces, update.present)
             return REMOVE, gone.with_payload(payload, split_whole(plan, payload).present)
-        operation = UPDATE if update.key in shelf.objects else CREATE
+        operation = UPDATE if update.key in type_cache.objects else CREATE
         entry = self.put(
-            shelf,
+            type_cache,
             plan,
             update.key,
             pieces.data,
@@ -391,24 +347,26 @@ class Cache:
         return operation, entry
 
     def get(self, type_name: str, key: bytes) -> Entry | None:
-        """The object with that key, if there is one."""
-        shelf = self._shelves.get(type_name)
-        return None if shelf is None else shelf.objects.get(key)
+        """The object with a key, or None."""
+        type_cache = self._by_type.get(type_name)
+        return None if type_cache is None else type_cache.objects.get(key)
 
     def objects(self, type_name: str) -> Iterator[tuple[bytes, Entry]]:
         """All objects of a type with their keys, in the order of the keys' bytes."""
-        shelf = self._shelves.get(type_name)
-        objects: dict[bytes, Entry] = {} if shelf is None else shelf.objects
+        type_cache = self._by_type.get(type_name)
+        objects: dict[bytes, Entry] = {} if type_cache is None else type_cache.objects
         return iter([(key, objects[key]) for key in sorted(objects)])
 
     def type_names(self) -> tuple[str, ...]:
-        """Types that have objects."""
-        return tuple([shelf.name for shelf in self._shelves.values() if shelf.objects])
+        """The types that have objects."""
+        return tuple(
+            [type_cache.name for type_cache in self._by_type.values() if type_cache.objects]
+        )
 
     def count(self, type_name: str) -> int:
-        """How many objects of a type there are."""
-        shelf = self._shelves.get(type_name)
-        return 0 if shelf is None else len(shelf.objects)
+        """The number of objects of a type."""
+        type_cache = self._by_type.get(type_name)
+        return 0 if type_cache is None else len(type_cache.objects)
 
     def _mention(self, client: i64, change: i64) -> None:
         number = int(client)
@@ -417,88 +375,3 @@ class Cache:
             self._mentions[number] = count
         else:
             del self._mentions[number]
-
-    def _check_share(
-        self, client: i64, count: i64, size: i64, count_max: i64, bytes_max: i64
-    ) -> None:
-        _check_room(self._shares.get(int(client)), count, size, count_max, bytes_max, "client")
-        address = self._addresses.get(int(client))
-        if address is not None:
-            share = self._address_shares.get(address)
-            count_max, bytes_max = self._address_count_max, self._address_bytes_max
-            _check_room(share, count, size, count_max, bytes_max, "address")
-
-    def _change_share(self, client: i64, count: i64, size: i64) -> None:
-        number = int(client)
-        share = self._shares.get(number)
-        if share is None:
-            share = self._shares[number] = Share()
-        share.count += count
-        share.size += size
-        address = self._addresses.get(number)
-        if address is not None:
-            self._change_address(address, count, size)
-        if share.count == 0:
-            del self._shares[number]
-            if address is not None and number not in self._present:
-                del self._addresses[number]
-
-    def _change_address(self, address: str, count: i64, size: i64) -> None:
-        share = self._address_shares.get(address)
-        if share is None:
-            share = self._address_shares[address] = Share()
-        share.count += count
-        share.size += size
-        if share.count == 0:
-            del self._address_shares[address]
-
-    def _check_reserve(
-        self, what: str, value: i64, open_max: i64, value_max: i64, sender: i64
-    ) -> None:
-        """Raise LimitExceeded unless a client may use the reserve and some of it is left."""
-        is_stranger = int(sender) in self._present and int(sender) not in self._trusted
-        limit = open_max if is_stranger else value_max
-        if value > limit:
-            raise LimitExceeded(what=what, value=int(value), limit=int(limit))
-
-    def _make_room(self, count: i64, size: i64, sender: i64) -> None:
-        objects = self.object_count + count
-        if sender == self._spared:
-            self.object_count = objects
-            self.payload_bytes += size
-            return
-        if count > 0 and objects > self._open_count_max:
-            self._check_reserve(
-                "count of cached objects",
-                objects,
-                self._open_count_max,
-                self._object_count_max,
-                sender,
-            )
-        payload_bytes = self.payload_bytes + size
-        if size > 0 and payload_bytes > self._open_bytes_max:
-            self._check_reserve(
-                "bytes of cached objects",
-                payload_bytes,
-                self._open_bytes_max,
-                self._bytes_max,
-                sender,
-            )
-        self.object_count = objects
-        self.payload_bytes = payload_bytes
-
-
-def _check_room(
-    share: Share | None, count: i64, size: i64, count_max: i64, bytes_max: i64, whose: str
-) -> None:
-    """LimitExceeded when there would be more of somebody's objects than there may."""
-    is_new = count > 0
-    if share is not None:
-        count += share.count
-        size += share.size
-    if is_new and count > count_max:
-        what = f"count of objects of one {whose}"
-        raise LimitExceeded(what=what, value=int(count), limit=int(count_max))
-    if size > bytes_max:
-        what = f"bytes of objects of one {whose}"
-        raise LimitExceeded(what=what, value=int(size), limit=int(bytes_max))

@@ -1,8 +1,8 @@
-"""The way from the node to one client: what waits there, and what became of it.
+"""The client queue: the frames that wait to be sent to one client, and its counters.
 
-Every update that somebody asked for is put on a lane, so this is compiled. What was put there is
-accounted for until it is handed to the transport or dropped for a reason that is counted: see
-`engine.dispatch.ledger`.
+Each update is added to the queues of all its subscribers, so the module is compiled. An update in a
+queue is accounted for until it is passed to the transport or dropped for a counted reason
+(`engine.dispatch.ledger`).
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ follows a prime number of writes later, so that with publishers in turn a differ
 each time."""
 
 TIME_S_MAX: Final = 9_000_000_000.0
-"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
+"""The largest time in seconds; the nanoseconds of much larger ones do not fit into 64 bits."""
 
 
 class Tally:
-    """What became of the updates that were due to somebody."""
+    """What became of the updates that were due to a client, or of a type to all clients."""
 
     def __init__(self) -> None:
         self.due: i64 = 0
-        """Updates times those who asked for them."""
+        """Updates, each counted once for each subscriber."""
         self.delivered: i64 = 0
-        """Handed to the transport."""
+        """Passed to the transport."""
         self.filtered: i64 = 0
-        """Not wanted after all, by the condition of a view."""
+        """Not sent because of the condition of a filtered subscription."""
         self.conflated: i64 = 0
-        """Taken up in a later update of the same object, for a client that was slow."""
+        """Replaced by a later update of the same object, for a slow client."""
         self.expired: i64 = 0
-        """Still waiting when the client was gone or was cut."""
+        """Still queued when the client disconnected."""
         self.refused: i64 = 0
-        """Not permitted to this client."""
+        """Not sent because the client may not receive them."""
 
 
 class ClientQueue(Outgoing):
-    """One client, as the updates see it."""
+    """The output of one client, and what the dispatcher needs to know about the client."""
 
     def __init__(self, client_id: int, wire: Wire, listed: list[ClientQueue]) -> None:
         super().__init__()
@@ -81,41 +81,41 @@ class ClientQueue(Outgoing):
         self.has_subjects: bool = False
         """Whether the client understands subjects and our own types."""
         self.has_origin: bool = False
-        """Whether the client wants to know where in the node's order an update stands."""
+        """Whether the client receives the position and the sequence number of updates."""
         self.sequence: i64 = 0
         """Updates of this client that were accepted."""
         self.stored_number: i64 = 0
-        """Number of its last change in the journal, if it made one."""
+        """Number of its last change in the journal; 0 if there is none."""
         self.published: dict[str, None] = {}
-        """Names of all types it published, in the order of their first object."""
+        """Names of all types that it published, in the order of their first object."""
         self.relay: FrameRelay = FrameRelay(wire.version, TIME_S_MAX)
-        """The stencils of the headers that the client sent."""
+        """The header templates of the client, by which its frames are forwarded."""
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
-        """What the objects that it made may take of the cache."""
+        """What the objects that it created may use of the cache."""
         self.update_bytes_max: i64 = PAYLOAD_BYTES_MAX
         """The limit for one published object."""
         self.doubtful_types: set[str] | None = None
         """Types for which the client's own definition is not part of the served one: each of its
         updates is checked."""
-        self.look_count_max: i64 = SELECT_SLICE_COUNT
-        """Objects that may be examined for the client in one turn."""
-        self.looks: i64 = SELECT_SLICE_COUNT
-        """How many of them are left, before others have their turn."""
+        self.work_max: i64 = SELECT_SLICE_COUNT
+        """Work units of one turn of the client (`limits.SELECT_SLICE_COUNT`)."""
+        self.work_left: i64 = SELECT_SLICE_COUNT
+        """Work units that are left before other clients have their turn."""
         self.is_paused: bool = False
-        """Whether the transport has more than it likes already."""
+        """Whether nothing is sent, since the transport is full or text is being written."""
         self.tally: Tally = Tally()
         self.waiting_count: i64 = 0
-        """Updates among the frames; the rest are messages of the protocol."""
+        """Updates among the frames; all other frames are messages of the protocol."""
         self.size_peak: i64 = 0
         self.sent_count: i64 = 0
         self.sent_bytes: i64 = 0
         self.batch_due_ns: i64 = 0
-        """When the queued updates are handed out at the latest; 0 if none is delayed."""
+        """When the queued updates are sent at the latest; 0 if none is delayed."""
         self._window_ns: i64 = 0
         """Start of the current window of `BATCH_GAP_NS`, in which updates are counted."""
         self._window_count: i64 = 0
-        """Updates handed out in it so far."""
+        """Updates that were sent in it so far."""
         self._stream_stop_ns: i64 = 0
         """Until when updates are part of a stream."""
         self._batch_sequence: i64 = 0
@@ -138,7 +138,7 @@ class ClientQueue(Outgoing):
         """Frames of them, messages of the protocol included."""
 
     def add(self, frame: bytes) -> None:
-        """A message of the protocol."""
+        """Queue a message of the protocol."""
         self.frames.add(frame)
         self.frame_count += 1
         self._has_message = True
@@ -147,9 +147,9 @@ class ClientQueue(Outgoing):
             self._listed.append(self)
 
     def deliver(self, frame: bytes, tally: Tally) -> None:
-        """An update, counted as due already; `tally` is that of its type."""
+        """Queue an update that is already counted as due; `tally` is that of its type."""
         if len(frame) >= LARGE_FRAME_BYTES:
-            # Not copied if nothing waits: subscribers share its bytes.
+            # Not copied if nothing is queued, so that subscribers share its bytes.
             self.add_run(frame, 1)
         else:
             self.frames.add(frame)
@@ -157,7 +157,7 @@ class ClientQueue(Outgoing):
         self._note(tally, 1)
 
     def deliver_run(self, frames: bytes, count: i64, tally: Tally) -> None:
-        """Updates of one type, one after the other, that were not counted as due yet."""
+        """Queue consecutive updates of one type, which are not yet counted as due."""
         self.tally.due += count
         self.add_run(frames, int(count))
         self._note(tally, count)
@@ -181,30 +181,30 @@ class ClientQueue(Outgoing):
             self._counts.append(int(count))
 
     def note_published(self, type_name: str) -> None:
-        """The first update of a type."""
+        """Note the first update that the client published of a type."""
         self.published[type_name] = None
 
     def begin_turn(self) -> None:
-        """Others had their turn, and it is the client's again."""
-        self.looks = self.look_count_max
+        """Start another turn, after other clients had theirs."""
+        self.work_left = self.work_max
 
     def unlisted(self) -> None:
-        """Whoever looks after the listed lanes has looked at this one."""
+        """Note that the node took the queue from the list of queues with something new."""
         self._is_listed = False
 
     def list_again(self) -> None:
-        """Keep a delayed lane among the listed ones."""
+        """Keep a delayed queue in the list of queues with something new."""
         self._is_listed = True
         self._listed.append(self)
 
     def relist(self) -> None:
-        """There is room again for what waits."""
+        """List the queue if it has frames: it may be sent again, or has to be checked."""
         if self.frame_count and not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
 
     def is_delayed(self, now_ns: i64, delay_ns: i64) -> bool:
-        """Whether queued updates wait for more, because the client receives a stream of them.
+        """Whether queued updates are delayed, because the client receives a stream of them.
 
         Each write wakes up the client, which costs more than the updates themselves. So in a
         stream of updates they are delayed: until there are enough of them, and for `delay_ns` at
@@ -231,9 +231,9 @@ class ClientQueue(Outgoing):
             self.batch_due_ns = 1
 
     def note_batch(self, now_ns: i64) -> None:
-        """Note what is queued and handed out now: it decides whether the next is delayed."""
+        """Note a batch that is sent now, which decides whether the next one is delayed."""
         if self.batch_due_ns != 0 and self.waiting_count == self._delayed_count:
-            # No other publisher had anything for the client: a delay is of no use.
+            # No other publisher sent anything to the client, so a delay is of no use.
             self._undelayed_count = BATCH_UNDELAYED_COUNT
         self.batch_due_ns = 0
         self._has_message = False
@@ -246,7 +246,7 @@ class ClientQueue(Outgoing):
             self._stream_stop_ns = now_ns + BATCH_GAP_NS
 
     def take(self) -> bytes:
-        """All that waits, as bytes for the stream; from now on it counts as delivered."""
+        """Take all queued frames as bytes for the stream; they count as delivered."""
         self.sent_count += self.frame_count
         self.sent_bytes += self.size
         self._note_peak()
@@ -262,8 +262,7 @@ class ClientQueue(Outgoing):
         return super().take()
 
     def begin_writing(self) -> bytes:
-        """All that waits, in the form in which it was queued; it counts as waiting until
-        `written`."""
+        """Take all queued frames, to write them as text; they count as queued until `written`."""
         self._writing_count = self.frame_count
         self._note_peak()
         self._writing = self._queued_runs()
@@ -271,7 +270,7 @@ class ClientQueue(Outgoing):
         return super().take()
 
     def written(self, is_last: bool, size: int) -> None:
-        """So many bytes of text were handed to the transport; after the last all is delivered."""
+        """Note `size` bytes of text that were sent; after the last, all frames are delivered."""
         self.sent_bytes += size
         if is_last:
             self.sent_count += self._writing_count
@@ -282,7 +281,7 @@ class ClientQueue(Outgoing):
             self._writing = []
 
     def expire(self) -> None:
-        """The client disconnected: drop its queue and the headers that it sent."""
+        """Drop all frames and header templates, since the client disconnected."""
         self.relay.forget()
         for tally, count in self.runs():
             tally.expired += count
@@ -293,7 +292,7 @@ class ClientQueue(Outgoing):
         super().take()
 
     def runs(self) -> list[tuple[Tally, int]]:
-        """How many of the waiting updates each type has; a type may be there several times."""
+        """The queued updates by the tally of their type; a type may occur several times."""
         return [*self._queued_runs(), *self._writing]
 
     def _queued_runs(self) -> list[tuple[Tally, int]]:

@@ -1,17 +1,23 @@
-"""The way in: what a client sends, frame by frame, and who deals with it.
+"""Frame intake: processes the input of clients, frame by frame.
 
-Most of it is ordinary objects, which the hub takes unread. What is more than that is understood
-here: a step of the handshake, a message to the node, an object that is not permitted, a fault.
+Most frames have ordinary objects, which the dispatcher forwards without decoding them. All others
+are decoded here and passed on: handshake steps to `Handshakes`, messages for the node to
+`NodeServices`, invalid input and refused objects to `Disconnection`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skerry.codec.frame import FrameCutter
 from skerry.engine.clients import Client
+from skerry.engine.connections.disconnection import Disconnection
+from skerry.engine.connections.handshakes import Handshakes
+from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.frame_forwarding import FrameForwarding
+from skerry.engine.dispatch.topics import Topic
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.node_types import NodeTypes
 from skerry.errors import (
@@ -22,96 +28,111 @@ from skerry.errors import (
     Refused,
     SchemaError,
 )
-from skerry.limits import DELIVERIES_PER_LOOK
+from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+__all__ = ["WORK_PER_MESSAGE", "FrameIntake"]
 
-__all__ = ["LOOKS_PER_MESSAGE", "FrameIntake"]
+WORK_PER_MESSAGE: Final = 10
+"""Work units for a message that the node has to decode, such as a join."""
 
-LOOKS_PER_MESSAGE: Final = 10
-"""Looks that a message counts for which the node has to decode, such as a join."""
-
-_BYTES_PER_LOOK: Final = 1024
-_TEXT_BYTES_PER_LOOK: Final = 64
-_UNITS_PER_LOOK: Final = 4
-"""Bytes of a message, or of JSON text, that take as long to read as examining one object
-takes."""
+_BYTES_PER_WORK_UNIT: Final = 1024
+_TEXT_BYTES_PER_WORK_UNIT: Final = 64
+"""Bytes of a message, and of JSON text, that take one work unit to read."""
+_VALUES_PER_WORK_UNIT: Final = 4
+"""Values of a large JSON message that take one work unit to read."""
 
 
 class FrameIntake:
-    """Everything that clients send to a node."""
+    """Processes everything that clients send to a node."""
 
     def __init__(
-        self, node: NodeCore, hub: Dispatcher, types: NodeTypes, services: NodeServices
+        self,
+        clock: NodeClock,
+        dispatcher: Dispatcher,
+        types: NodeTypes,
+        services: NodeServices,
+        handshakes: Handshakes,
+        disconnection: Disconnection,
     ) -> None:
-        self._node = node
-        self._hub = hub
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._forwarding = FrameForwarding(dispatcher)
         self._types = types
         self._services = services
+        self._handshakes = handshakes
+        self._disconnection = disconnection
         self.count = 0
-        """Transmissions of all clients."""
+        """Frames of all clients."""
 
-    def take(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Process input of a client, as far as its turn allows; the rest is queued."""
-        waiting = client.input
-        if waiting.is_held:
-            waiting.data.append(data)
-        elif client.lane.is_framed or client.lane.is_old:
-            self._take_frames(client, data, now_ns)
+    def process(self, client: Client, data: bytes, now_ns: int) -> None:
+        """Process input of a client as far as its turn allows; the rest is queued."""
+        held = client.input
+        if held.is_held:
+            held.data.append(data)
+        elif client.queue.is_framed or client.queue.is_old:
+            self._process_frames(client, data, now_ns)
         else:
-            self._take_messages(client, data, now_ns)
+            self._process_messages(client, data, now_ns)
 
-    def go_on(self, client: Client, now_ns: int) -> bool:
-        """Process queued input, as far as another turn of the client allows; whether it was all."""
-        waiting = client.input
-        waiting.is_held = False
-        if waiting.is_cutting:
+    def resume(self, client: Client, now_ns: int) -> bool:
+        """Process queued input as far as another turn allows; returns whether it was all."""
+        held = client.input
+        held.is_held = False
+        if held.is_cutting:
             self._cut(client, now_ns)
-        elif waiting.reading is not None:
-            self._read_on(client, now_ns)
-        elif waiting.messages or waiting.fault is not None:
-            self._work_off(client, now_ns)
-        while waiting.data and not waiting.is_held and not client.connection.is_over:
-            self.take(client, waiting.data.popleft(), now_ns)
-        return not waiting.is_held
+        elif held.reading is not None:
+            self._read_large(client, now_ns)
+        elif held.messages or held.fault is not None:
+            self._process_read(client, now_ns)
+        while held.data and not held.is_held and not client.connection.is_over:
+            self.process(client, held.data.popleft(), now_ns)
+        return not held.is_held
 
-    def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Process frames; most are forwarded without being decoded."""
+    def publish(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """Dispatch an object of a client; the client is disconnected if the object is invalid."""
+        wall_ns = self._clock.wall_ns(now_ns)
+        now_s = seconds_of_ns(wall_ns)
+        fault = self._dispatcher.take(client.queue, topic, header, payload, now_s, wall_ns)
+        if fault is not None:
+            self._disconnection.drop(client, now_ns, f"{topic.name}: {fault}")
+
+    def _process_frames(self, client: Client, data: bytes, now_ns: int) -> None:
         try:
             client.connection.wire.cutter.load(data)
         except DecodeError as error:
-            self._node.drop(client, now_ns, str(error))
+            self._disconnection.drop(client, now_ns, str(error))
             return
         client.input.is_cutting = True
         self._cut(client, now_ns)
 
     def _cut(self, client: Client, now_ns: int) -> None:
-        """Process the frames that the cutter has."""
-        wire, lane = client.connection.wire, client.lane
+        """Process the frames that the cutter has; most are forwarded without being decoded."""
+        wire, queue = client.connection.wire, client.queue
         cutter = wire.cutter
-        wall_ns = self._node.wall_ns(now_ns)
+        wall_ns = self._clock.wall_ns(now_ns)
         now_s = seconds_of_ns(wall_ns)
         try:
             while True:
-                if lane.looks <= 0 and client.input.can_wait:
+                if queue.work_left <= 0 and client.input.can_wait:
                     client.input.is_held = True
                     return
                 if client.is_free:
-                    if self._have_all_gone(lane, cutter, now_s, wall_ns):
-                        if lane.looks <= 0:
+                    if self._dispatch_all(queue, cutter, now_s, wall_ns):
+                        if queue.work_left <= 0:
                             # There may be more.
-                            lane.looks = 0 if client.input.can_wait else lane.look_count_max
+                            queue.work_left = 0 if client.input.can_wait else queue.work_max
                             continue
                         break
                 elif not cutter.step():
                     break
                 header, payload = wire.read_frame()
-                self._take_one(client, header, payload, now_ns)
+                self._process_one(client, header, payload, now_ns)
                 if not client.is_present:
                     break
             client.input.is_cutting = False
@@ -119,145 +140,154 @@ class FrameIntake:
             if cutter.skipped:
                 self._refuse_large(client, now_ns)
             if client.is_present:
-                # A fault behind whole frames is told when asked again.
+                # Raises the fault of bytes that follow complete frames.
                 cutter.load(b"")
         except DecodeError as error:
             client.input.is_cutting = False
-            self._node.drop(client, now_ns, str(error))
+            self._disconnection.drop(client, now_ns, str(error))
 
-    def _have_all_gone(
-        self, lane: ClientQueue, cutter: FrameCutter, now_s: float, wall_ns: int
+    def _dispatch_all(
+        self, queue: ClientQueue, cutter: FrameCutter, now_s: float, wall_ns: int
     ) -> bool:
-        """Whether all frames were of objects that need no look of the node; else the cutter is
-        at the first that does."""
+        """Dispatch frames with ordinary objects; returns whether those were all.
+
+        Otherwise the cutter is at the first frame that has to be decoded.
+        """
         try:
-            return self._hub.take_frames(lane, cutter, now_s, wall_ns)
+            return self._forwarding.take_frames(queue, cutter, now_s, wall_ns)
         except (CodecError, LimitExceeded, ProtocolError, Refused, SchemaError):
-            # Taken again by who called, where the fault is told. One of the frame itself is not.
+            # The caller processes the same frame again, which raises the error where it is
+            # reported. An error of the frame's own bytes is not repeated.
             if not cutter.buffer:
                 raise
             return False
 
-    def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
+    def _process_messages(self, client: Client, data: bytes, now_ns: int) -> None:
         """Process input that does not consist of frames."""
         client.input.reading = client.connection.reading(data)
         if client.input.reading is not None:
-            self._read_on(client, now_ns)
+            self._read_large(client, now_ns)
             return
         arrived, fault = client.connection.feed(data)
-        client.lane.looks -= len(data) // _TEXT_BYTES_PER_LOOK
+        client.queue.work_left -= len(data) // _TEXT_BYTES_PER_WORK_UNIT
         self._count_received(client, len(arrived))
         client.input.messages.extend(arrived)
         client.input.fault = fault
-        self._work_off(client, now_ns)
+        self._process_read(client, now_ns)
 
-    def _read_on(self, client: Client, now_ns: int) -> None:
-        """Read more of a large message, and process it when all of it is read."""
-        waiting, lane = client.input, client.lane
-        reading = waiting.reading
+    def _read_large(self, client: Client, now_ns: int) -> None:
+        """Read a slice of a large message, and process the message when all of it is read."""
+        held, queue = client.input, client.queue
+        reading = held.reading
         assert reading is not None
         try:
             while reading.message is None:
-                if lane.looks <= 0:
-                    waiting.is_held = True
+                if queue.work_left <= 0:
+                    held.is_held = True
                     return
-                count = reading.step(int(lane.looks) * _UNITS_PER_LOOK)
-                lane.looks -= 1 + count // _UNITS_PER_LOOK
+                count = reading.step(int(queue.work_left) * _VALUES_PER_WORK_UNIT)
+                queue.work_left -= 1 + count // _VALUES_PER_WORK_UNIT
         except DecodeError as error:
-            waiting.reading = None
+            held.reading = None
             broken = client.connection.broke(error)
-            self._node.drop(client, now_ns, f"{broken.message}: {broken.detail}")
+            self._disconnection.drop(client, now_ns, f"{broken.message}: {broken.detail}")
             return
-        waiting.reading = None
-        waiting.messages.append(reading.message)
+        held.reading = None
+        held.messages.append(reading.message)
         self._count_received(client, 1)
-        self._work_off(client, now_ns)
+        self._process_read(client, now_ns)
 
-    def _work_off(self, client: Client, now_ns: int) -> None:
-        waiting = client.input
+    def _process_read(self, client: Client, now_ns: int) -> None:
+        """Process the messages that were read."""
+        held = client.input
         is_first = True
-        while waiting.messages:
-            if client.lane.looks <= 0 and waiting.can_wait and not is_first:
-                waiting.is_held = True
+        while held.messages:
+            if client.queue.work_left <= 0 and held.can_wait and not is_first:
+                held.is_held = True
                 return
             is_first = False
-            header, payload = waiting.messages.popleft()
-            self._take_one(client, header, payload, now_ns)
+            header, payload = held.messages.popleft()
+            self._process_one(client, header, payload, now_ns)
             if not client.is_present:
                 return
         self._refuse_large(client, now_ns)
-        fault, waiting.fault = waiting.fault, None
+        fault, held.fault = held.fault, None
         if fault is not None and client.is_present:
-            self._node.drop(client, now_ns, f"{fault.message}: {fault.detail}")
+            self._disconnection.drop(client, now_ns, f"{fault.message}: {fault.detail}")
 
     def _refuse_large(self, client: Client, now_ns: int) -> None:
-        """Reject the frames that were skipped because of their size."""
+        """Refuse the frames that were skipped because of their size."""
         for name, size in client.connection.wire.take_skipped():
             if client.is_present:
-                self._node.refuse_large(client, name, size, now_ns)
+                self._disconnection.refuse_large(client, name, size, now_ns)
 
     def _count_received(self, client: Client, count: int) -> None:
         client.received_count += count
         self.count += count
 
-    def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
-        """Process a transmission that the hub does not handle alone; counts as several looks."""
-        client.lane.looks -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_LOOK
-        work = self._hub.work
+    def _process_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        """Process a frame that the dispatcher does not handle alone."""
+        queue, dispatcher = client.queue, self._dispatcher
+        queue.work_left -= WORK_PER_MESSAGE + len(payload) // _BYTES_PER_WORK_UNIT
+        work = dispatcher.work
         self._understand(client, header, payload, now_ns)
-        client.lane.looks -= (self._hub.work - work) // DELIVERIES_PER_LOOK
+        queue.work_left -= (dispatcher.work - work) // DELIVERIES_PER_WORK_UNIT
 
     def _understand(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         item = client.connection.understand(header, payload)
         if isinstance(item, ReceivedFrame):
-            self._arrived(client, header, payload, now_ns)
+            self._object_received(client, header, payload, now_ns)
         elif isinstance(item, ConnectAsked):
-            self._node.introduced(client, item, now_ns)
+            self._handshakes.connect_received(client, item, now_ns)
         elif isinstance(item, JoinsFinished):
-            client.when_caught_up(lambda _: self._node.joined(client), self._node.wall_s(now_ns))
+            client.when_caught_up(
+                lambda _: self._handshakes.finish_preload(client), self._clock.wall_s(now_ns)
+            )
         elif isinstance(item, ConnectionEnded):
             if item.code == 0:
-                self._node.goodbye(client, now_ns)
+                self._disconnection.goodbye_received(client, now_ns)
             else:
-                self._node.drop(client, now_ns, f"received DOTS error: ({item.code}) {item.text}")
+                why = f"received DOTS error: ({item.code}) {item.text}"
+                self._disconnection.drop(client, now_ns, why)
         else:
             assert isinstance(item, ConnectionBroken)
-            self._node.drop(client, now_ns, f"{item.message}: {item.detail}")
+            self._disconnection.drop(client, now_ns, f"{item.message}: {item.detail}")
 
-    def _arrived(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
-        """Act on an object."""
+    def _object_received(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        """Check an object, and pass it to the service for its type or to the dispatcher."""
         name = header.type_name
+        disconnection = self._disconnection
         try:
             topic = self._types.topic(name)
             if topic is None and name in client.connection.received:
                 # The client described the type but has no permission to use it.
-                self._node.refuse(client, _verb(header), f"{name}: not permitted", now_ns)
+                disconnection.refuse(client, _verb(header), f"{name}: not permitted", now_ns)
                 return
             if topic is None:
-                self._node.drop(client, now_ns, f"there is no type {name}")
+                disconnection.drop(client, now_ns, f"there is no type {name}")
                 return
             if topic.type.flags.substruct_only:
-                self._node.drop(client, now_ns, f"{name} is only for use inside other structs")
+                disconnection.drop(client, now_ns, f"{name} is only for use inside other structs")
                 return
             if not self._services.is_permitted(client, topic, header, payload, now_ns):
                 return
             if self._services.serve(client, topic, header, payload, now_ns):
                 return
-            doubtful = client.lane.doubtful_types
+            doubtful = client.queue.doubtful_types
             if doubtful is not None and name in doubtful:
                 conflict = self._services.definition_refusal(client, name, now_ns)
                 if conflict is not None:
-                    self._node.refuse(client, _verb(header), conflict, now_ns)
+                    disconnection.refuse(client, _verb(header), conflict, now_ns)
                     return
                 topic = self._types.topic(name)
                 assert topic is not None
-            self._node.take(client, topic, header, payload, now_ns)
+            self.publish(client, topic, header, payload, now_ns)
         except LimitExceeded as error:
-            self._node.refuse(client, _verb(header), f"{name}: {error}", now_ns)
+            disconnection.refuse(client, _verb(header), f"{name}: {error}", now_ns)
         except Refused as error:
-            self._node.refuse(client, _verb(header), str(error), now_ns)
+            disconnection.refuse(client, _verb(header), str(error), now_ns)
         except (CodecError, ProtocolError, SchemaError) as error:
-            self._node.drop(client, now_ns, str(error))
+            disconnection.drop(client, now_ns, str(error))
 
 
 _VERBS = {
@@ -270,5 +300,5 @@ _VERBS = {
 
 
 def _verb(header: Header) -> str:
-    """What a client wanted by a transmission, in one of few words."""
+    """The verb of a refused request, by which refusals are counted."""
     return _VERBS.get(header.type_name, "remove" if header.remove_obj == 1 else "publish")

@@ -1,7 +1,7 @@
-"""Stencils: what the hub caches for objects that arrive with a known header.
+"""Header templates: what a node remembers about a header that it has received before.
 
-Of the header that goes out only the two times differ from one object to the next, so it is made
-once. Compiled with the hub.
+Forwarded objects with the same header differ only in the two times, so the rest of the forwarded
+header is written once. The module is compiled with the dispatcher.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _OLD: Final = OldWire()
 
 
 class HeaderTemplate:
-    """One header of a client, and all that follows from it."""
+    """A header that a client sent, and the header with which its objects are forwarded."""
 
     def __init__(
-        self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, lane: ClientQueue
+        self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, queue: ClientQueue
     ) -> None:
         """`parts` are the parts of the header as the client's relay returns them."""
         self.topic: Topic = topic
         self.plan: StructPlan = topic.plan
-        """The definition of the type for which the stencil is valid."""
+        """The definition of the type for which the template is valid."""
         self.named: i64 = header.attributes | topic.plan.key_mask
-        self.subject: str = header.subject if lane.has_subjects else ""
+        self.subject: str = header.subject if queue.has_subjects else ""
         self.route: Route | None = None
         """None if the route depends on the object."""
         out = Header(header.type_name)
         out.sent_time = 0.0
         out.server_sent_time = 0.0
         out.attributes = header.attributes
-        out.sender = lane.client_id
+        out.sender = queue.client_id
         out.remove_obj = header.remove_obj
         out.is_from_myself = 0
         self.header: Header = out
@@ -65,7 +65,7 @@ class HeaderTemplate:
             [*self._heads, old[:old_at]],
             [*self._rests, old[old_at + _TIMES_BYTES :]],
         )
-        self._bytes_max: int = int(lane.update_bytes_max)
+        self._bytes_max: int = int(queue.update_bytes_max)
         """Frames up to this size are within every limit."""
         self._alike: AlikeFrames = AlikeFrames(
             parts[0], parts[1], SERVER_SENT_TIME if parts[2] else -1
@@ -78,24 +78,24 @@ class HeaderTemplate:
         """
         topic = self.topic
         self.route = route
-        lanes = [] if route is None else route.lanes
-        is_message = route is not None and not topic.is_cached and not route.ears
+        queues = [] if route is None else route.queues
+        is_message = route is not None and not topic.is_cached and not route.listeners
         self.form.open(
             topic.gate,
             topic.layout,
             int(self.named),
             is_message,
-            [lane.frames for lane in lanes],
-            bytes([kind_of(lane) for lane in lanes]),
+            [queue.frames for queue in queues],
+            bytes([kind_of(queue) for queue in queues]),
         )
 
     def forward(
         self, cutter: FrameCutter, now_s: float, plain: Frames | None, full: Frames | None
     ) -> i64:
-        """Write the frames of objects from that on at which the cutter is: to `plain` without a
-        subject, to `full` with it.
+        """Write the frames of consecutive objects: to `plain` without a subject, to `full` with it.
 
-        Gives how many there were up to one that needs more; the cutter is behind the last of them.
+        Begins with the frame at the cutter and stops at a frame that has to be decoded. Returns the
+        number of frames; the cutter is behind the last of them.
         """
         middle = BytesWriter()
         middle.append(u8(SERVER_SENT_TIME))
@@ -121,11 +121,11 @@ class HeaderTemplate:
         return count
 
 
-def kind_of(lane: ClientQueue) -> int:
+def kind_of(queue: ClientQueue) -> int:
     """The form of the header for a client, as an index into the forms of `codec.hot_loops`."""
-    if lane.is_old:
+    if queue.is_old:
         return 2
-    return 1 if lane.has_subjects else 0
+    return 1 if queue.has_subjects else 0
 
 
 def _time_at(type_name: str) -> int:

@@ -1,9 +1,9 @@
-"""The ledger: what became of every update that was due to somebody.
+"""The ledger: what became of every update that was due to a subscriber.
 
 For each type and for each client: due = delivered + filtered + conflated + expired + refused +
-queued. What is due is counted where an update meets those who asked for it, the rest where it
-happens, and what is queued is found by looking; so a loss that nobody meant shows as a rest that
-is not explained. It is always 0.
+queued. Due updates are counted where the route of an update is found, the others where they are
+delivered or dropped, and queued updates are counted in the queues. An update that was lost by a bug
+makes `unexplained` differ from 0.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ class LedgerRow:
 
     @property
     def unexplained(self) -> int:
-        """What nobody can account for: 0."""
+        """Updates that are not accounted for: 0 unless there is a bug."""
         explained = self.delivered + self.filtered + self.conflated + self.expired
         return self.due - explained - self.refused - self.queued
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
-    """One client."""
+    """The counters of one client."""
 
     client_id: int
     name: str
     kind: str
-    """By which kind of door it came."""
+    """The kind of its listener."""
     host: str
     stage: str
     received_count: int
     received_bytes: int
     accepted: int
-    """Updates it published that were accepted."""
+    """Updates of the client that were accepted."""
     refused_count: int
-    """What it asked for and was not given."""
+    """Requests of the client that were refused."""
     sent_count: int
     sent_bytes: int
     queued_count: int
@@ -78,7 +78,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeRow:
-    """One type."""
+    """The counters of one type."""
 
     name: str
     object_count: int
@@ -93,22 +93,22 @@ class RequestCounts:
 
     asked: int = 0
     ended: Mapping[str, int] = field(default_factory=dict)
-    """Those that were answered, by outcome."""
+    """Requests that were answered, by outcome."""
     abandoned: int = 0
-    """Those whose asker went before."""
+    """Requests whose client disconnected before the response."""
     open: int = 0
     late: int = 0
-    """Answers to requests that were over."""
+    """Responses to requests that had already ended."""
 
     @property
     def unexplained(self) -> int:
-        """Requests that nobody can account for: 0."""
+        """Requests that are not accounted for: 0 unless there is a bug."""
         return self.asked - sum(self.ended.values()) - self.abandoned - self.open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatistics(Statistics):
-    """A node at one instant."""
+    """The counters of a node at one instant."""
 
     started_ns: int
     """Wall time."""
@@ -123,17 +123,17 @@ class NodeStatistics(Statistics):
     sent_bytes: int
     accepted_count: int
     conflict_count: int
-    """Definitions of types that differed from the known one."""
+    """Definitions of clients that were incompatible with the served one."""
     storage_waiting_count: int
     storage_trouble: str
-    """Why the last attempt to store failed; empty when it did not."""
+    """Why the last attempt to store failed; empty if it succeeded."""
     held_count: int = 0
-    """What is some client's alone: objects, types, and names under which requests are answered."""
+    """Claims that have a holder: to objects, to types, and to answer requests."""
     backpressure_count: int = 0
     """How often a publisher had to wait for its subscribers."""
     requests: RequestCounts = field(default_factory=RequestCounts)
     refusals: Mapping[str, int] = field(default_factory=dict)
-    """What was not permitted, by what was asked for."""
+    """Refused requests, by the verb of the request."""
     ends: Mapping[str, int] = field(default_factory=dict)
     """Connections that ended, by reason."""
     clients: tuple[ClientRow, ...] = ()
@@ -141,14 +141,14 @@ class NodeStatistics(Statistics):
 
     @property
     def unexplained(self) -> int:
-        """Updates and requests that nobody can account for: 0."""
+        """Updates and requests that are not accounted for: 0 unless there is a bug."""
         ledgers = [row.ledger for row in self.clients] + [row.ledger for row in self.types]
         rest = sum(abs(ledger.unexplained) for ledger in ledgers)
         return rest + abs(self.requests.unexplained)
 
 
 def ledger_object(row: ClientRow | TypeRow) -> Struct:
-    """A row as it is told to those who joined SkerryLedger."""
+    """A row as an object of SkerryLedger."""
     ledger = row.ledger
     obj: Any = internal_class("SkerryLedger")(
         accepted=row.accepted,
@@ -172,7 +172,7 @@ def ledger_object(row: ClientRow | TypeRow) -> Struct:
 
 
 def ledger_row(tally: Tally, queued: int) -> LedgerRow:
-    """What a tally says, with what still waits."""
+    """A row from a tally and the number of queued updates."""
     return LedgerRow(
         due=int(tally.due),
         delivered=int(tally.delivered),
@@ -185,9 +185,9 @@ def ledger_row(tally: Tally, queued: int) -> LedgerRow:
 
 
 def client_row(client: Client) -> ClientRow:
-    """A client as it is now."""
-    lane = client.lane
-    queued = sum(count for _, count in lane.runs()) + client.slots.waiting_count
+    """The current counters of a client."""
+    queue = client.queue
+    queued = sum(count for _, count in queue.runs()) + client.slots.waiting_count
     return ClientRow(
         client_id=client.client_id,
         name=client.name,
@@ -196,26 +196,26 @@ def client_row(client: Client) -> ClientRow:
         stage=client.connection.stage.name.lower(),
         received_count=client.received_count,
         received_bytes=client.received_bytes,
-        accepted=int(lane.sequence),
+        accepted=int(queue.sequence),
         refused_count=client.refused_count,
-        sent_count=int(lane.sent_count),
-        sent_bytes=int(lane.sent_bytes),
+        sent_count=int(queue.sent_count),
+        sent_bytes=int(queue.sent_bytes),
         queued_count=queued,
-        queued_bytes=int(lane.size),
-        queued_bytes_peak=int(lane.size_peak),
-        ledger=ledger_row(lane.tally, queued),
+        queued_bytes=int(queue.size),
+        queued_bytes_peak=int(queue.size_peak),
+        ledger=ledger_row(queue.tally, queued),
     )
 
 
 def type_rows(
     topics: Collection[Topic], clients: Iterable[Client], member_count: Callable[[str], int]
 ) -> tuple[TypeRow, ...]:
-    """All types as they are now."""
+    """The current counters of all types."""
     queued = _queued_by_type(topics, clients)
     return tuple(
         TypeRow(
             name=topic.name,
-            object_count=len(topic.shelf.objects),
+            object_count=len(topic.type_cache.objects),
             accepted=int(topic.accepted),
             member_count=member_count(topic.name),
             ledger=ledger_row(topic.tally, queued[topic.name]),
@@ -228,7 +228,7 @@ def _queued_by_type(topics: Iterable[Topic], clients: Iterable[Client]) -> Count
     queued: Counter[str] = Counter()
     names = {id(topic.tally): topic.name for topic in topics}
     for client in clients:
-        for tally, count in client.lane.runs():
+        for tally, count in client.queue.runs():
             queued[names[id(tally)]] += count
         for topic, count in client.slots.counts():
             queued[topic.name] += count

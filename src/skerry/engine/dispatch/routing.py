@@ -1,8 +1,11 @@
-"""Who receives which update: groups of types, subject patterns and views."""
+"""Routing: which clients receive which updates.
+
+Routing keeps the members of all groups (types and subject patterns) and the filtered subscriptions.
+It resolves routes from them. A route is cached in its topic until a change invalidates it.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -10,19 +13,21 @@ from typing import Final
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
 from skerry.engine.admission.quotas import ClientLimits
-from skerry.engine.admission.shared_quotas import Resource, SharedQuotas, open_part
+from skerry.engine.admission.shared_quotas import Resource, SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.delivery.filtered_subscription import FilteredSubscription
 from skerry.engine.delivery.group_members import (
-    Bystander,
-    Denied,
-    Listener,
+    DeniedListener,
+    MemberListener,
     MemberOutput,
     Membership,
+    ReplayListener,
 )
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.group_quotas import GroupQuotas
+from skerry.engine.dispatch.pattern_reach import WILD_CARDS, PartialPatterns, PatternReach
 from skerry.engine.dispatch.topics import (
     Route,
     RouteResolver,
@@ -31,13 +36,11 @@ from skerry.engine.dispatch.topics import (
     UpdateListener,
 )
 from skerry.engine.types.scopes import is_site_message
-from skerry.errors import LimitExceeded
 from skerry.limits import (
     GROUP_COUNT_MAX,
     PATTERN_MEMO_CHAR_COUNT_MAX,
     ROUTE_MEMO_COUNT_MAX,
     ROUTE_MEMO_SIZE_MAX,
-    TAG_MAX,
 )
 from skerry.protocol.patterns import (
     PatternHandle,
@@ -47,38 +50,44 @@ from skerry.protocol.patterns import (
     covers,
 )
 
-__all__ = ["WILD_CARDS", "Reach", "Routing", "knows_type"]
+__all__ = ["Routing", "knows_type"]
+
+_WORK_PER_LEAVE: Final = 10
+"""Work units for leaving a group."""
+_TOPICS_PER_WORK_UNIT: Final = 4
+"""Topics that can be compared with a pattern in the time of one work unit."""
+_OWN_TYPE_PREFIX: Final = "Skerry"
+"""The prefix of skerry's own types, which foreign programs do not know."""
 
 
 class Routing(RouteResolver):
-    """All memberships and views of a node, and the routes that follow from them."""
+    """All memberships and filtered subscriptions of a node, and the routes that follow."""
 
     def __init__(
         self, shares: SharedQuotas | None = None, *, group_count_max: int = GROUP_COUNT_MAX
     ) -> None:
         super().__init__()
         self._shares = shares or SharedQuotas(ClientLimits())
-        self._group_count_max = group_count_max
-        self._address_groups: dict[str, Counter[str]] = {}
-        """The groups that clients of each address are in, with the number of these clients."""
-        self._hub: Dispatcher | None = None
+        self._quotas = GroupQuotas(self._shares, group_count_max)
+        self._dispatcher: Dispatcher | None = None
         self._groups: dict[str, dict[int, Membership]] = {}
+        """Members of the groups of types, by type and client id."""
         self._tree = PatternTree()
         self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
-        self._views: dict[str, dict[tuple[int, int], FilteredSubscription]] = {}
-        self._memo_size = 0
-        """Cached subjects, and clients in their routes, since the cache was cleared."""
-        self._partial: Counter[tuple[str, int]] = Counter()
-        """The number of patterns that select some default subjects of types, by the first level of
-        the pattern and the number of the types' keys."""
+        """Members of the groups of patterns, by pattern and client id."""
+        self._partial = PartialPatterns()
+        self._filtered: dict[str, dict[tuple[int, int], FilteredSubscription]] = {}
+        """Filtered subscriptions by type, client id and number."""
         self._replaying: dict[Membership, None] = {}
-        """Members that are being told what is there."""
+        """Members with a cache replay in progress."""
         self._carriers: dict[int, Membership] = {}
-        """Clients that bring messages to other nodes, and so hear all that go there."""
+        """Clients that carry messages to other nodes, and receive all messages to the site."""
+        self._memo_size = 0
+        """Cached routes by subject, and clients in them, since the cache was cleared."""
 
-    def attach(self, hub: Dispatcher) -> None:
-        """Say whose routes these are."""
-        self._hub = hub
+    def attach(self, dispatcher: Dispatcher) -> None:
+        """Set the dispatcher that uses the routes."""
+        self._dispatcher = dispatcher
 
     @property
     def group_count(self) -> int:
@@ -86,56 +95,58 @@ class Routing(RouteResolver):
         return len(self._groups) + len(self._patterns)
 
     def member_count(self, group: str) -> int:
-        """Members of a group, views included."""
+        """Members of a group, filtered subscriptions included."""
         return (
             len(self._groups.get(group, ()))
             + len(self._patterns.get(group, ()))
-            + len(self._views.get(group, ()))
+            + len(self._filtered.get(group, ()))
         )
 
     def members(self, type_name: str) -> list[Membership]:
-        """Who joined the group of a type."""
+        """The members of the group of a type."""
         return list(self._groups.get(type_name, {}).values())
 
     def find(self, client: Client, group: str) -> Membership | None:
-        """The membership of a client, if it is in the group."""
+        """The membership of a client in a group; None if it is not a member."""
         if group.startswith("/"):
             held = self._patterns.get(check_pattern(group), {}).get(client.client_id)
             return None if held is None else held[0]
         return self._groups.get(group, {}).get(client.client_id)
 
     def join(self, client: Client, group: str, *, is_conflating: bool) -> Membership:
-        """Add a client to a group, or change what happens when it is slow.
+        """Add a client to a group, or change whether its updates are conflated.
 
         Raises LimitExceeded if there are too many groups or memberships; nothing is changed then.
         """
-        assert self._hub is not None
+        assert self._dispatcher is not None
         known = self.find(client, group)
         if known is not None:
             known.is_conflating = is_conflating
-            self._forget(known.group)
+            self._forget_routes(known.group)
             return known
-        if group.startswith("/"):
+        is_pattern = group.startswith("/")
+        if is_pattern:
             group = check_pattern(group)
-        self._count_group(client, group)
-        self._give_voice(client)
-        if group.startswith("/"):
-            member = Membership(client, group, self._hub, is_conflating=is_conflating)
+        if group not in self._groups and group not in self._patterns:
+            self._quotas.check_new_group(client.holder, self.group_count)
+        self._quotas.add(client.holder, group)
+        self._set_conflated_output(client)
+        member = Membership(client, group, self._dispatcher, is_conflating=is_conflating)
+        if is_pattern:
             handle = self._tree.add(group, member)
             if group not in self._patterns:
                 self._patterns[group] = {}
-                self._count_partial(group, 1)
+                self._change_patterns(group, 1)
             self._patterns[group][client.client_id] = (member, handle)
         else:
-            member = Membership(client, group, self._hub, is_conflating=is_conflating)
             self._groups.setdefault(group, {})[client.client_id] = member
         client.groups[group] = None
         client.interest_count += 1
-        self._forget(group)
+        self._forget_routes(group)
         return member
 
     def leave(self, client: Client, group: str) -> None:
-        """Take a client out of a group; of one that is not in it nothing is taken."""
+        """Remove a client from a group; does nothing if it is not a member."""
         member = self.find(client, group)
         if member is None:
             return
@@ -145,7 +156,7 @@ class Routing(RouteResolver):
             self._tree.remove(handle)
             if not self._patterns[group]:
                 del self._patterns[group]
-                self._count_partial(group, -1)
+                self._change_patterns(group, -1)
         else:
             del self._groups[group][client.client_id]
             if not self._groups[group]:
@@ -156,186 +167,189 @@ class Routing(RouteResolver):
             member.active_replay.cancel()
             self.replay_ended(member)
         client.groups.pop(group, None)
-        self._uncount_group(client, group)
+        self._quotas.remove(client.holder, group)
         client.interest_count += 1
         if client.slots:
-            assert client.voice is not None
+            assert client.conflated_output is not None
             client.slots.forget(
-                client.voice,
-                lambda news: self._is_heard_by(client, news),
+                client.conflated_output,
+                lambda update: self._is_subscribed_to(client, update),
                 is_known=any(other.startswith("/") for other in client.groups),
             )
-        self._forget(group)
+        self._forget_routes(group)
 
     def carry(self, client: Client) -> None:
-        """Let a client hear all messages to the site, also of types that are not known yet."""
-        assert self._hub is not None
-        self._give_voice(client)
-        self._carriers[client.client_id] = Membership(client, "", self._hub, is_conflating=False)
-        self._forget_messages()
+        """Deliver all messages to the site to a client, also of types that are described later."""
+        assert self._dispatcher is not None
+        self._set_conflated_output(client)
+        member = Membership(client, "", self._dispatcher, is_conflating=False)
+        self._carriers[client.client_id] = member
+        self._forget_message_routes()
 
     def replay_began(self, member: Membership) -> None:
-        """From now on a member is told what is there, and has to hear of all that changes it."""
+        """Pass all updates of the replayed topics to the cache replay of a member."""
         self._replaying[member] = None
         assert member.active_replay is not None
         for topic in member.active_replay.topics:
             topic.forget_routes()
 
     def wait(self, member: Membership, *, is_over: bool = False) -> None:
-        """Until its turn comes to be told what is there, a member hears of all objects whole."""
-        assert self._hub is not None
+        """Deliver whole objects to a member whose cache replay has not begun yet.
+
+        With `is_over`, the replay begins now or is not wanted any more.
+        """
+        assert self._dispatcher is not None
         assert member.is_waiting == is_over
         member.is_waiting = not is_over
         member.client.waiting_count += -1 if is_over else 1
-        # An object may come from where it was to be told of to where the client hears of it.
-        for topic in self._hub.all_topics():
+        # All topics: an object may move from a subject that is to be replayed to a subject that the
+        # client already receives.
+        for topic in self._dispatcher.all_topics():
             if topic.is_cached:
                 topic.forget_routes()
 
     def replay_ended(self, member: Membership) -> None:
-        """A member was told all, or does not want it any more."""
+        """Note that the cache replay of a member is complete or cancelled."""
         replay, member.active_replay = member.active_replay, None
         self._replaying.pop(member, None)
         if replay is not None:
             for topic in replay.topics:
                 topic.forget_routes()
 
-    def add_view(self, view: FilteredSubscription) -> None:
-        """Deliver updates of a type to a view; a view with the same number is replaced.
+    def add_filtered(self, subscription: FilteredSubscription) -> None:
+        """Add a filtered subscription; one of the same client, type and number is replaced.
 
-        Raises LimitExceeded if there are too many views; the replaced one is removed even then.
+        Raises LimitExceeded if there are too many; the replaced one is removed even then.
         """
-        self.remove_view(view.client, view.topic.name, view.number)
-        self._shares.take(
-            view.client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
-        )
-        at = (view.client.client_id, view.number)
-        self._views.setdefault(view.topic.name, {})[at] = view
-        view.client.views[view.topic.name, view.number] = view.part_count
-        view.client.interest_count += 1
-        view.topic.forget_routes()
-
-    def remove_view(self, client: Client, type_name: str, number: int) -> None:
-        """Take a view away; of one that is not there nothing is taken."""
-        views = self._views.get(type_name, {})
-        view = views.pop((client.client_id, number), None)
-        if view is None:
-            return
-        if not views:
-            del self._views[type_name]
-        view.close()
-        self._shares.give_back(
-            client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
-        )
-        del client.views[type_name, number]
+        client, topic, number = subscription.client, subscription.topic, subscription.number
+        self.remove_filtered(client, topic.name, number)
+        self._shares.take(client.holder, _filtered_usage(subscription))
+        self._filtered.setdefault(topic.name, {})[client.client_id, number] = subscription
+        client.filtered_subscriptions[topic.name, number] = subscription.part_count
         client.interest_count += 1
-        client.slots.forget(view)
-        view.topic.forget_routes()
+        topic.forget_routes()
 
-    def hide(self) -> None:
-        """Rights changed: what is under way to clients tells nothing that they may not see."""
+    def remove_filtered(self, client: Client, type_name: str, number: int) -> None:
+        """Remove a filtered subscription; does nothing if there is no such subscription."""
+        subscriptions = self._filtered.get(type_name, {})
+        subscription = subscriptions.pop((client.client_id, number), None)
+        if subscription is None:
+            return
+        if not subscriptions:
+            del self._filtered[type_name]
+        subscription.close()
+        self._shares.give_back(client.holder, _filtered_usage(subscription))
+        del client.filtered_subscriptions[type_name, number]
+        client.interest_count += 1
+        client.slots.forget(subscription)
+        subscription.topic.forget_routes()
+
+    def has_filtered(self, type_name: str) -> bool:
+        """Whether there are filtered subscriptions to a type."""
+        return type_name in self._filtered
+
+    def rights_changed(self) -> None:
+        """Exclude objects that clients may not see any more from replays in progress."""
         for member in self._replaying:
             if member.active_replay is not None and _is_restricted(member.client):
-                member.active_replay.leave_out(partial(_is_hidden, member.client))
-        for views in self._views.values():
-            for view in views.values():
-                if _is_restricted(view.client):
-                    view.hide()
+                member.active_replay.exclude(partial(_is_hidden, member.client))
+        for subscriptions in self._filtered.values():
+            for subscription in subscriptions.values():
+                if _is_restricted(subscription.client):
+                    subscription.rights_changed()
 
     def definition_changed(self, client: Client, topic: Topic) -> None:
-        """A client has another definition of a type; subscriptions it cannot read any more end."""
+        """Apply another definition of a client: subscriptions that it cannot read any more end."""
         if not client.can_read(topic):
-            for name, number in list(client.views):
+            for name, number in list(client.filtered_subscriptions):
                 if name == topic.name:
-                    self.remove_view(client, name, number)
+                    self.remove_filtered(client, name, number)
             for member in self._replaying:
                 if member.client is client and member.active_replay is not None:
-                    member.active_replay.leave_out(lambda other, _: other is topic)
+                    member.active_replay.exclude(lambda other, _: other is topic)
         topic.forget_routes()
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """Remove all memberships of a client, step by step; yields the looks of each step."""
-        assert self._hub is not None
+        """Remove all memberships of a client, step by step; yields the work units of each step."""
+        assert self._dispatcher is not None
         for group in list(client.groups):
             self.leave(client, group)
-            is_pattern = group.startswith("/")
-            yield _LOOKS_PER_LEAVE + is_pattern * len(self._hub.topics) // _TOPICS_PER_LOOK
-        for name, number in list(client.views):
-            self.remove_view(client, name, number)
-            yield _LOOKS_PER_LEAVE
+            topic_count = len(self._dispatcher.topics) if group.startswith("/") else 0
+            yield _WORK_PER_LEAVE + topic_count // _TOPICS_PER_WORK_UNIT
+        for name, number in list(client.filtered_subscriptions):
+            self.remove_filtered(client, name, number)
+            yield _WORK_PER_LEAVE
         if self._carriers.pop(client.client_id, None) is not None:
-            self._forget_messages()
+            self._forget_message_routes()
 
-    def came(self, topic: Topic) -> None:
-        """A topic is new: see whether parts of its subjects were asked for."""
-        topic.needs_subject = self._is_partial(topic)
+    def topic_added(self, topic: Topic) -> None:
+        """Set whether patterns select a part of the default subjects of a new topic."""
+        topic.needs_subject = self._partial.select_part_of(topic)
 
-    def redefined(self, topic: Topic) -> None:
-        """The type of a topic has another definition: views follow if their client can read it."""
-        for view in list(self._views.get(topic.name, {}).values()):
-            if view.client.can_read(topic):
-                view.redefined()
+    def topic_redefined(self, topic: Topic) -> None:
+        """Apply another definition of a type to its filtered subscriptions.
+
+        Those of clients that cannot read it are removed.
+        """
+        for subscription in list(self._filtered.get(topic.name, {}).values()):
+            if subscription.client.can_read(topic):
+                subscription.topic_redefined()
             else:
-                self.remove_view(view.client, topic.name, view.number)
-
-    def went(self, type_name: str) -> None:
-        """Forget a type that is no longer in use."""
-
-    def has_views(self, type_name: str) -> bool:
-        """Whether there are filtered subscriptions to a type."""
-        return type_name in self._views
+                self.remove_filtered(subscription.client, topic.name, subscription.number)
 
     def resolve(self, topic: Topic, subject: str) -> Route:
-        """The route of a topic, for a subject or for all default ones; it is kept there."""
+        """Resolve and cache the route of a topic, for a subject or for all default ones."""
         if subject:
             _check(subject, topic)
-        lanes: list[ClientQueue] = []
-        ears: list[UpdateListener] = []
-        replaying = [member for member in self._replaying if _tells_of(member, topic)]
-        hearing: set[int] = set()
-        for client_id, memberships in self._listening(topic, subject).items():
+        queues: list[ClientQueue] = []
+        listeners: list[UpdateListener] = []
+        replaying = [member for member in self._replaying if _is_replaying(member, topic)]
+        subscribed: set[int] = set()
+        for client_id, memberships in self._subscribers(topic, subject).items():
             client = memberships[0].client
-            is_hidden = bool(subject) and not _may_hear(client, subject)
+            is_hidden = bool(subject) and not _may_receive(client, subject)
             if client.is_under_review:
                 memberships = [m for m in memberships if not m.group or _may_join(client, m.group)]
             if not memberships or is_hidden or not client.can_read(topic):
-                ears.append(Denied(client))
+                listeners.append(DeniedListener(client))
                 continue
-            hearing.add(client_id)
+            subscribed.add(client_id)
             for member in replaying:
                 if member.client is client and member not in memberships:
                     memberships.append(member)
-            if _is_simple(memberships, topic):
-                lanes.append(client.lane)
+            if _needs_frame_only(memberships, topic):
+                queues.append(client.queue)
             else:
-                ears.append(Listener(memberships, topic.forget_routes))
-        for view in self._views.get(topic.name, {}).values():
-            is_lost = view.client.is_under_review and not _may_join(view.client, topic.name)
-            ears.append(Denied(view.client) if is_lost else view)
-        unaware = [member for member in replaying if member.client.client_id not in hearing]
-        ears.extend(Bystander(member) for member in unaware)
-        route = Route(lanes, ears)
+                listeners.append(MemberListener(memberships, topic.forget_routes))
+        for subscription in self._filtered.get(topic.name, {}).values():
+            client = subscription.client
+            is_denied = client.is_under_review and not _may_join(client, topic.name)
+            listeners.append(DeniedListener(client) if is_denied else subscription)
+        others = [member for member in replaying if member.client.client_id not in subscribed]
+        listeners.extend(ReplayListener(member) for member in others)
+        route = Route(queues, listeners)
         if not subject:
             topic.route = route
         elif len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX:
-            self._keep_route(topic, subject, route)
+            self._cache_route(topic, subject, route)
         return route
 
-    def _keep_route(self, topic: Topic, subject: str, route: Route) -> None:
+    def _cache_route(self, topic: Topic, subject: str, route: Route) -> None:
         """Cache the route of a subject; the cache is cleared when it takes too much."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
             topic.routes.clear()
         # Routes that were invalidated since are still counted, so there are no more than that.
-        self._memo_size += 1 + len(route.lanes) + len(route.ears)
+        size = 1 + len(route.queues) + len(route.listeners)
+        self._memo_size += size
         if self._memo_size > ROUTE_MEMO_SIZE_MAX:
-            self._memo_size = 1 + len(route.lanes) + len(route.ears)
-            for other in self._hub.all_topics():
+            self._memo_size = size
+            for other in self._dispatcher.all_topics():
                 other.routes.clear()
         topic.routes[subject] = route
 
-    def _listening(self, topic: Topic, subject: str) -> dict[int, list[Membership]]:
-        """Who hears of it, by client, with all memberships that say so."""
+    def _subscribers(self, topic: Topic, subject: str) -> dict[int, list[Membership]]:
+        """The subscribers by client id, each with all memberships that select the subject."""
         found: dict[int, list[Membership]] = {}
         for member in self._groups.get(topic.name, {}).values():
             found.setdefault(member.client.client_id, []).append(member)
@@ -343,152 +357,68 @@ class Routing(RouteResolver):
             for client_id, member in self._carriers.items():
                 if _may_join(member.client, topic.name):
                     found.setdefault(client_id, []).append(member)
-        # Taken for a subject, the pattern of all default ones is selected by those that cover it.
+        # The pattern of all default subjects, taken as a subject, is matched by the patterns that
+        # cover it.
         for value in self._tree.match(subject or topic.pattern):
             assert isinstance(value, Membership)
             found.setdefault(value.client.client_id, []).append(value)
-        if topic.name.startswith(_OUR_OWN):
-            return {at: m for at, m in found.items() if m[0].client.lane.has_subjects}
+        if topic.name.startswith(_OWN_TYPE_PREFIX):
+            return {at: m for at, m in found.items() if m[0].client.queue.has_subjects}
         return found
 
-    def _count_group(self, client: Client, group: str) -> None:
-        """Count a membership; raises LimitExceeded if there are too many."""
-        holder = client.holder
-        if group not in self._groups and group not in self._patterns:
-            limit = self._group_count_max
-            if not holder.is_trusted:
-                limit = open_part(limit)
-            if self.group_count >= limit:
-                raise LimitExceeded(
-                    what="count of groups of all clients", value=self.group_count + 1, limit=limit
-                )
-        mine = self._address_groups.get(holder.address, Counter())
-        limit = self._shares.limits.group_count_per_address_max
-        if holder.address and group not in mine and len(mine) >= limit:
-            what = f"count of groups of address {holder.address} (group_count_per_address_max)"
-            raise LimitExceeded(what=what, value=len(mine) + 1, limit=limit)
-        self._shares.take(holder, _membership(group))
-        if holder.address:
-            self._address_groups.setdefault(holder.address, Counter())[group] += 1
+    def _set_conflated_output(self, client: Client) -> None:
+        """Create the output for conflated updates of a client, before its first membership."""
+        dispatcher = self._dispatcher
+        assert dispatcher is not None
 
-    def _uncount_group(self, client: Client, group: str) -> None:
-        address = client.holder.address
-        self._shares.give_back(client.holder, _membership(group))
-        if address:
-            mine = self._address_groups[address]
-            mine[group] -= 1
-            if not mine[group]:
-                del mine[group]
-            if not mine:
-                del self._address_groups[address]
+        def is_subscribed(topic: Topic, entry: Entry) -> bool:
+            return self._is_subscriber(client, topic, entry.subject, entry.payload)
 
-    def _give_voice(self, client: Client) -> None:
-        """Let a client be told later what it is not told now."""
-        hub = self._hub
-        assert hub is not None
+        if client.conflated_output is None:
+            client.conflated_output = MemberOutput(client, dispatcher, is_subscribed)
 
-        def is_heard(topic: Topic, entry: Entry) -> bool:
-            return self._hears(client, topic, entry.subject, entry.payload)
+    def _is_subscribed_to(self, client: Client, update: UpdateInTransit) -> bool:
+        """Whether a client is in a group that selects an update."""
+        return self._is_subscriber(client, update.topic, update.subject, update.payload)
 
-        if client.voice is None:
-            client.voice = MemberOutput(client, hub, is_heard)
-
-    def _is_heard_by(self, client: Client, news: UpdateInTransit) -> bool:
-        """Whether a client is in a group that an update belongs to."""
-        return self._hears(client, news.topic, news.subject, news.payload)
-
-    def _hears(self, client: Client, topic: Topic, subject: str, payload: bytes) -> bool:
-        if subject and not _may_hear(client, subject):
+    def _is_subscriber(self, client: Client, topic: Topic, subject: str, payload: bytes) -> bool:
+        if subject and not _may_receive(client, subject):
             return False
         subject = subject or default_subject(topic.plan, split(topic.plan, payload, 0))
-        return client.client_id in self._listening(topic, subject)
+        return client.client_id in self._subscribers(topic, subject)
 
-    def _count_partial(self, pattern: str, change: int) -> None:
-        """A pattern came to be or went: see whose default subjects it selects a part of."""
-        assert self._hub is not None
-        reach = Reach(pattern)
+    def _change_patterns(self, pattern: str, change: int) -> None:
+        """Note a pattern that was added (1) or removed (-1) in the topics that it selects from."""
+        assert self._dispatcher is not None
+        reach = PatternReach(pattern)
         if reach.is_whole:
             return
-        for count in reach.key_counts:
-            self._partial[reach.first, count] += change
-            if not self._partial[reach.first, count]:
-                del self._partial[reach.first, count]
-        for topic in self._hub.all_topics():
+        self._partial.change(reach, change)
+        for topic in self._dispatcher.all_topics():
             if reach.has(topic):
-                topic.needs_subject = self._is_partial(topic)
+                topic.needs_subject = self._partial.select_part_of(topic)
 
-    def _is_partial(self, topic: Topic) -> bool:
-        """Whether a pattern selects a part of the default subjects of a topic."""
-        key_count = len(topic.plan.keys)
-        first = topic.pattern.split("/", 2)[1]
-        return (first, key_count) in self._partial or ("*", key_count) in self._partial
-
-    def _forget_messages(self) -> None:
-        """A carrier came or went."""
-        assert self._hub is not None
-        for topic in self._hub.all_topics():
+    def _forget_message_routes(self) -> None:
+        """Invalidate the routes of messages to the site."""
+        assert self._dispatcher is not None
+        for topic in self._dispatcher.all_topics():
             if is_site_message(topic.type):
                 topic.forget_routes()
 
-    def _forget(self, group: str) -> None:
-        """The routes that a change of a group concerns."""
-        assert self._hub is not None
+    def _forget_routes(self, group: str) -> None:
+        """Invalidate the routes that depend on a group."""
+        assert self._dispatcher is not None
         if not group.startswith("/"):
             # An outdated topic resolves its routes again in any case.
-            topic = self._hub.topics.get(group)
+            topic = self._dispatcher.topics.get(group)
             if topic is not None:
                 topic.forget_routes()
             return
-        reach = Reach(group)
-        for topic in self._hub.all_topics():
-            # Under subjects of their own, objects of any type may be meant.
+        reach = PatternReach(group)
+        for topic in self._dispatcher.all_topics():
+            # A pattern may select objects of any type that are not under their default subject.
             if topic.routes or reach.has(topic):
                 topic.forget_routes()
-
-
-class Reach:
-    """Which types have default subjects that a pattern selects, and whether it selects them all.
-
-    A default subject is the type and a level for each key, so it depends only on the first level
-    of the pattern and the number of the others.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self.first, *rest = pattern.split("/")[1:]
-        """The type, or a wild card."""
-        is_open = (rest or [self.first])[-1] == "..."
-        if self.first == "...":
-            self.key_counts = range(TAG_MAX + 1)
-        elif is_open:
-            self.key_counts = range(len(rest), TAG_MAX + 1)
-        else:
-            self.key_counts = range(len(rest), len(rest) + 1)
-        self.is_whole = all(level in WILD_CARDS for level in rest)
-        """Whether it selects all default subjects of these types."""
-        self._start = None if self.first in WILD_CARDS else f"/{self.first}"
-
-    def has(self, topic: Topic) -> bool:
-        """Whether it selects default subjects of a topic, some or all."""
-        if len(topic.plan.keys) not in self.key_counts:
-            return False
-        start = self._start
-        if start is None:
-            return True
-        pattern = topic.pattern
-        return pattern.startswith(start) and pattern[len(start) : len(start) + 1] in ("", "/")
-
-
-_LOOKS_PER_LEAVE: Final = 10
-_TOPICS_PER_LOOK: Final = 4
-"""Looks that leaving a group takes, and topics that can be matched against a pattern in the time of
-one look."""
-
-_OUR_OWN = "Skerry"
-"""How the names of types begin that only our own programs know."""
-
-
-WILD_CARDS = ("*", "...", "\u2026")
-"""Levels of a pattern that stand for others."""
 
 
 def knows_type(client: Client, topic: Topic) -> bool:
@@ -497,40 +427,40 @@ def knows_type(client: Client, topic: Topic) -> bool:
     Skerry's own types are not described, and not all clients know them. A client may also have a
     definition whose keys differ from the served one.
     """
-    is_known = bool(client.lane.has_subjects) or not topic.name.startswith(_OUR_OWN)
+    is_known = bool(client.queue.has_subjects) or not topic.name.startswith(_OWN_TYPE_PREFIX)
     return is_known and client.can_read(topic)
 
 
-def _membership(group: str) -> dict[Resource, int]:
-    """The resources that one membership uses."""
-    return {Resource.JOINS: 1, Resource.PATTERNS: int(group.startswith("/"))}
+def _filtered_usage(subscription: FilteredSubscription) -> dict[Resource, int]:
+    """The resources that a filtered subscription uses."""
+    return {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(subscription.part_count)}
 
 
-def _tells_of(member: Membership, topic: Topic) -> bool:
+def _is_replaying(member: Membership, topic: Topic) -> bool:
     replay = member.active_replay
-    if replay is None or not replay.tells_of(topic):
+    if replay is None or not replay.includes(topic):
         return False
     return not member.client.is_under_review or _may_join(member.client, member.group)
 
 
 def _check(subject: str, topic: Topic) -> None:
-    """LocalProtocolError for what is no subject.
+    """Raise LocalProtocolError if a subject is invalid.
 
-    Default subjects have whole keys in them and may be of any length: nobody chose them.
+    Default subjects contain whole keys and may be of any length, as no client chose them.
     """
     is_default = topic.needs_subject and covers(topic.pattern, subject)
     if not is_default or any(level in WILD_CARDS for level in subject.split("/")):
         check_subject(subject)
 
 
-def _may_hear(client: Client, subject: str) -> bool:
+def _may_receive(client: Client, subject: str) -> bool:
     rights = client.rights
     assert rights is not None
     return rights.allows_objects or rights.allows("subscribe", subject)
 
 
 def _is_hidden(client: Client, _topic: Topic, entry: Entry) -> bool:
-    return entry.subject != "" and not _may_hear(client, entry.subject)
+    return entry.subject != "" and not _may_receive(client, entry.subject)
 
 
 def _is_restricted(client: Client) -> bool:
@@ -544,10 +474,10 @@ def _may_join(client: Client, type_name: str) -> bool:
     return rights.allows_objects or rights.allows_group("subscribe", type_name)
 
 
-def _is_simple(memberships: list[Membership], topic: Topic) -> bool:
-    """Whether a frame on the lane is all it takes."""
+def _needs_frame_only(memberships: list[Membership], topic: Topic) -> bool:
+    """Whether a client needs only the frame of each update in its queue."""
     client = memberships[0].client
-    if any(_tells_of(member, topic) for member in memberships):
+    if any(_is_replaying(member, topic) for member in memberships):
         return False
     if topic.is_cached and client.waiting_count:
         return False

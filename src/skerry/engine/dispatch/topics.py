@@ -1,7 +1,7 @@
 """Topics, their routes, and the update that is being dispatched.
 
 The dispatcher works on these. `engine.dispatch.routing` makes the routes; filtered subscriptions
-and cache replays are ears on them; bulk removals and the journal are called before an object
+and cache replays are listeners of them; bulk removals and the journal are called before an object
 changes. The module is compiled with the dispatcher, which reads it for every update.
 """
 
@@ -15,15 +15,15 @@ from skerry.codec.hot_loops import RouteVersion, StructLayout
 from skerry.codec.pieces import Pieces, canonical_key, project, split
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_pattern
-from skerry.engine.dispatch.cache import Entry, Shelf
+from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue, Tally
 from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
 __all__ = [
+    "JournalWriter",
     "OngoingRemoval",
     "Owners",
-    "PersistentTypes",
     "Route",
     "RouteResolver",
     "Topic",
@@ -35,45 +35,45 @@ __all__ = [
 
 
 class Topic:
-    """A struct type in use: how it travels, its objects, and who hears of them."""
+    """A struct type in use: its definition, its cached objects, its routes and its counters."""
 
     def __init__(
         self,
         type_: Any,
         plan: StructPlan,
-        shelf: Shelf,
+        type_cache: TypeCache,
         *,
         is_cached: bool,
         is_persistent: bool,
         is_special: bool,
     ) -> None:
-        self.name: str = shelf.name
+        self.name: str = type_cache.name
         self.type: Any = type_
         self.plan: StructPlan = plan
         self.pattern: str = default_pattern(plan)
         """The pattern of its default subjects."""
         self.layout: StructLayout = StructLayout(plan)
-        self.shelf: Shelf = shelf
+        self.type_cache: TypeCache = type_cache
         self.is_cached: bool = is_cached
         self.is_persistent: bool = is_persistent
         self.is_special: bool = is_special
-        """Whether the node itself has something to do with its objects."""
+        """Whether its objects are messages for the node, or the node's own objects."""
         self.route: Route | None = None
-        """For objects under their default subject; None until it is asked for."""
+        """The route of objects under their default subject; None until it is resolved."""
         self.routes: dict[str, Route] = {}
-        """The same by subject, where that matters."""
+        """Routes by subject, for objects whose subscribers depend on it."""
         self.needs_subject: bool = False
-        """Whether somebody asked for a part of the default subjects only."""
-        self.sweep: OngoingRemoval | None = None
-        """What is left to do of the removal of many of its objects."""
+        """Whether a pattern selects some, but not all, of its default subjects."""
+        self.bulk_removal: OngoingRemoval | None = None
+        """The removal of many of its objects that is in progress."""
         self.owners: Owners | None = None
-        """Whose its objects are, if any are somebody's."""
+        """The owners of its objects; None if no client owns any."""
         self.tally: Tally = Tally()
         self.accepted: i64 = 0
         self.epoch: i64 = 0
         """The number of times that an incompatible definition replaced the former one."""
         self.gate: RouteVersion = RouteVersion()
-        """Shut to invalidate the stencils of its objects: when routes are invalidated, the
+        """Shut to invalidate the templates of its objects: when routes are invalidated, the
         definition changes, or a removal of many objects begins."""
         self.readings: dict[tuple[int, bool], Any] = {}
         """Projections for clients with another definition (`engine.types.projections`), by the
@@ -100,38 +100,43 @@ class Topic:
 
 
 class Owners:
-    """Whose the objects of a topic are, as far as they are anybody's alone."""
+    """The clients that own objects of a topic."""
 
     def __init__(self) -> None:
         self.of_all: i64 = 0
         """The client that owns all of them; 0 if there is none."""
         self.by_key: dict[bytes, int] = {}
-        """Those that own single ones, which goes before."""
+        """The owners of single objects, which take precedence."""
 
     def of(self, key: bytes) -> i64:
-        """The client that owns an object; 0 if nobody does."""
+        """The client that owns an object; 0 if no client does."""
         owner = self.by_key.get(key)
         return self.of_all if owner is None else owner
 
+    def allow(self, key: bytes, client_id: i64) -> bool:
+        """Whether a client may change an object: it owns the object, or no client does."""
+        owner = self.of(key)
+        return owner == 0 or owner == client_id
+
 
 class Route:
-    """Who hears of updates of one topic under one subject."""
+    """The subscribers of one topic under one subject."""
 
-    def __init__(self, lanes: list[ClientQueue], ears: list[UpdateListener]) -> None:
-        self.lanes: list[ClientQueue] = lanes
-        self.ears: list[UpdateListener] = ears
+    def __init__(self, queues: list[ClientQueue], listeners: list[UpdateListener]) -> None:
+        self.queues: list[ClientQueue] = queues
+        self.listeners: list[UpdateListener] = listeners
         self.is_common: bool = True
-        """Whether all lanes accept a common form, in which many receive the same header."""
-        for lane in lanes:
-            if lane.has_origin or not (lane.is_framed or lane.is_old):
+        """Whether all queues accept one of the common forms of a frame, which clients share."""
+        for queue in queues:
+            if queue.has_origin or not (queue.is_framed or queue.is_old):
                 self.is_common = False
-        self.has_full: bool = any(lane.has_subjects for lane in lanes)
-        self.has_plain: bool = not all(lane.has_subjects for lane in lanes)
-        """Whether some of them are told of subjects, and whether some are not."""
+        self.has_full: bool = any(queue.has_subjects for queue in queues)
+        self.has_plain: bool = not all(queue.has_subjects for queue in queues)
+        """Whether some of the queues accept subjects, and whether some do not."""
 
 
 class UpdateInTransit:
-    """One accepted update on its way. The header is that of the forwarded object."""
+    """An accepted update that is being delivered. The header is that of the forwarded object."""
 
     def __init__(self, topic: Topic, header: Header, payload: bytes, subject: str) -> None:
         self.topic: Topic = topic
@@ -142,11 +147,11 @@ class UpdateInTransit:
         self.is_remove: bool = header.remove_obj == 1
         self.pieces: Pieces | None = None
         self.before: bytes | None = None
-        """The cached object as it was, if it was."""
+        """The cached object before the update; None if there was none."""
         self.entry: Entry | None = None
-        """As it is now, if it is."""
+        """The cached object after the update; None if there is none."""
         self.gone: Entry | None = None
-        """As it was when this update removed it."""
+        """The last state of an object that this update removed."""
         self.known_key: bytes | None = None
         """The canonical key, once it is known."""
         self.is_described: bool = False
@@ -166,18 +171,18 @@ class UpdateInTransit:
             self.known_key = canonical_key(plan, pieces)
         return self.known_key
 
-    def frame(self, lane: ClientQueue) -> bytes:
+    def frame(self, queue: ClientQueue) -> bytes:
         """The update as bytes for one client; clients that get the same bytes share them."""
-        if not lane.has_subjects and self.has_unknown:
+        if not queue.has_subjects and self.has_unknown:
             # Plain DOTS programs receive only tags that were described to them.
-            return self._described().frame(lane)
-        if not lane.is_framed:
-            return self._own_frame(lane)
-        if lane.has_origin:
+            return self._described().frame(queue)
+        if not queue.is_framed:
+            return self._own_frame(queue)
+        if queue.has_origin:
             if self._origin is None:
                 self._origin = self._make(True, True)
             return self._origin
-        if lane.has_subjects and self.subject:
+        if queue.has_subjects and self.subject:
             if self._subjects is None:
                 self._subjects = self._make(True, False)
             return self._subjects
@@ -191,7 +196,7 @@ class UpdateInTransit:
         pieces = self.pieces
         if pieces is not None:
             return pieces.unknown != 0
-        return not self.is_described and len(self.topic.shelf.unknown_keys) > 0
+        return not self.is_described and len(self.topic.type_cache.unknown_keys) > 0
 
     def _described(self) -> UpdateInTransit:
         """The update without the tags that the type does not have."""
@@ -219,15 +224,15 @@ class UpdateInTransit:
         header.node = node
         return data
 
-    def _own_frame(self, lane: ClientQueue) -> bytes:
+    def _own_frame(self, queue: ClientQueue) -> bytes:
         header = self.header
-        header.subject = self.subject if lane.has_subjects else ""
+        header.subject = self.subject if queue.has_subjects else ""
         sequence, position, node = header.sequence, header.position, header.node
-        if not lane.has_origin:
+        if not queue.has_origin:
             header.sequence = ABSENT
             header.position = ABSENT
             header.node = 0
-        data = lane.wire.frame(header, self.payload)
+        data = queue.wire.frame(header, self.payload)
         header.sequence = sequence
         header.position = position
         header.node = node
@@ -236,66 +241,66 @@ class UpdateInTransit:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UpdateListener:
-    """Somebody on a route who needs more than a frame on a lane."""
+    """A subscriber on a route that needs more than a frame in its queue."""
 
     def __init__(self) -> None:
         self.client_id: i64 = 0
-        """Of a client that is there for the subject of the route; 0 for one that is not."""
+        """The client that subscribed to the subject of the route; 0 for other listeners."""
 
-    def leave(self, news: UpdateInTransit) -> None:
-        """An object is no longer under this subject."""
+    def object_left(self, update: UpdateInTransit) -> None:
+        """Process the remove of an object that has another subject now."""
         raise NotImplementedError
 
-    def hear(self, news: UpdateInTransit) -> None:
-        """Take an update that was accepted."""
+    def receive(self, update: UpdateInTransit) -> None:
+        """Process an update that was accepted."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OngoingRemoval:
-    """Objects of a topic that are removed some at a time, and yet seem to go all at once."""
+    """A removal of many objects in slices, which to subscribers appears to happen at once."""
 
     def settle(self, key: bytes) -> None:
-        """An update of an object has come: if it is to go, that has to happen first."""
+        """Remove an object before it is updated, if it is among those to be removed."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RouteResolver:
-    """Knows who is to hear what."""
+    """Finds the subscribers of updates."""
 
     def resolve(self, topic: Topic, subject: str) -> Route:
-        """The route of a topic, for a subject or for all default ones; it is kept there."""
+        """Resolve and cache the route of a topic, for a subject or for all default ones."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PersistentTypes:
-    """Takes what has to survive the node."""
+class JournalWriter:
+    """Writes changes of persistent objects to the journal."""
 
     def check(self) -> None:
-        """LimitExceeded when no more can be taken now."""
+        """Raise LimitExceeded if the journal has no room."""
         raise NotImplementedError
 
     def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
-        """An object changed or, without an entry, went; gives the number of the change."""
+        """Write a change, or a removal if there is no entry; returns the number of the change."""
         raise NotImplementedError
 
 
-def frame_for(lane: ClientQueue, header: Header, payload: bytes, subject: str) -> bytes:
-    """A frame for one client alone; of the additions it gets what it understands."""
-    header.subject = subject if lane.has_subjects else ""
-    if not lane.has_origin:
+def frame_for(queue: ClientQueue, header: Header, payload: bytes, subject: str) -> bytes:
+    """A frame for one client alone, with the header fields that the client understands."""
+    header.subject = subject if queue.has_subjects else ""
+    if not queue.has_origin:
         header.sequence = ABSENT
         header.position = ABSENT
         header.node = 0
-    if lane.is_framed:
+    if queue.is_framed:
         return frame_of(header, payload)
-    return lane.wire.frame(header, payload)
+    return queue.wire.frame(header, payload)
 
 
 def replay_header(topic: Topic, entry: Entry, left: int, now_s: float, node: int) -> Header:
-    """The header of a cached object for somebody who just joined."""
+    """The header of a cached object in a cache replay, after which `left` objects follow."""
     header = Header(topic.name)
     header.sent_time = entry.sent_ns / 1_000_000_000
     header.server_sent_time = now_s

@@ -10,23 +10,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.delivery.bulk_removal import BulkRemovals
+from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.node_types import NodeTypes
 from skerry.limits import SELECT_SLICE_COUNT
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
-
-__all__ = ["ClientCleanup"]
+__all__ = ["CleanupNode", "ClientCleanup"]
 
 _SLOTS_PER_STEP: Final = 500
-_LOOKS_PER_STEP: Final = 100
-"""Looks for the expiry of so many updates that were queued for the client."""
+_WORK_PER_STEP: Final = 100
+"""Work units for the expiry of so many updates that were queued for the client."""
+
+
+class CleanupNode(Protocol):
+    """What the cleanup needs of its node."""
+
+    @property
+    def cache(self) -> Cache: ...
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def shares(self) -> SharedQuotas: ...
+    def wall_ns(self, now_ns: int) -> int: ...
 
 
 class ClientCleanup:
@@ -34,20 +45,20 @@ class ClientCleanup:
 
     def __init__(
         self,
-        node: NodeCore,
+        node: CleanupNode,
         routing: Routing,
         services: NodeServices,
         types: NodeTypes,
-        sweeps: BulkRemovals,
+        bulk_removals: BulkRemovals,
     ) -> None:
         self._node = node
         self._routing = routing
         self._services = services
         self._types = types
-        self._sweeps = sweeps
+        self._bulk_removals = bulk_removals
         self._waiting: deque[Iterator[int]] = deque()
-        """The steps of each client; each step returns the number of looks that it took."""
-        self._looks = SELECT_SLICE_COUNT
+        """The steps of each client; each step returns the work units that it took."""
+        self._work_left = SELECT_SLICE_COUNT
         self._is_busy = False
 
     def __bool__(self) -> bool:
@@ -55,7 +66,7 @@ class ClientCleanup:
 
     def begin_turn(self) -> None:
         """Start another turn, after other clients had theirs."""
-        self._looks = SELECT_SLICE_COUNT
+        self._work_left = SELECT_SLICE_COUNT
 
     def begin(self, client: Client) -> None:
         """Clean up after a client that disconnected, as far as this turn allows."""
@@ -77,26 +88,26 @@ class ClientCleanup:
         if self._is_busy:
             return
         self._is_busy = True
-        while self._looks > 0 and self._waiting:
+        while self._work_left > 0 and self._waiting:
             cost = next(self._waiting[0], None)
             if cost is None:
                 self._waiting.popleft()
                 cost = 1
-            self._looks -= cost
+            self._work_left -= cost
         self._is_busy = False
 
     def _steps(self, client: Client) -> Iterator[int]:
         while client.slots:
             client.slots.expire(_SLOTS_PER_STEP)
-            yield _LOOKS_PER_STEP
+            yield _WORK_PER_STEP
         yield from self._routing.leaving(client)
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns
-        for name in client.lane.published:
-            # Only a type whose objects go with the client needs a topic that is up to date.
+        for name in client.queue.published:
+            # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:
-                self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
+                self._bulk_removals.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
             yield 1 + self._types.take_work()
-        self._node.cache.left(client.client_id)
+        self._node.cache.quotas.client_left(client.client_id)
         self._node.shares.left(client.holder)

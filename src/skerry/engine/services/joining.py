@@ -1,15 +1,16 @@
-"""Clients that join and leave groups and open views, and what they are told of the cache then.
+"""Clients join and leave groups, open filtered subscriptions, and receive the cached objects.
 
-To join is answered at once as far as that costs little. What takes many looks at objects is put on
-the agenda of the client and done in slices: until it begins the client hears of all objects whole,
-and while it goes on the replay knows of each what is to happen.
+A join that costs little is answered at once. A cache replay that has to examine many objects is put
+on the agenda of the client and done in slices. Until it begins, the client receives every update as
+a whole object; while it runs, the replay decides for each object whether it is still to be sent.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from skerry.engine.admission.permissions import Rights
+from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Later
 from skerry.engine.delivery.cache_replay import CacheReplay, Wanted
 from skerry.engine.delivery.filtered_subscription import FilteredObjects, FilteredSubscription
@@ -23,7 +24,8 @@ from skerry.engine.delivery.replay_selection import (
     selects_all,
 )
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.routing import Reach, Routing, knows_type
+from skerry.engine.dispatch.pattern_reach import PatternReach
+from skerry.engine.dispatch.routing import Routing, knows_type
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.type_descriptions import DefinitionList
@@ -33,32 +35,43 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_pattern
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+__all__ = ["Joining", "JoiningNode"]
 
-__all__ = ["Joining"]
+_LISTED_PER_WORK_UNIT: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
+"""Keys that take as long to list and to sort as it takes to examine an object."""
 
-_LISTED_PER_LOOK: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
-"""Keys that take as long to list and to put in order as it takes to examine an object."""
+_WORK_PER_TOPIC: Final = 10
+"""Work units for finding the objects of one type that a pattern selects by its levels alone."""
 
 
-_LOOKS_PER_TOPIC: Final = 10
-"""Looks for finding the objects of one type that a pattern selects by its levels alone."""
+class JoiningNode(Protocol):
+    """What joining needs of its node."""
+
+    @property
+    def shares(self) -> SharedQuotas: ...
+    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None: ...
+    def refuse(
+        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
+    ) -> None: ...
+    def start(self, client: Client, task: Any, now_ns: int) -> None: ...
+    def watch_ledger(self, now_ns: int) -> None: ...
 
 
 class Joining:
-    """Lets clients into groups, and tells them what is there."""
+    """Adds clients to groups, and starts the cache replay for them."""
 
-    def __init__(self, node: NodeCore, hub: Dispatcher, routing: Routing, types: NodeTypes) -> None:
+    def __init__(
+        self, node: JoiningNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
+    ) -> None:
         self._node = node
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._types = types
 
     def take(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A DotsMember: the client joins or leaves."""
+        """Process a DotsMember: the client joins or leaves a group."""
         message: Any = self._types.class_of(topic).decode(payload)
         group = message.groupName
         if group is None or message.event is None:
@@ -67,7 +80,7 @@ class Joining:
             self._join(client, message, now_ns)
         elif message.event.label == "leave":
             if message.subscriptionId is not None:
-                self._routing.remove_view(client, group, message.subscriptionId)
+                self._routing.remove_filtered(client, group, message.subscriptionId)
             else:
                 self._routing.leave(client, group)
 
@@ -78,7 +91,7 @@ class Joining:
         if not _rights(client).allows_group("subscribe", group):
             self._node.refuse(client, "subscribe", f"{group}: not permitted", now_ns, join=message)
         elif message.subscriptionId is not None:
-            self._open_view(client, message, now_ns)
+            self._open_filtered(client, message, now_ns)
         elif group not in client.groups and len(client.groups) >= limits.join_count_max:
             reason = f"{group}: {limits.join_count_max} groups joined already"
             self._node.refuse(client, "subscribe", reason, now_ns, join=message)
@@ -93,18 +106,18 @@ class Joining:
             self._replay(member, now_ns)
             if group == "SkerryLedger":
                 self._node.watch_ledger(now_ns)
-            elif group == "SkerryDefinition" and client.lane.has_subjects:
+            elif group == "SkerryDefinition" and client.queue.has_subjects:
                 task = DefinitionList(client, self._types.registry)
                 self._node.start(client, task, now_ns)
 
     # -- groups
 
     def _replay(self, member: Membership, now_ns: int) -> None:
-        """Tell a member what is there; if it is being told already, all over again after that."""
+        """Start a cache replay for a member; if one is running already, after that one."""
         client = member.client
 
         def begin() -> CacheReplay | None:
-            # Who left meanwhile is told nothing but that this is over: it may count the answers.
+            # A client that has left meanwhile receives only the end mark: it may count them.
             is_member = self._routing.find(client, member.group) is member
             wanted = self._wanted(member) if is_member else []
             if member.is_waiting:
@@ -115,10 +128,10 @@ class Joining:
         if member.replay_count > 1:
             self._node.start(client, Later(begin), now_ns)
             return
-        wanted = self._wanted(member) if client.lane.looks > 0 else None
-        if client.lane.looks <= 0 or (client.agenda and _has_choice(wanted)):
-            # So at most one replay of a client finds out what it is to tell: to all others who
-            # publish, each of them is one more who has to hear of it.
+        wanted = self._wanted(member) if client.queue.work_left > 0 else None
+        if client.queue.work_left <= 0 or (client.agenda and _has_choice(wanted)):
+            # So at most one replay of a client selects its objects at a time. Each such replay is
+            # one more listener for all publishers.
             self._routing.wait(member)
             self._node.start(client, Later(begin), now_ns)
             return
@@ -135,16 +148,16 @@ class Joining:
         def finish(now_s: float) -> None:
             member.replay_count -= 1
             self._routing.replay_ended(member)
-            self._tell_end(client, member.group, now_s)
+            self._send_end(client, member.group, now_s)
 
-        replay = CacheReplay(member.teller, wanted, finish)
+        replay = CacheReplay(member.replay_output, wanted, finish)
         if not replay.is_empty:
             member.active_replay = replay
             self._routing.replay_began(member)
         return replay
 
     def _wanted(self, member: Membership) -> list[Wanted] | None:
-        """The cached objects that a member is to be told; None where it is told nothing at all."""
+        """The cached objects to be replayed to a member; None if there is no replay at all."""
         client, group = member.client, member.group
         if group.startswith("/"):
             return self._selected(client, group)
@@ -152,45 +165,45 @@ class Joining:
         if topic is None or not topic.is_cached or not knows_type(client, topic):
             return None
         rights = _rights(client)
-        if topic.shelf.own_keys and not rights.allows_objects:
+        if topic.type_cache.own_keys and not rights.allows_objects:
             return [(topic, FilterChoice(lambda subject: rights.allows("subscribe", subject)))]
-        if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX:
+        if len(topic.type_cache.objects) > REPLAY_SORTED_COUNT_MAX:
             return [(topic, None)]
         return [(topic, _listed(client, topic))]
 
     def _selected(self, client: Client, pattern: str) -> list[Wanted]:
-        """The cached objects that a pattern selects, all of which the client may see.
+        """The cached objects that a pattern selects; the client may subscribe to all of them.
 
-        Where it selects all of a topic they are not listed, unless they are few.
+        If the pattern selects all objects of a topic, they are only listed if they are few.
         """
         found: list[Wanted] = []
-        listed_count = look_count = 0
-        reach = Reach(pattern)
+        listed_count = examined_count = 0
+        reach = PatternReach(pattern)
         topic_count = 0
-        for topic in self._hub.all_topics():
-            if not topic.is_cached or not topic.shelf.objects:
+        for topic in self._dispatcher.all_topics():
+            if not topic.is_cached or not topic.type_cache.objects:
                 continue
-            if not (topic.shelf.own_keys or reach.has(topic)) or not knows_type(client, topic):
+            if not (topic.type_cache.own_keys or reach.has(topic)) or not knows_type(client, topic):
                 continue
             topic_count += 1
             if selects_all(topic, pattern):
-                is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
+                is_listed = listed_count + len(topic.type_cache.objects) <= REPLAY_SORTED_COUNT_MAX
                 found.append((topic, _listed(client, topic) if is_listed else None))
-                listed_count += is_listed * len(topic.shelf.objects)
+                listed_count += is_listed * len(topic.type_cache.objects)
                 continue
-            keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - look_count)
+            keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - examined_count)
             if keys is None:
                 found.append((topic, PatternChoice(topic, pattern)))
                 continue
-            look_count += len(topic.shelf.own_keys)
+            examined_count += len(topic.type_cache.own_keys)
             if keys:
                 found.append((topic, keys))
-        client.lane.looks -= look_count + topic_count * _LOOKS_PER_TOPIC
+        client.queue.work_left -= examined_count + topic_count * _WORK_PER_TOPIC
         return found
 
-    # -- views
+    # -- filtered subscriptions
 
-    def _open_view(self, client: Client, message: Any, now_ns: int) -> None:
+    def _open_filtered(self, client: Client, message: Any, now_ns: int) -> None:
         name = message.groupName
         topic = self._types.topic(name)
         wanted = message.filter or internal_class("DotsFilter")()
@@ -203,8 +216,8 @@ class Joining:
             except FilterError as error:
                 fault = str(error)
         if query is None or topic is None or type_ is None or not knows_type(client, topic):
-            # Others are told nothing, as by other hosts: a client that can be told is.
-            if client.lane.has_subjects:
+            # Clients without extensions are not notified, as by DOTS hosts.
+            if client.queue.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
             return
         at = (name, message.subscriptionId)
@@ -212,40 +225,42 @@ class Joining:
         if reason is not None:
             self._node.refuse(client, "subscribe", f"{name}: {reason}", now_ns, join=message)
             return
-        view = FilteredSubscription(
+        subscription = FilteredSubscription(
             client,
             topic,
-            self._hub,
+            self._dispatcher,
             self._node.shares,
             number=message.subscriptionId,
             query=query,
             filter_=wanted,
             type_=type_,
             is_conflating=_is_conflating(message),
-            is_replacing=at in client.views,
+            is_replacing=at in client.filtered_subscriptions,
         )
         try:
-            self._routing.add_view(view)
+            self._routing.add_filtered(subscription)
         except LimitExceeded as error:
-            view.close()
+            subscription.close()
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
             return
         if topic.is_cached:
-            self._replay_view(view, message, now_ns)
+            self._replay_filtered(subscription, message, now_ns)
 
-    def _replay_view(self, view: FilteredSubscription, message: Any, now_ns: int) -> None:
-        client, name = view.client, view.topic.name
+    def _replay_filtered(
+        self, subscription: FilteredSubscription, message: Any, now_ns: int
+    ) -> None:
+        client, name = subscription.client, subscription.topic.name
 
         def finish(now_s: float) -> None:
-            self._tell_end(client, name, now_s)
+            self._send_end(client, name, now_s)
 
         def refuse(error: LimitExceeded) -> None:
-            self._routing.remove_view(client, name, view.number)
+            self._routing.remove_filtered(client, name, subscription.number)
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
 
-        self._node.start(client, FilteredObjects(view, finish, refuse), now_ns)
+        self._node.start(client, FilteredObjects(subscription, finish, refuse), now_ns)
 
-    def _tell_end(self, client: Client, group: str, now_s: float) -> None:
+    def _send_end(self, client: Client, group: str, now_s: float) -> None:
         info = internal_class("DotsCacheInfo")(typeName=group, endTransmission=True)
         client.connection.send_message(info, now_s)
 
@@ -264,15 +279,21 @@ def _has_choice(wanted: list[Wanted] | None) -> bool:
 
 
 def _listed(client: Client, topic: Topic) -> list[bytes]:
-    """The keys of all objects of a topic, which count as so many looks."""
-    keys = list(topic.shelf.objects)
-    client.lane.looks -= len(keys) // _LISTED_PER_LOOK
+    """The keys of all objects of a topic; listing them counts as work for the client."""
+    keys = list(topic.type_cache.objects)
+    client.queue.work_left -= len(keys) // _LISTED_PER_WORK_UNIT
     return keys
 
 
 def _excess(client: Client, at: tuple[str, int], query: Query) -> str | None:
-    """Why a client may not have one more view, if it may not; one in its place goes."""
-    limits, others = client.limits, {key: n for key, n in client.views.items() if key != at}
+    """Why a client may not have one more filtered subscription; None if it may.
+
+    A subscription with the same type and number is replaced and does not count.
+    """
+    limits, others = (
+        client.limits,
+        {key: n for key, n in client.filtered_subscriptions.items() if key != at},
+    )
     if len(others) >= limits.view_count_max:
         return f"{len(others)} filtered subscriptions already"
     part_count = sum(others.values()) + query.part_count

@@ -9,28 +9,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from skerry.codec.pieces import canonical_key, cut, split
-from skerry.codec.subjects import short_subject
+from skerry.codec.pieces import cut, split
 from skerry.engine.admission.admission import Admission
+from skerry.engine.admission.permissions import change_refusal
 from skerry.engine.clients import Client, Countdown
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
-from skerry.engine.services.joining import Joining
-from skerry.engine.services.requests import RequestTable
+from skerry.engine.persistence import Journal
+from skerry.engine.services.joining import Joining, JoiningNode
+from skerry.engine.services.requests import RequestNode, RequestTable
 from skerry.engine.types.node_types import SPECIAL_TYPES, NodeTypes
-from skerry.engine.types.type_descriptions import TypeDescriptions
+from skerry.engine.types.type_descriptions import DescribingNode, TypeDescriptions
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.schema.model import NamedType
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
-
-__all__ = ["RUNNING_CHANGE_COUNT_MAX", "SERVICE_BYTES_MAX", "NodeServices"]
+__all__ = ["RUNNING_CHANGE_COUNT_MAX", "SERVICE_BYTES_MAX", "NodeServices", "ServicesNode"]
 
 SERVICE_BYTES_MAX: Final = 512 * 1024
 """A request of a client to the node, such as a list of types to be described or cleared. It is
@@ -41,17 +39,17 @@ RUNNING_CHANGE_COUNT_MAX: Final = 1000
 it, and each change is sent to all that joined DotsClient."""
 
 _SECRET_BIT: Final = 1 << 4
-"""The field of DotsAuthentication that nobody gets to see."""
+"""The field of DotsAuthentication that is not sent to subscribers."""
 
-_OURS: Final = "only the node publishes and removes its objects"
+_NODE_ONLY: Final = "only the node publishes and removes its objects"
 
 _LARGE_MESSAGES: Final = frozenset(
     {"DotsEcho", "EnumDescriptorData", "SkerryRequest", "SkerryResponse", "StructDescriptorData"}
 )
-"""Messages that carry something of the client's: their services have bounds of their own."""
+"""Messages with content of the client; their services have limits of their own."""
 
-_USUAL_LOOKS: Final = (20, 128)
-_LOOKS: Final = {
+_USUAL_WORK: Final = (20, 128)
+_MESSAGE_WORK: Final = {
     "DotsEcho": (0, 4096),
     "EnumDescriptorData": (100, 32),
     "SkerryClaim": (50, 1024),
@@ -59,19 +57,29 @@ _LOOKS: Final = {
     "SkerryResponse": (20, 1024),
     "StructDescriptorData": (200, 32),
 }
-"""Looks that a message takes: a fixed number, and one more for each so many bytes. A description is
-read, compared with others, and a class is made of it."""
+"""The work units of a message: a fixed number, and one more for each so many bytes. A type
+description is decoded, compared with others, and a class is made of it."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
 
+class ServicesNode(JoiningNode, DescribingNode, RequestNode, Protocol):
+    """What the services need of their node."""
+
+    @property
+    def journal(self) -> Journal | None: ...
+    def clear(
+        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
+    ) -> None: ...
+
+
 class NodeServices:
-    """Everything a client can say to the node."""
+    """Processes the messages that clients send to the node itself."""
 
     def __init__(
         self,
-        node: NodeCore,
-        hub: Dispatcher,
+        node: ServicesNode,
+        dispatcher: Dispatcher,
         routing: Routing,
         types: NodeTypes,
         admission: Admission,
@@ -80,9 +88,9 @@ class NodeServices:
         self._types = types
         self._admission = admission
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
-        """Answers that wait until what was published before them is stored."""
-        self._joining = Joining(node, hub, routing, types)
-        self._describing = TypeDescriptions(node, hub, routing, types)
+        """Echoes that wait until all updates published before them are stored."""
+        self._joining = Joining(node, dispatcher, routing, types)
+        self._type_descriptions = TypeDescriptions(node, dispatcher, routing, types)
         self._requests = RequestTable(node, types)
         self._ownership = self._requests.ownership
         self._services: dict[str, _Service] = {
@@ -90,44 +98,44 @@ class NodeServices:
             "DotsAuthenticationPolicy": self._set_rule,
             "DotsClearCache": self._clear,
             "DotsClient": self._client,
-            "DotsDescriptorRequest": self._describing.answer,
+            "DotsDescriptorRequest": self._type_descriptions.answer,
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
-            "EnumDescriptorData": self._describing.take,
-            "SkerryClaim": self._only_theirs(self._ownership.take),
-            "SkerryRequest": self._only_theirs(self._requests.ask),
-            "SkerryResponse": self._only_theirs(self._requests.answer),
-            "StructDescriptorData": self._describing.take,
+            "EnumDescriptorData": self._type_descriptions.take,
+            "SkerryClaim": self._with_extensions(self._ownership.take),
+            "SkerryRequest": self._with_extensions(self._requests.take_request),
+            "SkerryResponse": self._with_extensions(self._requests.take_response),
+            "StructDescriptorData": self._type_descriptions.take,
         }
         assert set(self._services) < SPECIAL_TYPES
 
     def serve(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
-        """Act on what is meant for the node; whether it was."""
+        """Process a message to the node. Returns False if the update is not such a message."""
         if topic.name not in SPECIAL_TYPES:
             return False
         # The node's own objects stay at their default subjects.
         header.subject = ""
-        service = self._services.get(topic.name, self._only_ours)
+        service = self._services.get(topic.name, self._refuse_publish)
         if len(payload) > SERVICE_BYTES_MAX and topic.name not in _LARGE_MESSAGES:
             reason = f"{topic.name}: {len(payload)} bytes, the limit is {SERVICE_BYTES_MAX}"
-            self._node.refuse(client, "ask", f"{reason}; ask in several messages", now_ns)
+            self._node.refuse(client, "ask", f"{reason}; use several messages", now_ns)
             return True
-        looks, bytes_per_look = _LOOKS.get(topic.name, _USUAL_LOOKS)
-        client.lane.looks -= looks + len(payload) // bytes_per_look
+        work, bytes_per_unit = _MESSAGE_WORK.get(topic.name, _USUAL_WORK)
+        client.queue.work_left -= work + len(payload) // bytes_per_unit
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
-            why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"
+            why = f"{client.owed_count} messages and {len(client.agenda)} tasks wait"
             self._node.drop(client, now_ns, f"{topic.name}: {why}", reason="slow")
         return True
 
     def is_permitted(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
-        """Whether a client may publish or remove this now; if not, it was told."""
-        # The update of a type that has another definition pays for the class that is made of it.
-        client.lane.looks -= self._types.take_work()
+        """Whether a client may publish or remove an object; if not, the client is notified."""
+        # The cost of a topic that was made for this update counts for the client.
+        client.queue.work_left -= self._types.take_work()
         if client.meter is not None:
             why = client.meter.spend(1, len(payload), now_ns)
             if why is not None:
@@ -135,55 +143,32 @@ class NodeServices:
                 return False
         rights = client.rights
         assert rights is not None
-        if rights.allows_objects:
+        if rights.allows_objects or topic.name in SPECIAL_TYPES:
             return True
-        if topic.name in SPECIAL_TYPES:
+        is_remove = header.remove_obj == 1
+        chosen = header.subject if client.queue.has_subjects else ""
+        why = change_refusal(rights, topic, payload, chosen=chosen, is_remove=is_remove)
+        if why is None:
             return True
-        verb = "remove" if header.remove_obj == 1 else "publish"
-        chosen = header.subject if client.lane.has_subjects else ""
-        allowed = rights.allows_type(verb, topic.name)
-        if allowed is None:
-            own = short_subject(topic.plan, split(topic.plan, payload, 0))
-            allowed = rights.allows(verb, own)
-        # Under whatever subject it is published, it is the object of that type and key; and the
-        # bytes of a bare subject are nothing but their subject.
-        if topic.name == "SkerryBytes" and chosen:
-            allowed = rights.allows(verb, chosen)
-        elif chosen:
-            allowed = allowed and rights.allows(verb, chosen)
-        if allowed and self._may_change(client, verb, topic, payload):
-            return True
-        self._node.refuse(client, verb, f"{chosen or topic.name}: not permitted", now_ns)
+        self._node.refuse(client, "remove" if is_remove else "publish", why, now_ns)
         return False
-
-    def _may_change(self, client: Client, verb: str, topic: Topic, payload: bytes) -> bool:
-        """Whether the client may do this where the object is now: to publish it elsewhere takes it
-        away from there, and tells all of it to others."""
-        rights, plan = client.rights, topic.plan
-        assert rights is not None
-        pieces = split(plan, payload, 0)
-        if plan.key_mask & ~pieces.present:
-            # It is no object at all, which is told when it is taken.
-            return True
-        known = topic.shelf.objects.get(canonical_key(plan, pieces))
-        return known is None or not known.subject or rights.allows(verb, known.subject)
 
     @property
     def request_counts(self) -> RequestCounts:
-        """What became of all requests."""
+        """How many requests were received, and their outcomes."""
         return self._requests.counts
 
     @property
     def held_count(self) -> int:
-        """How many things are some client's alone."""
+        """Claim targets that have a holder."""
         return self._ownership.held_count
 
     def deadline_ns(self) -> int | None:
-        """When to call `advance`; for the storage whoever drives it does."""
+        """When to call `advance`; the driver of the storage also calls it after each batch."""
         return self._requests.deadline_ns()
 
     def advance(self, now_ns: int) -> None:
-        """Answer what nobody else will any more, and what waited for the storage."""
+        """Respond to requests that timed out, and to echoes that waited for the storage."""
         self._requests.advance(now_ns)
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
@@ -192,24 +177,24 @@ class NodeServices:
                 reply(self._node.wall_s(now_ns))
 
     def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """A client has other rights: register a type that it described, if it may use it now."""
-        self._describing.renew(client, own, now_ns)
+        """Register a type of a client whose rights changed, if the client may use the type now."""
+        self._type_descriptions.renew(client, own, now_ns)
 
     def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible."""
-        return self._describing.refusal(client, type_name, now_ns)
+        return self._type_descriptions.refusal(client, type_name, now_ns)
 
     def claim_count(self, client: Client) -> int:
-        """How many claims a client has."""
+        """The number of claims of a client."""
         return self._ownership.claim_count(client)
 
     def forbidden_claim(self, client: Client) -> str | None:
-        """Something that a client holds and may not any more."""
+        """The subject of a claim that a client may no longer have; None if it may have all."""
         return self._ownership.forbidden(client)
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """Clean up after a client that disconnected; yields the looks of each step."""
-        yield from self._describing.leaving(client)
+        """Clean up after a client that disconnected; yields the work units of each step."""
+        yield from self._type_descriptions.leaving(client)
         yield from self._ownership.leaving(client)
         self._requests.forget(client, self._node.now_ns)
 
@@ -220,7 +205,7 @@ class NodeServices:
         if not message.request:
             return
         message.request = False
-        journal, number = self._node.journal, int(client.lane.stored_number)
+        journal, number = self._node.journal, int(client.queue.stored_number)
 
         def reply(now_s: float) -> None:
             client.answered(len(payload))
@@ -247,36 +232,38 @@ class NodeServices:
             return
         for name in message.typeNames:
             if name in SPECIAL_TYPES:
-                self._node.refuse(client, "clear", f"{name}: {_OURS}", now_ns)
+                self._node.refuse(client, "clear", f"{name}: {_NODE_ONLY}", now_ns)
                 return
             if not rights.allows_group("clear", name):
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
                 return
             known = self._types.topic(name)
             if known is not None and not self._ownership.is_free_for(known, client):
-                self._node.refuse(client, "clear", f"{name}: some of it is owned", now_ns)
+                reason = f"{name}: another client owns some of its objects"
+                self._node.refuse(client, "clear", reason, now_ns)
                 return
         if not message.typeNames:
             # It needs no permission, so it must not be forwarded to subscribers of DotsClearCache.
             return
-        # What is told when all are gone is what the client said, with its right to say it now.
-        told = Countdown(
+        # The message is forwarded to subscribers after the last object is removed. Its permission
+        # is checked now.
+        cleared_all = Countdown(
             1, lambda: self._node.take(client, topic, header, payload, self._node.now_ns)
         )
         for name in dict.fromkeys(message.typeNames):
             cleared = self._types.topic(name)
             if cleared is not None:
-                told.count += 1
-                self._node.clear(cleared, _hidden(client, cleared), now_ns, told.one_less)
-        told.one_less()
-        if told.count:
-            # An echo that follows has to wait for it.
-            self._node.start(client, told, now_ns)
+                cleared_all.count += 1
+                self._node.clear(cleared, _hidden(client, cleared), now_ns, cleared_all.one_less)
+        cleared_all.one_less()
+        if cleared_all.count:
+            # An echo that follows has to wait for the removal.
+            self._node.start(client, cleared_all, now_ns)
 
     def _set_rule(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A rule about who may connect; the others hear of it without its secret."""
+        """Set or remove an authentication rule or policy; it is forwarded without its secret."""
         rights = client.rights
         assert rights is not None
         if not rights.allows_group("administer", topic.name):
@@ -297,10 +284,11 @@ class NodeServices:
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """Take `running` from a client's own DotsClient; the node publishes all other fields."""
+        """Publish `running` of a client's own DotsClient; the node sets all other fields itself."""
         message: Any = self._types.class_of(topic).decode(payload)
         if message.id != client.client_id or header.remove_obj == 1:
-            self._node.refuse(client, "publish", "DotsClient: of another than itself", now_ns)
+            reason = "DotsClient: a client may only publish its own"
+            self._node.refuse(client, "publish", reason, now_ns)
             return
         if message.running is None or message.running == client.running:
             return
@@ -314,19 +302,19 @@ class NodeServices:
         header.attributes = int(own.attributes)
         self._node.take(client, topic, header, own.encode(), now_ns)
 
-    def _only_ours(
+    def _refuse_publish(
         self, client: Client, topic: Topic, header: Header, _payload: bytes, now_ns: int
     ) -> None:
         verb = "remove" if header.remove_obj == 1 else "publish"
-        self._node.refuse(client, verb, f"{topic.name}: {_OURS}", now_ns)
+        self._node.refuse(client, verb, f"{topic.name}: {_NODE_ONLY}", now_ns)
 
-    def _only_theirs(self, service: _Service) -> _Service:
-        """What only clients say that know our additions."""
+    def _with_extensions(self, service: _Service) -> _Service:
+        """A service that only clients with extensions may use; others are disconnected."""
 
         def serve(
             client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
         ) -> None:
-            if client.lane.has_subjects:
+            if client.queue.has_subjects:
                 service(client, topic, header, payload, now_ns)
             else:
                 self._node.drop(client, now_ns, f"{topic.name}: without `extensions`")
@@ -335,11 +323,13 @@ class NodeServices:
 
 
 def _hidden(client: Client, topic: Topic) -> frozenset[bytes]:
-    """The objects of a type that the client may not clear, which have subjects of their own."""
-    rights, shelf = client.rights, topic.shelf
+    """The keys of objects of a type that the client may not clear: their subjects forbid it."""
+    rights, type_cache = client.rights, topic.type_cache
     assert rights is not None
     if rights.allows_all:
         return frozenset()
     return frozenset(
-        key for key in shelf.own_keys if not rights.allows("clear", shelf.objects[key].subject)
+        key
+        for key in type_cache.own_keys
+        if not rights.allows("clear", type_cache.objects[key].subject)
     )

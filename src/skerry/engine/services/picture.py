@@ -1,7 +1,4 @@
-"""The picture of the system that a node gives its clients: which nodes there are.
-
-A node alone is a system of one, and has elected itself.
-"""
+"""The picture of a system that consists of one node, which is the elected one."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def lone_picture(
     started_s: float,
     sequence: int,
 ) -> Struct:
-    """The SkerryPicture of a node that knows no other."""
+    """The SkerryPicture of a node without peers."""
     node = internal_class("SkerryNode")(
         id=node_id,
         name=name,
@@ -48,6 +45,6 @@ def lone_picture(
 
 
 def picture_digest(nodes: Iterable[Any]) -> int:
-    """A number that is equal for equal nodes, whoever tells of them in which order."""
+    """A hash of the nodes of a system, independent of their order."""
     entries = sorted((node.id, bool(node.isDead), node.generation or 0) for node in nodes)
     return hash64(b"".join(struct.pack(">qBI", *entry) for entry in entries)) % 2**64

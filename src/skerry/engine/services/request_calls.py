@@ -1,4 +1,4 @@
-"""Calls: requests on their way from who asks to who answers, and what is told of them."""
+"""Open requests, their queues, and the messages about them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from skerry.objects.internal import internal_class
 
 __all__ = [
     "Answer",
+    "HandlerWindow",
     "RequestCall",
-    "RequestDesk",
-    "Window",
+    "RequestQueue",
     "call_message",
     "request_message",
     "response_message",
 ]
 
 Answer: TypeAlias = tuple[Topic, bytes]
-"""An object, encoded, and its type."""
+"""The topic of an object, and the encoded object."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Window:
-    """How many requests a handler was given and has not answered.
+class HandlerWindow:
+    """How many requests were forwarded to a handler that it has not answered.
 
-    Those count for which nobody waits any more: who does not answer gets no more to do.
+    Requests that timed out count too: a handler that does not answer gets no more requests.
     """
 
     client: Client
     count: int = 0
     is_open: bool = True
-    """Whether it still gets requests."""
+    """Whether the handler still gets requests."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -44,23 +44,23 @@ class RequestCall:
     """One request until it is over."""
 
     number: int
-    asker: Client
-    asker_number: int
+    requester: Client
+    requester_number: int
     topic: Topic
     handler: str
     data: bytes
     asked_ns: int
     due_ns: int
-    window: Window | None = None
-    """Of the handler that was given it."""
+    window: HandlerWindow | None = None
+    """The window of the handler to which it was forwarded."""
     is_over: bool = False
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class RequestDesk:
-    """What waits for the handler of one place, whoever that is."""
+class RequestQueue:
+    """The requests that wait for the handler of a type and name."""
 
-    window: Window
+    window: HandlerWindow
     waiting: OrderedDict[int, RequestCall] = field(default_factory=OrderedDict)
     """By number, the next first."""
 
@@ -73,13 +73,13 @@ def request_message(call: RequestCall, data: bytes, now_ns: int) -> Struct:
         handler=call.handler,
         object=data,
         timeout=max(call.due_ns - now_ns, 0) / 1e9,
-        client=call.asker.client_id,
+        client=call.requester.client_id,
     )
     return request
 
 
 def response_message(number: int, outcome: str, reason: str, answer: Answer | None) -> Struct:
-    """What who asked is told."""
+    """The message with the response to a request."""
     response: Struct = internal_class("SkerryResponse")(
         number=number,
         outcome=internal_class("SkerryOutcome")[outcome],
@@ -99,17 +99,17 @@ def call_message(
     asked_s: float,
     took_s: float,
 ) -> Struct:
-    """What those are told who follow the requests of others.
+    """The message that informs monitors about a finished request.
 
     Objects that are too large together for one message are left out.
     """
     size = len(call.data) + (0 if answer is None else len(answer[1]))
     fits = size <= REQUEST_BYTES_MAX
-    told: Struct = internal_class("SkerryCall")(
+    message: Struct = internal_class("SkerryCall")(
         number=call.number,
         typeName=call.topic.name,
         handler=call.handler,
-        client=call.asker.client_id,
+        client=call.requester.client_id,
         servedBy=None if call.window is None else call.window.client.client_id,
         asked=asked_s,
         took=took_s,
@@ -119,4 +119,4 @@ def call_message(
         answer=answer[1] if answer is not None and fits else None,
         reason=reason or None,
     )
-    return told
+    return message

@@ -1,4 +1,4 @@
-"""The types a node knows, and what it keeps of each.
+"""The types that a node knows, and the topics of those in use.
 
 A type becomes known when a client describes it or when its objects are loaded from the storage.
 `engine.types.definitions` decides which definition is served; this module keeps a topic for each
@@ -14,7 +14,7 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.dispatch.topics import PersistentTypes, Topic
+from skerry.engine.dispatch.topics import JournalWriter, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
@@ -44,13 +44,12 @@ SPECIAL_TYPES: Final = (
     frozenset(name for name, type_ in internal_types().items() if isinstance(type_, StructType))
     - CLIENT_TYPES
 )
-"""All other internal types: requests of clients to the node, and what the node publishes about
-itself and its clients. Only the node publishes, removes and clears their objects."""
-
+"""All other internal types: messages of clients to the node, and objects that the node publishes
+about itself and its clients. Only the node publishes, removes and clears them."""
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"
-_LOOKS_PER_TOPIC: Final = 500
-"""Looks for a topic that is made or renewed: a class and a codec are made of its type."""
+_WORK_PER_TOPIC: Final = 500
+"""Work units for a topic that is made or renewed: a class and a codec are made of its type."""
 
 
 class NodeTypes:
@@ -58,7 +57,7 @@ class NodeTypes:
 
     def __init__(
         self,
-        hub: Dispatcher,
+        dispatcher: Dispatcher,
         routing: Routing,
         journal: Journal | None,
         has_published: Callable[[int, str], bool],
@@ -68,39 +67,39 @@ class NodeTypes:
             misfit=self._misfit,
             has_published=has_published,
             is_needed=self._is_needed,
-            outdated=hub.outdate,
+            outdated=dispatcher.outdate,
             removed=self._removed,
         )
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._work = 0
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
-            hub.keeper = _JournalKeeper(hub, journal)
+            dispatcher.journal_writer = _JournalKeeper(dispatcher, journal)
 
     def topic(self, name: str) -> Topic | None:
-        """What the node keeps of a struct type, if it knows one of that name."""
-        topic = self._hub.topics.get(name)
+        """The topic of a struct type; None if the node does not know a struct of that name."""
+        topic = self._dispatcher.topics.get(name)
         if topic is not None:
             return topic
         type_ = self.registry.get(name)
         if not isinstance(type_, StructType):
             return None
-        outdated = self._hub.outdated.pop(name, None)
+        outdated = self._dispatcher.outdated.pop(name, None)
         topic = self._make_topic(type_) if outdated is None else self._renew(outdated, type_)
-        self._hub.topics[name] = topic
+        self._dispatcher.topics[name] = topic
         if not type_.flags.internal:
-            self._work += _LOOKS_PER_TOPIC
+            self._work += _WORK_PER_TOPIC
         return topic
 
     def is_cleaned_up(self, name: str) -> bool:
-        """Whether objects of a type are removed with the client that changed them last."""
+        """Whether objects of a type are removed when the client that changed them disconnects."""
         type_ = self.registry.get(name)
         return isinstance(type_, StructType) and type_.flags.cleanup and type_.flags.cached
 
     def take_work(self) -> int:
-        """The looks that topics took which were made or renewed since the last call."""
+        """The work units for topics that were made or renewed since the last call."""
         work, self._work = self._work, 0
         return work
 
@@ -121,7 +120,7 @@ class NodeTypes:
         if definition is not None:
             self.registry.restore(stored_type(definition))
         topic = self.topic(stored.type_name)
-        assert topic is not None, f"objects of {stored.type_name} came before their type"
+        assert topic is not None, f"objects of {stored.type_name} were loaded before their type"
         pieces = split_whole(topic.plan, stored.payload)
         entry = Entry(
             payload=stored.payload,
@@ -135,21 +134,21 @@ class NodeTypes:
             position=stored.position,
         )
         if pieces.unknown:
-            topic.shelf.unknown_keys.add(stored.key)
-        self._hub.cache.restore(topic.shelf, stored.key, entry)
+            topic.type_cache.unknown_keys.add(stored.key)
+        self._dispatcher.cache.restore(topic.type_cache, stored.key, entry)
 
     def _make_topic(self, type_: StructType) -> Topic:
         flags = type_.flags
         topic = Topic(
             type_,
             codec_of(class_of(type_)).plan,
-            self._hub.cache.shelf(type_.name),
+            self._dispatcher.cache.type_cache(type_.name),
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
             is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.came(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_added(topic)
         return topic
 
     def _renew(self, topic: Topic, type_: StructType) -> Topic:
@@ -166,64 +165,63 @@ class NodeTypes:
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.redefined(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_redefined(topic)
         return topic
 
     def _has_objects(self, name: str) -> bool:
-        return self._hub.cache.count(name) > 0
+        return self._dispatcher.cache.count(name) > 0
 
     def _misfit(self, name: str, union: StructType) -> str:
         """Why a union cannot serve objects of a type: they have undescribed values under its tags.
 
         The union is one of the type itself, or one of a struct inside.
         """
-        shelf = self._hub.cache.shelf(name)
-        topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
-        if not shelf.unknown_keys or topic is None:
+        type_cache = self._dispatcher.cache.type_cache(name)
+        topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
+        if not type_cache.unknown_keys or topic is None:
             return ""
-        if len(shelf.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
+        if len(type_cache.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
             return f"{name}: {_UNDESCRIBED}"
         plan = codec_of(class_of(union)).plan if union.name == name else topic.plan
-        for key in list(shelf.unknown_keys):
+        for key in list(type_cache.unknown_keys):
             try:
-                pieces = split_whole(plan, shelf.objects[key].payload)
+                pieces = split_whole(plan, type_cache.objects[key].payload)
             except DecodeError as error:
                 return f"{name}: {_UNDESCRIBED}: {error}"
-            # Values inside a struct are not examined again: the misfit itself is not known.
+            # The values inside a struct are not examined one by one.
             if union.name != name and pieces.unknown & plan.mask:
                 return f"{name}: {_UNDESCRIBED}"
         return ""
 
     def _is_needed(self, name: str) -> bool:
         """Whether clients have claims on a type or filtered subscriptions to it."""
-        topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
-        return topic is not None and (topic.owners is not None or self._routing.has_views(name))
+        topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
+        return topic is not None and (topic.owners is not None or self._routing.has_filtered(name))
 
     def _removed(self, name: str) -> None:
-        self._hub.topics.pop(name, None)
-        self._hub.outdated.pop(name, None)
-        self._hub.cache.forget_shelf(name)
-        self._routing.went(name)
+        self._dispatcher.topics.pop(name, None)
+        self._dispatcher.outdated.pop(name, None)
+        self._dispatcher.cache.forget_type(name)
 
 
-class _JournalKeeper(PersistentTypes):
-    """Hands what is to be stored to the journal."""
+class _JournalKeeper(JournalWriter):
+    """Passes changes of persistent objects to the journal."""
 
-    def __init__(self, hub: Dispatcher, journal: Journal) -> None:
+    def __init__(self, dispatcher: Dispatcher, journal: Journal) -> None:
         super().__init__()
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._journal = journal
 
     def check(self) -> None:
-        """LimitExceeded when the storage is too far behind."""
+        """Raise LimitExceeded if the journal is full."""
         if self._journal.is_full:
             raise self._journal.shortage()
 
     def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
-        """An object changed or went."""
+        """Pass on a changed or removed object. Returns the number of the change."""
         if entry is None:
-            self._journal.drop(topic.name, key, position=int(self._hub.position) + 1)
+            self._journal.drop(topic.name, key, position=int(self._dispatcher.position) + 1)
         else:
             self._journal.put(topic.type, key, entry)
         return self._journal.number

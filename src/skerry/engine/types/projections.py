@@ -1,8 +1,8 @@
-"""Readings: how objects are projected for a client whose definition differs from the served one.
+"""How objects are projected for a client whose definition differs from the served one.
 
 A skerry program skips unknown tags, so it receives objects unchanged, as long as it can read every
-value in them. A plain DOTS program receives no tag that its own definition does not have: some of
-them skip long values wrongly and lose the connection.
+value in them. A DOTS program receives no tag that its own definition does not have: some of them
+skip long values wrongly and lose the connection.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Projection:
 
 
 def reading(own: NamedType, served: StructType, *, can_skip: bool) -> Projection | None:
-    """The reading for a program with its own definition; None if it receives objects unchanged.
+    """The projection for a program with its own definition; None if objects are sent unchanged.
 
-    `can_skip` says whether the program skips tags that it does not know.
+    `can_skip` is whether the program skips tags that it does not know.
     """
     if not isinstance(own, StructType):
         return Projection(None)

@@ -1,4 +1,4 @@
-"""How far a type says that its updates go, as far as it decides which way they take."""
+"""Which types are distributed to other nodes, by their scope."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["is_site_message"]
 
 
 def is_site_message(type_: StructType) -> bool:
-    """Whether its objects are messages, kept by nobody, for all nodes of the system.
+    """Whether objects of a type are messages for all nodes of the system.
 
-    What goes to other sites goes to the own one, too.
+    Messages of scope `global`, for other sites, are also messages for the own site.
     """
     flags = type_.flags
     if flags.cached or flags.internal or flags.substruct_only:

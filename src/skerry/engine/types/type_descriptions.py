@@ -1,36 +1,38 @@
-"""The types that clients describe: learned, compared, and described to others."""
+"""Type descriptions that clients send and request."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from skerry.engine.admission.shared_quotas import Resource, open_part
+from skerry.engine.admission.quotas import ClientLimits
+from skerry.engine.admission.shared_quotas import Resource, SharedQuotas, open_part
 from skerry.engine.clients import Client, Later
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
-from skerry.engine.types.definitions import Definition, Definitions
+from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.node_types import NodeTypes
-from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
+from skerry.engine.types.served_types import Definition
+from skerry.errors import SchemaMismatchError
+from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
+from skerry.protocol.machine import MachineEvent
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
-
 __all__ = [
     "DEFINITION_USER_COUNT_MAX",
     "UNUSABLE_TYPE_BYTES_MAX",
     "DefinitionList",
+    "DescribingNode",
     "TypeDescriptions",
 ]
 
@@ -43,29 +45,51 @@ be parts of others. The descriptions of all types of a large program are smaller
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""
 _GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
-_RELEASE_LOOKS: Final = 20
-"""Looks that the release of a definition takes."""
+_RELEASE_WORK: Final = 20
+"""Work units for the release of a definition."""
 
 _USES: Final = ("publish", "subscribe", "remove")
 """The actions for which a client needs to know a type."""
 
 
+class DescribingNode(Protocol):
+    """What the type descriptions need of their node."""
+
+    @property
+    def limits(self) -> ClientLimits: ...
+    @property
+    def shares(self) -> SharedQuotas: ...
+    def client(self, client_id: int) -> Client | None: ...
+    def refuse(
+        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
+    ) -> None: ...
+    def report(self, event: MachineEvent) -> None: ...
+    def start(self, client: Client, task: Any, now_ns: int) -> None: ...
+    def take(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None: ...
+    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None: ...
+    def wall_s(self, now_ns: int) -> float: ...
+
+
 class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
-    def __init__(self, node: NodeCore, hub: Dispatcher, routing: Routing, types: NodeTypes) -> None:
+    def __init__(
+        self, node: DescribingNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
+    ) -> None:
         self._node = node
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._types = types
 
     def leaving(self, client: Client) -> Iterator[int]:
         """Release the definitions of a client that disconnected, step by step.
 
-        Yields the looks that each step took.
+        Yields the work units of each step.
         """
         for _ in self._types.registry.forget(client.client_id):
-            yield _RELEASE_LOOKS
+            yield _RELEASE_WORK
 
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
@@ -85,14 +109,14 @@ class TypeDescriptions:
         self._node.shares.take(client.holder, {Resource.TYPE_BYTES: more})
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
-        self._bring(client, own, now_ns)
+        self._register(client, own, now_ns)
         held = self._types.registry.held(client.client_id, own.name)
         if client.is_present and held is not None and held.is_accepted:
             self._pass_on(client, topic, own, header, payload, now_ns)
 
     def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """The rights of a client changed: register a type that it described, if it may use it."""
-        self._bring(client, own, now_ns)
+        """Register a type of a client whose rights changed, if the client may use the type now."""
+        self._register(client, own, now_ns)
 
     def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible.
@@ -103,7 +127,7 @@ class TypeDescriptions:
         held = registry.held(client.client_id, type_name)
         if held is not None and not registry.is_blocked(client.client_id, type_name):
             before = registry.get(type_name)
-            self._bring(client, held.type, now_ns, is_publishing=True)
+            self._register(client, held.type, now_ns, is_publishing=True)
             if registry.get(type_name) is not before:
                 self._announce(type_name, now_ns)
         conflict = registry.conflict(client.client_id, type_name)
@@ -112,7 +136,7 @@ class TypeDescriptions:
     def answer(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A DotsDescriptorRequest: describe what the client does not know yet."""
+        """Answer a DotsDescriptorRequest: describe the types that the client does not know yet."""
         message: Any = self._types.class_of(topic).decode(payload)
         wanted, unwanted = frozenset(message.whitelist or ()), frozenset(message.blacklist or ())
 
@@ -133,54 +157,57 @@ class TypeDescriptions:
             now_ns,
         )
 
-    def _bring(
+    def _register(
         self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
     ) -> None:
         """Register a client's definition, as far as the client has the right to it."""
         registry, name = self._types.registry, own.name
         before, work = registry.get(name), registry.work
         if _concerns(client, name):
-            registry.bring(
+            registry.register(
                 own,
                 client=client.client_id,
-                who=client.name,
+                client_name=client.name,
                 may_publish=lambda used: self._may_define(client, used),
-                is_publishing=is_publishing or name in client.lane.published,
-                address="" if client.household is None else client.household.address,
+                is_publishing=is_publishing or name in client.queue.published,
+                address="" if client.address_usage is None else client.address_usage.address,
                 address_count_max=self._node.limits.type_count_per_address_max,
                 type_count_max=(
                     TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
                 ),
             )
-            # Where the client publishes, its update is refused for the same reason.
-            self._note_conflict(client, name, now_ns, is_told=not is_publishing)
+            # An update that the client publishes is refused with the same reason.
+            self._note_conflict(client, name, now_ns, is_notified=not is_publishing)
             for number, definition in registry.take_displaced():
                 displaced = self._node.client(number)
                 if displaced is not None:
-                    self._note_conflict(displaced, definition.type.name, now_ns, is_told=True)
+                    self._note_conflict(displaced, definition.type.name, now_ns, is_notified=True)
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
-        client.lane.looks -= registry.work - work
-        topic = self._hub.topics.get(name)
+        client.queue.work_left -= registry.work - work
+        topic = self._dispatcher.topics.get(name)
         if topic is not None:
             self._routing.definition_changed(client, topic)
 
-    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_told: bool) -> None:
-        """Report a conflict, and check each update by a client whose definition is not served."""
-        registry, lane = self._types.registry, client.lane
+    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_notified: bool) -> None:
+        """Report a conflict, and note whether updates of the type by the client must be checked.
+
+        With `is_notified`, the client is notified of the conflict.
+        """
+        registry, queue = self._types.registry, client.queue
         held = registry.held(client.client_id, name)
-        doubtful = lane.doubtful_types or set()
+        doubtful = queue.doubtful_types or set()
         doubtful.discard(name)
         if held is not None and not held.is_accepted:
             doubtful.add(name)
-        lane.doubtful_types = doubtful or None
-        lane.relay.forget()
+        queue.doubtful_types = doubtful or None
+        queue.relay.forget()
         conflict = registry.conflict(client.client_id, name)
         if conflict is not None:
             self._node.report(DefinitionRefused(type_name=name, detail=str(conflict)))
             self._node.tell_conflict(conflict, now_ns)
-            if is_told and lane.has_subjects:
+            if is_notified and queue.has_subjects:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 
     def _may_define(self, client: Client, type_name: str) -> bool:
@@ -207,15 +234,15 @@ class TypeDescriptions:
         """Forward a description to the clients that subscribed to them, after the served one."""
         self._announce(own.name, now_ns)
         served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
-        if client.lane.has_subjects and fingerprint(served) != fingerprint(own):
+        if client.queue.has_subjects and fingerprint(served) != fingerprint(own):
             client.connection.describe(served, now_s)
         self._node.take(client, topic, header, payload, now_ns)
 
 
 def _reserved(name: str) -> str | None:
-    """Why no client may describe a type of this name; None if clients may.
+    """Why a type name is reserved; None if clients may describe a type of this name.
 
-    DOTS programs do describe types that begin with `Dots`.
+    Names that begin with `Dots` are not reserved: DOTS programs describe such types.
     """
     if name.startswith("Skerry") and name not in internal_types():
         return f"{name:.60}: names that begin with Skerry are reserved for internal types"
@@ -238,22 +265,22 @@ class _Descriptions:
         self._finish = finish
 
     def step(self, now_s: float) -> bool:
-        """Describe the next types, as many as the client has looks for; whether it is finished."""
-        client, lane = self._client, self._client.lane
-        size_max = int(lane.size) + REPLAY_SLICE_BYTES
-        while lane.looks > 0 and lane.size < size_max:
+        """Describe types until the turn is over. Returns whether all are described."""
+        client, queue = self._client, self._client.queue
+        size_max = int(queue.size) + REPLAY_SLICE_BYTES
+        while queue.work_left > 0 and queue.size < size_max:
             name = next(self._names, None)
             if name is None:
                 self._finish(now_s)
                 return True
-            lane.looks -= 1
+            queue.work_left -= 1
             if not self._registry.is_defined(name) or not _concerns(client, name):
                 continue
             type_ = self._registry[name]
             if isinstance(type_, EnumType) or type_.flags.internal:
                 continue
             if not client.connection.is_described(type_):
-                lane.looks -= DESCRIBE_LOOK_COUNT
+                queue.work_left -= DESCRIBE_WORK
                 client.connection.describe(type_, now_s)
         return False
 
@@ -267,7 +294,7 @@ class DefinitionList:
         self._found = self._definitions()
 
     def step(self, now_s: float) -> bool:
-        """Send the next definitions; whether those were the last."""
+        """Send the next definitions. Returns whether all are sent."""
         connection = self._client.connection
         for _ in range(_LISTED_COUNT):
             try:
@@ -297,8 +324,8 @@ class DefinitionList:
             clientNames=[name for _, name in clients],
             clientCount=len(definition.clients),
         )
-        if definition.clash is not None:
-            message.conflict = definition.clash.difference  # type: ignore[attr-defined]
+        if definition.conflict is not None:
+            message.conflict = definition.conflict.difference  # type: ignore[attr-defined]
         return message
 
 

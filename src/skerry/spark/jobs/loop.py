@@ -19,8 +19,8 @@ from typing import Final
 from skerry.errors import PipelineError, RecordingError, SkerryError
 from skerry.recording.index import Segment
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.runtime.recordings.reader import Recording, open_recordings
-from skerry.runtime.recordings.remote_paths import first_line
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.maintenance import clean_up, maintain
@@ -344,7 +344,7 @@ def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
 
 
 def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
-    return f"segment {missing[0].name} of {recording.place} is missing or incomplete"
+    return f"segment {missing[0].name} of {recording.path} is missing or incomplete"
 
 
 def _is_start_failure(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import first_line
+from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.spark.lake.data_files import (
     NULL_PART,
     Contents,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import first_line, told
+from skerry.runtime.recordings.files.remote_paths import first_line, store_errors
 from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.store import TableStore
 
@@ -53,7 +53,7 @@ def open_log(store: TableStore, name: str) -> DeltaTable | None:
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        with told("cannot read", f"{store.root}/{name}", PipelineError):
+        with store_errors("cannot read", f"{store.root}/{name}", PipelineError):
             return DeltaTable(store.delta_path(name), storage_options=store.delta_options())
     except TableNotFoundError:
         return None

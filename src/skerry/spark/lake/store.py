@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of, told
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -44,7 +44,7 @@ class TableStore:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         from pyarrow.fs import LocalFileSystem
 
-        path = place_of(os.fspath(root))
+        path = resolve_path(os.fspath(root))
         self.remote_path = path if isinstance(path, RemotePath) else None
         """None for a folder of this computer."""
         self.files: FileSystem
@@ -53,7 +53,7 @@ class TableStore:
             # Spark uses the scheme s3a, all other libraries s3.
             self._spark_root = re.sub("^s3://", "s3a://", self.root)
             self._delta_root = re.sub("^s3a://", "s3://", self.root)
-            with told("cannot use", path, PipelineError):
+            with store_errors("cannot use", path, PipelineError):
                 self.files, self._base = path.files, path.path
         else:
             self.root = self._delta_root = str(path.absolute())
@@ -88,7 +88,7 @@ class TableStore:
         if self.remote_path is None:
             return Path(self.root).is_dir()
         try:
-            with told("cannot use", self.remote_path, PipelineError):
+            with store_errors("cannot use", self.remote_path, PipelineError):
                 self.remote_path.folders()
         except FileNotFoundError:
             return False
@@ -106,7 +106,7 @@ class TableStore:
         """Write a file atomically and durably; PipelineError if that fails."""
         if self.remote_path is not None:
             # An object store shows a file only when all of it is written.
-            with told("cannot write", self.remote_path / name, PipelineError):
+            with store_errors("cannot write", self.remote_path / name, PipelineError):
                 (self.remote_path / name).write(text.encode())
             return
         try:
@@ -182,7 +182,7 @@ class TableStore:
         if self.remote_path is None:
             yield
             return
-        with told(what, self.remote_path, PipelineError):
+        with store_errors(what, self.remote_path, PipelineError):
             yield
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from skerry.recording.index import NO_CRC
-from skerry.runtime.recordings.blocks import read_blocks
-from skerry.runtime.recordings.reader import is_whole, read_block
+from skerry.runtime.recordings.files.blocks import read_blocks
+from skerry.runtime.recordings.reader import is_intact, read_block
 from skerry.spark.merging.identity import CounterGroup
 from skerry.spark.merging.slots import merge_slot
 from skerry.spark.merging.splitting import packed, split, unpacked
@@ -58,7 +58,7 @@ def _read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.R
     for run in runs:
         chosen = run.segment.batches[run.first : run.stop]
         for noted, block in read_blocks(run.segment, chosen):
-            if damaged is not None and (noted.crc == NO_CRC or not is_whole(block, noted)):
+            if damaged is not None and (noted.crc == NO_CRC or not is_intact(block, noted)):
                 damaged.add(run.segment.name)
             yield read_block(block, noted, space=run.space)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import place_of
+from skerry.runtime.recordings.files.remote_paths import resolve_path
 from skerry.runtime.typefiles import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
@@ -174,7 +174,7 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         error = PipelineError("no folder of recordings is given")
         error.hint = 'give one: spark.read.format("skerry").load("recordings/")'
         raise error
-    parsed = map(place_of, paths)
+    parsed = map(resolve_path, paths)
     # Absolute, because executors may have another working directory.
     return tuple(str(p.absolute() if isinstance(p, Path) else p) for p in parsed)
 

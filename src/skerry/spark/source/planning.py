@@ -13,9 +13,9 @@ from pyspark.sql.datasource import InputPartition
 from skerry.errors import PipelineError
 from skerry.recording.index import NO_CRC, RecordedBatch, Segment
 from skerry.recording.json_rows import time_text
-from skerry.runtime.recordings.folders import find_recordings
+from skerry.runtime.recordings.files.folders import find_recordings
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 from skerry.runtime.recordings.reader import Recording, read_types
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of
 from skerry.schema.model import StructType
 from skerry.spark.source.options import ReadOptions
 
@@ -110,7 +110,7 @@ class Recordings:
         """All current recordings, each once even if several paths lead to it."""
         found: dict[str, Recording] = {}
         for path in self._paths:
-            for folder in find_recordings(place_of(path)):
+            for folder in find_recordings(resolve_path(path)):
                 recording = self._known.get(folder)
                 if recording is None:
                     recording = self._known[folder] = Recording(folder)
@@ -176,9 +176,9 @@ def require_lines(recording: Recording, stop: int) -> None:
     After two concurrent copies the older manifest may be the last one written; continuing would
     skip rows.
     """
-    if isinstance(recording.place, RemotePath) and recording.line_count < stop:
+    if isinstance(recording.path, RemotePath) and recording.line_count < stop:
         error = PipelineError(
-            f"the manifest of {recording.place} has fewer lines than when this batch began"
+            f"the manifest of {recording.path} has fewer lines than when this batch began"
         )
         error.hint = "copy the recording again, then repeat the command"
         raise error
@@ -213,7 +213,7 @@ def _drop_notice(recording: Recording, first: int, stop: int) -> str:
     since = time_text(min(time_ns for time_ns, _ in times))
     until = time_text(max(time_ns for _, time_ns in times))
     return (
-        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.place} from {since}"
+        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.path} from {since}"
         f" to {until} were dropped for their {' and '.join(sorted(reasons))} before they were read"
     )
 

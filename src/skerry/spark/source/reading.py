@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import GAP
 from skerry.errors import PipelineError
 from skerry.recording.format import block_at
-from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.files.blocks import read_blocks
 from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
 from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, RAW, ROW_ORIGIN, payload_schema
@@ -149,6 +149,6 @@ def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
 
 
 def _damage(run: Run, index: int) -> PipelineError:
-    error = PipelineError(f"batch {index} of {run.segment.place} is damaged")
+    error = PipelineError(f"batch {index} of {run.segment.uri} is damaged")
     error.hint = "read without the option strict; the missing updates become a gap row"
     return error

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.followers import forget_follower, touch_follower
+from skerry.runtime.recordings.files.followers import remove_follower, touch_follower
 from skerry.runtime.recordings.reader import Recording
 from skerry.spark.source.options import ReadOptions
 from skerry.spark.source.planning import Recordings, Runs, pack, require_lines, runs
@@ -176,7 +176,7 @@ class FollowerPresence:
         self._thread.join()
         for folder in self._recordings.folders():
             try:
-                forget_follower(folder, self._name)
+                remove_follower(folder, self._name)
             except OSError:
                 continue  # it expires
 

@@ -48,7 +48,7 @@ __all__ = ["Exchanging", "play_requests", "requests"]
 
 _EXCUSED: Final = (
     "it is owned by client",
-    "some of it is owned",
+    "owns some of its objects",
     f"{REQUEST_LIMITS.claim_count_max} claims already",
     "the space is closed",
 )

@@ -65,7 +65,7 @@ def look(core: NodeCore) -> State:
     requests = _requests(core)
     ownership: Any = requests.ownership
     claims = [claim for mine in ownership._claims.values() for claim in mine.values()]  # noqa: SLF001
-    given, asked = requests._given, requests._by_asker  # noqa: SLF001
+    given, asked = requests._forwarded, requests._by_requester  # noqa: SLF001
     return State(
         seats={
             identity: Seat(
@@ -74,12 +74,12 @@ def look(core: NodeCore) -> State:
                 holder=_owner(place.holder),
                 standbys=tuple(_owner(claim) for claim in place.standbys),
             )
-            for identity, place in ownership._places.items()  # noqa: SLF001
+            for identity, place in ownership._targets.items()  # noqa: SLF001
         },
         claims=frozenset(_owner(claim) for claim in claims),
         calls=tuple(_open_call(call) for calls in asked.values() for call in calls.values()),
         kept_for=frozenset(
-            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_given]  # noqa: SLF001
+            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_forwarded]  # noqa: SLF001
         ),
     )
 
@@ -95,7 +95,7 @@ def contradictions(core: NodeCore) -> Iterator[str]:
         yield f"claims are {sorted(state.claims)}, but holders and standbys are {sorted(seated)}"
     yield from _published(core, state)
     yield from _owners(core, state)
-    yield from _desks(core, state)
+    yield from _request_queues(core, state)
     yield from _windows(core)
     yield from _bounds(core)
 
@@ -114,8 +114,8 @@ def _published(core: NodeCore, state: State) -> Iterator[str]:
 
 
 def _owners(core: NodeCore, state: State) -> Iterator[str]:
-    """Compare the owners that are checked at each update."""
-    hub: Any = core._hub  # noqa: SLF001
+    """What is asked at each update."""
+    hub: Any = core._dispatcher  # noqa: SLF001
     noted = {
         (topic.name, None, key): client
         for topic in hub.topics.values()
@@ -130,9 +130,9 @@ def _owners(core: NodeCore, state: State) -> Iterator[str]:
         yield f"owners at the topics are {noted}, but the claims are {known}"
 
 
-def _desks(core: NodeCore, state: State) -> Iterator[str]:
-    """Compare the desks of handlers."""
-    desks = _requests(core)._desks  # noqa: SLF001
+def _request_queues(core: NodeCore, state: State) -> Iterator[str]:
+    """Where requests wait."""
+    desks = _requests(core)._queues  # noqa: SLF001
     at = {
         (name, handler, None): desk.window.client.client_id
         for (name, handler), desk in desks.items()
@@ -150,8 +150,8 @@ def _desks(core: NodeCore, state: State) -> Iterator[str]:
 
 
 def _windows(core: NodeCore) -> Iterator[str]:
-    """Compare the windows of handlers."""
-    for client_id, calls in _requests(core)._given.items():  # noqa: SLF001
+    """What handlers were given."""
+    for client_id, calls in _requests(core)._forwarded.items():  # noqa: SLF001
         counts = Counter(id(call.window) for call in calls.values())
         for call in calls.values():
             window = call.window
@@ -170,8 +170,8 @@ def _bounds(core: NodeCore) -> Iterator[str]:
     """Check the bounds of requests and claims per client."""
     requests = _requests(core)
     ownership: Any = requests.ownership
-    for calls in requests._by_asker.values():  # noqa: SLF001
-        asker = next(iter(calls.values())).asker
+    for calls in requests._by_requester.values():  # noqa: SLF001
+        asker = next(iter(calls.values())).requester
         if len(calls) > asker.limits.request_count_max:
             yield f"client {asker.client_id} has {len(calls)} requests"
     for claims in ownership._claims.values():  # noqa: SLF001
@@ -195,7 +195,7 @@ def _open_call(call: Any) -> OpenCall:
     task: Any = TASKS[call.topic.name].decode(call.data)
     return OpenCall(
         number=task.number,
-        asker=call.asker.client_id,
+        asker=call.requester.client_id,
         asked_ns=call.asked_ns,
         due_ns=call.due_ns,
         server=0 if call.window is None else call.window.client.client_id,

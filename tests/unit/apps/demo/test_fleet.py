@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from skerry.apps.demo.fleet import BearingRequest, Fleet, Vessel, Voyage, bearing, close_pairs
-from skerry.engine.local import LocalSpace
+from tests.unit.apps.demo.memory_space import MemorySpace
 
 
-def sail(seed: int, *, steps: int, count: int = 12) -> tuple[LocalSpace, Fleet]:
-    local = LocalSpace(lambda: 0)
+def sail(seed: int, *, steps: int, count: int = 12) -> tuple[MemorySpace, Fleet]:
+    local = MemorySpace()
     fleet = Fleet(local, Random(seed), count=count)
     for step in range(steps):
         fleet.step(now_s=float(step), elapsed_s=1.0)
@@ -37,9 +37,9 @@ def test_every_vessel_that_set_out_has_a_voyage() -> None:
     assert voyages >= set(fleet.vessels)
 
 
-def test_all_can_be_told_to_a_space_that_knows_nothing() -> None:
+def test_all_vessels_can_be_published_again() -> None:
     _, fleet = sail(1, steps=20)
-    fresh = LocalSpace(lambda: 0)
+    fresh = MemorySpace()
     fleet._space = fresh
     fleet.publish_all()
     assert {vessel.mmsi: vessel for vessel in fresh.container(Vessel).values()} == fleet.vessels
@@ -51,7 +51,7 @@ def test_same_seed_sails_the_same_way() -> None:
 
 
 def test_fleets_of_different_numbers_do_not_meet() -> None:
-    fleet = Fleet(LocalSpace(lambda: 0), Random(1), count=3, first_mmsi=266_000_000)
+    fleet = Fleet(MemorySpace(), Random(1), count=3, first_mmsi=266_000_000)
     fleet.step(now_s=0.0, elapsed_s=0.0)
     assert sorted(fleet.vessels) == [266_000_000, 266_000_001, 266_000_002]
 

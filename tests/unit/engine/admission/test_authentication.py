@@ -1,4 +1,4 @@
-"""Authentication: who is asked for a secret, and who is let in."""
+"""Authentication: which clients get a challenge, and which are accepted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_let_in(
     name: str = "tracker",
     origin: Origin = LAN,
 ) -> bool:
-    """What becomes of a client that answers what it is asked, if it knows a secret."""
+    """Whether a client is accepted that answers the challenge with a secret, if it has one."""
     nonce = auth.challenge(origin)
     answer = {"response": "", "cnonce": ""}
     if nonce is not None and secret is not None:
@@ -57,29 +57,29 @@ def policy_object(accept: bool | None, space: str = "") -> Any:
     return internal_class("DotsAuthenticationPolicy")(nameSpace=space, accept=accept)
 
 
-def test_without_rules_nobody_is_asked_and_all_are_let_in() -> None:
+def test_without_rules_all_clients_are_accepted_without_a_challenge() -> None:
     assert who().challenge(LAN) is None
     assert is_let_in(who())
 
 
-def test_a_policy_decides_where_no_rule_does() -> None:
+def test_a_policy_decides_if_no_rule_does() -> None:
     assert not is_let_in(who(policy="reject"))
     assert is_let_in(who(policy="accept"))
     assert is_let_in(who(OPEN, policy="reject"))
 
 
-def test_who_knows_the_secret_is_let_in() -> None:
+def test_a_client_with_the_secret_is_accepted() -> None:
     assert is_let_in(who(SECRET), "sesame")
     assert is_let_in(who(SECRET, policy="reject"), "sesame")
 
 
 @pytest.mark.parametrize("policy", [None, "reject"])
 @pytest.mark.parametrize("secret", [None, "", "Sesame"])
-def test_who_does_not_know_it_is_not(secret: str | None, policy: Policy | None) -> None:
+def test_a_client_without_the_secret_is_rejected(secret: str | None, policy: Policy | None) -> None:
     assert not is_let_in(who(SECRET, policy=policy), secret)
 
 
-def test_only_who_knows_a_secret_has_proved_itself() -> None:
+def test_only_a_client_with_the_secret_is_proven() -> None:
     auth = who(SECRET, policy="accept")
     nonce = auth.challenge(LAN)
     assert nonce is not None
@@ -95,11 +95,11 @@ def test_only_who_knows_a_secret_has_proved_itself() -> None:
     assert not auth.is_proven(LAN, name="other", nonce=nonce, response=right, cnonce="c")
 
 
-def test_a_policy_of_accept_lets_in_who_proved_nothing() -> None:
+def test_a_policy_of_accept_accepts_clients_without_a_proof() -> None:
     assert is_let_in(who(SECRET, policy="accept"), "wrong")
 
 
-def test_a_rule_for_one_name_needs_no_rule_for_all() -> None:
+def test_a_rule_for_one_name_works_without_a_rule_for_all() -> None:
     auth = who(AuthenticationRule(client="tracker", secret="sesame"))
     assert auth.challenge(LAN) is not None
     assert is_let_in(auth, "sesame")
@@ -118,7 +118,7 @@ def test_a_rule_for_one_name_needs_no_rule_for_all() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("policy", [None, "accept"])
-def test_a_name_with_a_secret_is_only_for_who_knows_it(
+def test_a_name_with_a_secret_requires_the_secret(
     others: tuple[AuthenticationRule, ...], policy: Policy | None
 ) -> None:
     auth = who(AuthenticationRule(client="tracker", secret="sesame"), *others, policy=policy)
@@ -127,7 +127,7 @@ def test_a_name_with_a_secret_is_only_for_who_knows_it(
     assert is_let_in(auth, "sesame")
 
 
-def test_several_secrets_of_one_name_are_all_good() -> None:
+def test_each_of_several_secrets_of_one_name_is_accepted() -> None:
     auth = who(
         AuthenticationRule(client="tracker", secret="old", priority=1),
         AuthenticationRule(client="tracker", secret="new", priority=2),
@@ -151,7 +151,7 @@ def test_smaller_priority_numbers_come_first() -> None:
     assert is_let_in(who(AuthenticationRule(priority=0), turned_away))
 
 
-def test_of_one_priority_the_rule_for_one_name_comes_first() -> None:
+def test_among_equal_priorities_the_rule_for_one_name_comes_first() -> None:
     auth = who(AuthenticationRule(accept=False), AuthenticationRule(client="tracker"))
     assert is_let_in(auth)
     assert not is_let_in(auth, name="other")
@@ -165,19 +165,19 @@ def test_a_rule_applies_to_its_network_only() -> None:
     assert is_let_in(auth, "sesame", origin=Origin(kind="websocket", host="10.9.9.9"))
 
 
-def test_nobody_is_asked_for_a_secret_that_only_turns_away() -> None:
+def test_a_rule_that_rejects_sends_no_challenge() -> None:
     auth = who(AuthenticationRule(secret="sesame", accept=False))
     assert auth.challenge(LAN) is None
     assert is_let_in(auth)
 
 
-def test_after_a_rule_for_everybody_no_secret_is_asked_for() -> None:
+def test_rules_after_one_for_all_clients_send_no_challenge() -> None:
     auth = who(AuthenticationRule(accept=False), AuthenticationRule(priority=1, secret="sesame"))
     assert auth.challenge(LAN) is None
     assert not is_let_in(auth, "sesame")
 
 
-def test_unix_sockets_are_never_asked_and_what_is_inside_follows_the_policy() -> None:
+def test_unix_sockets_get_no_challenge_and_inside_clients_follow_the_policy() -> None:
     auth = who(SECRET, AuthenticationRule(client="tracker", accept=False), policy="reject")
     assert auth.challenge(UNIX) is None
     assert auth.challenge(INSIDE) is None
@@ -186,7 +186,7 @@ def test_unix_sockets_are_never_asked_and_what_is_inside_follows_the_policy() ->
     assert is_let_in(who(SECRET), origin=INSIDE)
 
 
-def test_a_challenge_is_never_nothing_and_never_the_same() -> None:
+def test_a_challenge_is_never_zero_and_never_repeated() -> None:
     class Zero(Random):
         def getrandbits(self, k: int, /) -> int:
             return 0
@@ -199,13 +199,13 @@ def test_a_challenge_is_never_nothing_and_never_the_same() -> None:
 
 
 @pytest.mark.parametrize("nonce", [None, 0])
-def test_an_answer_without_a_challenge_proves_nothing(nonce: int | None) -> None:
+def test_a_response_without_a_challenge_proves_nothing(nonce: int | None) -> None:
     heard = digest(name="tracker", secret="sesame", nonce=0, cnonce="c")
     answer = {"name": "tracker", "response": heard, "cnonce": "c"}
     assert not who(SECRET).verdict(LAN, nonce=nonce, **answer)
 
 
-def test_an_answer_to_another_challenge_proves_nothing() -> None:
+def test_a_response_to_another_challenge_proves_nothing() -> None:
     auth = who(SECRET)
     first, second = auth.challenge(LAN), auth.challenge(LAN)
     assert first is not None
@@ -218,7 +218,9 @@ def test_an_answer_to_another_challenge_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("session", "is_accepted"), [("auth-accepted", True), ("auth-rejected", False)]
 )
-def test_recorded_clients_are_judged_as_the_real_host_did(session: str, is_accepted: bool) -> None:
+def test_recorded_clients_are_accepted_or_rejected_as_by_the_dots_host(
+    session: str, is_accepted: bool
+) -> None:
     frames = json.loads((GOLDEN / f"{session}.json").read_text(encoding="utf-8"))["frames"]
     hello, connect, answer = (frame["payload"] for frame in frames[:3])
     assert answer["accepted"] is is_accepted
@@ -249,7 +251,7 @@ def test_rules_can_be_set_and_removed_by_clients() -> None:
     auth.remove_policy(policy_object(accept=None))
 
 
-def test_what_a_client_does_not_set_stays_as_it_was() -> None:
+def test_fields_that_a_client_does_not_set_stay() -> None:
     auth = who(AuthenticationRule(network="10.0.0.0/8", secret="sesame"))
     auth.set_rule(rule_object(accept=True, network="10.7.7.7"))
     assert auth.challenge(LAN) is not None
@@ -292,7 +294,7 @@ def test_one_policy_that_rejects_is_enough() -> None:
         ({"clientName": None, "priority": None}, "without clientName, priority"),
     ],
 )
-def test_a_bad_rule_of_a_client_is_refused_and_changes_nothing(
+def test_an_invalid_rule_of_a_client_is_rejected_and_changes_nothing(
     change: dict[str, Any], words: str
 ) -> None:
     auth = who()
@@ -301,7 +303,7 @@ def test_a_bad_rule_of_a_client_is_refused_and_changes_nothing(
     assert is_let_in(auth)
 
 
-def test_there_may_be_so_many_rules_and_policies_and_no_more() -> None:
+def test_rules_and_policies_are_limited() -> None:
     auth = who()
     for number in range(AUTHENTICATION_RULE_COUNT_MAX):
         auth.set_rule(rule_object(priority=number, accept=True))
@@ -316,7 +318,7 @@ def test_there_may_be_so_many_rules_and_policies_and_no_more() -> None:
     assert not is_let_in(auth)
 
 
-def test_a_secret_is_in_no_text_about_a_rule() -> None:
+def test_the_text_of_a_rule_does_not_contain_its_secret() -> None:
     assert "sesame" not in repr(SECRET) + str(SECRET)
 
 
@@ -324,18 +326,18 @@ def test_a_secret_is_in_no_text_about_a_rule() -> None:
     ("fields", "words"),
     [
         ({"secret": ""}, "secret is empty"),
-        ({"priority": -1}, "priority is from 0 to 65535"),
-        ({"priority": 65536}, "priority is from 0 to 65535"),
+        ({"priority": -1}, "priority must be from 0 to 65535"),
+        ({"priority": 65536}, "priority must be from 0 to 65535"),
         ({"network": "here"}, "is not a network"),
-        ({"network": "unix"}, "only connections with an address are asked"),
+        ({"network": "unix"}, "only connections with an address are authenticated"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_rule_is_rejected(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         AuthenticationRule(**fields)
 
 
-def test_rules_of_the_configuration_can_be_renewed_and_those_of_clients_stay() -> None:
+def test_rules_of_the_configuration_are_replaced_and_those_of_clients_stay() -> None:
     old, new = (AuthenticationRule(network="10.0.0.0/8", secret=s) for s in ("old", "new"))
     auth = who(old)
     auth.set_rule(rule_object(accept=False, client="evil"))
@@ -351,7 +353,7 @@ def test_rules_of_the_configuration_can_be_renewed_and_those_of_clients_stay() -
     assert is_let_in(auth)
 
 
-def test_rules_that_cannot_be_taken_leave_all_as_it_was() -> None:
+def test_rules_that_cannot_be_used_change_nothing() -> None:
     auth = Authentication((), None, rng=None)
     auth.set_rule(rule_object(accept=False))
     with pytest.raises(LocalProtocolError):

@@ -1,10 +1,10 @@
-"""Origins: what is local, and which network a rule means."""
+"""Origins: which are local, and which ones a rule names."""
 
 from __future__ import annotations
 
 import pytest
 
-from skerry.engine.admission.origins import INSIDE, Origin, OriginPattern, parse_place
+from skerry.engine.admission.origins import INSIDE, Origin, OriginPattern, parse_origin_pattern
 
 
 def tcp(host: str) -> Origin:
@@ -23,12 +23,12 @@ def tcp(host: str) -> Origin:
         Origin(kind="websocket", host="127.0.0.1"),
     ],
 )
-def test_this_computer_is_local(origin: Origin) -> None:
+def test_origins_on_this_computer_are_local(origin: Origin) -> None:
     assert origin.is_local
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "::2", "0.0.0.0", "", "localhost", "127.0.0.1 ", "x"])
-def test_others_and_what_cannot_be_read_are_not(host: str) -> None:
+def test_other_and_invalid_addresses_are_not_local(host: str) -> None:
     assert not tcp(host).is_local
     assert not Origin(kind="tls", host=host).is_local
 
@@ -59,18 +59,20 @@ def test_others_and_what_cannot_be_read_are_not(host: str) -> None:
         ("0.0.0.0/0", Origin(kind="unix", host="127.0.0.1"), False),
     ],
 )
-def test_a_place_has_the_origins_it_names(place: str, origin: Origin, is_there: bool) -> None:
-    assert parse_place(place).has(origin) is is_there
+def test_an_origin_pattern_has_the_origins_it_names(
+    place: str, origin: Origin, is_there: bool
+) -> None:
+    assert parse_origin_pattern(place).has(origin) is is_there
 
 
-def test_without_a_text_a_place_is_everywhere() -> None:
-    assert parse_place("") == OriginPattern()
+def test_an_empty_origin_pattern_has_all_origins() -> None:
+    assert parse_origin_pattern("") == OriginPattern()
 
 
 @pytest.mark.parametrize("text", ["Unix", "10.0.0.0/33", "10.0.0", "host.example", " ", "/8"])
-def test_what_names_no_place_is_refused(text: str) -> None:
+def test_an_invalid_origin_pattern_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"such as 10\.1\.0\.0/16"):
-        parse_place(text)
+        parse_origin_pattern(text)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_what_names_no_place_is_refused(text: str) -> None:
         (Origin(kind="tcp", host="?"), "?"),
     ],
 )
-def test_what_a_client_uses_is_counted_to_its_address(origin: Origin, share: str) -> None:
+def test_the_usage_of_a_client_counts_for_its_address(origin: Origin, share: str) -> None:
     assert origin.share == share
 
 

@@ -1,4 +1,4 @@
-"""Other permissions: they hold at once, and all that follows from them is done in turns."""
+"""Changed permissions apply at once, and connected clients are reviewed in slices."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_groups_of_many_clients_are_checked_in_turns(
 
 
 @pytest.mark.parametrize("has_view", [False, True])
-def test_a_client_that_is_not_checked_yet_receives_nothing_that_it_may_not_see(
+def test_a_client_that_is_not_checked_yet_receives_nothing_forbidden(
     harbour: Harbour, has_view: bool
 ) -> None:
     maker = harbour.guest("maker")
@@ -117,7 +117,7 @@ def test_a_replay_waits_for_the_check_and_goes_on_after_it(harbour: Harbour) -> 
     assert lost.is_cut
 
 
-def test_changing_the_permissions_again_begins_again(harbour: Harbour) -> None:
+def test_changing_the_permissions_again_restarts_the_review(harbour: Harbour) -> None:
     guests = readers(harbour, 60)
     harbour.node.renew_admission(WITHOUT_BOATS, 0)
     harbour.node.renew_admission(AdmissionConfig(), 0)

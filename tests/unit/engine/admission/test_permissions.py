@@ -1,4 +1,4 @@
-"""Permissions: the first rule that fits decides, and without one nothing is allowed."""
+"""Permissions: the first rule that fits decides, and nothing is allowed without one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.admission.permissions import (
     EVERYTHING,
@@ -16,10 +17,16 @@ from skerry.engine.admission.permissions import (
     PermissionRule,
     Permissions,
     Rights,
+    change_refusal,
     group_patterns,
 )
+from skerry.engine.dispatch.cache import TypeCache
+from skerry.engine.dispatch.topics import Topic
 from skerry.errors import LocalProtocolError
 from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
+from skerry.objects.base import codec_of
+
+Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat
 
 LOOPBACK = Origin(kind="tcp", host="127.0.0.1")
 LAN = Origin(kind="tcp", host="10.1.2.3")
@@ -60,7 +67,7 @@ def test_without_rules_any_user_of_this_computer_may_neither_clear_nor_administe
     assert not mine.allows_group("administer", "DotsAuthentication")
 
 
-def test_a_rule_gives_loopback_everything_again() -> None:
+def test_a_rule_allows_loopback_everything() -> None:
     assert rights(allow(verbs=("all",), network="local"), origin=LOOPBACK).allows_all
 
 
@@ -74,7 +81,7 @@ def test_without_rules_unix_sockets_may_do_everything(origin: Origin) -> None:
 
 
 @pytest.mark.parametrize("origin", [LAN, Origin(kind="tls", host="10.1.2.3", certificate="x")])
-def test_without_rules_others_may_do_nothing(origin: Origin) -> None:
+def test_without_rules_remote_clients_may_do_nothing(origin: Origin) -> None:
     theirs = rights(origin=origin)
     assert not theirs.allows_all
     assert not any(theirs.allows(verb, "/any/thing") for verb in VERBS)
@@ -82,7 +89,7 @@ def test_without_rules_others_may_do_nothing(origin: Origin) -> None:
     assert theirs.allows_type("publish", "Vessel") is False
 
 
-def test_with_rules_this_computer_needs_one_as_well() -> None:
+def test_with_rules_this_computer_needs_one_too() -> None:
     mine = rights(allow("/a"), origin=UNIX)
     assert mine.allows("publish", "/a")
     assert not mine.allows("publish", "/b")
@@ -96,13 +103,13 @@ def test_the_first_rule_that_fits_decides() -> None:
     assert rights(*reversed(both)).allows("publish", "/a/x")
 
 
-def test_a_rule_is_about_its_verbs_only() -> None:
+def test_a_rule_applies_to_its_verbs_only() -> None:
     mine = rights(allow(verbs=("subscribe", "clear")))
     assert {v for v in VERBS if mine.allows(v, "/x")} == {"subscribe", "clear"}
     assert {v for v in VERBS if rights(allow(verbs=("all",))).allows(v, "/x")} == set(VERBS)
 
 
-def test_a_type_name_is_its_subject_and_all_below() -> None:
+def test_a_type_name_stands_for_its_subject_and_all_below() -> None:
     mine = rights(allow("Vessel"))
     seen = {s: mine.allows("publish", s) for s in ("/Vessel", "/Vessel/1", "/Vessel/1/2", "/Ves")}
     assert seen == {"/Vessel": True, "/Vessel/1": True, "/Vessel/1/2": True, "/Ves": False}
@@ -157,7 +164,7 @@ def test_the_patterns_of_a_group_are_those_of_default_subjects(
         ({"client": "a", "network": "unix"}, "a", LAN, False),
     ],
 )
-def test_a_rule_is_for_the_clients_it_names(
+def test_a_rule_applies_to_the_clients_it_names(
     more: dict[str, Any], name: str, origin: Origin, is_for: bool
 ) -> None:
     assert rights(allow(**more), origin=origin, name=name).allows("publish", "/x") is is_for
@@ -196,12 +203,12 @@ def test_a_group_is_allowed_only_as_a_whole(
         assert mine.allows_type("publish", group) is verdict
 
 
-def test_what_is_no_pattern_is_no_group() -> None:
+def test_an_invalid_pattern_is_not_a_group() -> None:
     with pytest.raises(LocalProtocolError, match="something follows"):
         NOTHING.allows_group("subscribe", "/a/.../b")
 
 
-def test_only_who_may_do_all_everywhere_allows_all() -> None:
+def test_allows_all_requires_every_verb_for_every_subject() -> None:
     assert EVERYTHING.allows_all
     assert Rights([allow("/a"), allow(verbs=("all",))]).allows_all
     assert Rights([allow(verbs=VERBS)]).allows_all
@@ -217,7 +224,7 @@ def test_clients_of_the_same_rules_share_their_rights() -> None:
     assert permissions.rights(UNIX, "arne") is not first
 
 
-def test_so_many_rights_are_kept_to_be_shared() -> None:
+def test_the_number_of_shared_rights_is_limited() -> None:
     bits = [allow(f"/{bit}", client=f"{'?' * bit}1*") for bit in range(11)]
     permissions = Permissions(bits)
     for number in range(RIGHTS_COUNT_MAX + 1):
@@ -226,7 +233,7 @@ def test_so_many_rights_are_kept_to_be_shared() -> None:
     assert permissions.rights(LAN, f"{1:011b}").allows("publish", "/10")
 
 
-def test_answers_remembered_are_bounded() -> None:
+def test_remembered_decisions_are_limited() -> None:
     mine = rights(allow("/*/x"))
     for number in range(RIGHTS_MEMO_COUNT_MAX + 1):
         assert mine.allows("publish", f"/{number}/x")
@@ -237,7 +244,7 @@ def test_answers_remembered_are_bounded() -> None:
     assert len(mine._groups) == 1
 
 
-def test_answers_about_long_subjects_are_not_remembered() -> None:
+def test_decisions_about_long_subjects_are_not_remembered() -> None:
     mine = rights(allow("/*"))
     longest = "/".ljust(PATTERN_MEMO_CHAR_COUNT_MAX, "x")
     assert mine.allows("publish", longest)
@@ -254,19 +261,42 @@ def test_answers_about_long_subjects_are_not_remembered() -> None:
         ({"verbs": ("read",)}, "'read' is not a verb"),
         ({"subjects": ()}, "subjects is empty"),
         ({"subjects": ("/a/.../b",)}, "something follows after ... .*last level"),
-        ({"subjects": ("a/b",)}, "no type name"),
-        ({"subjects": ("*",)}, "no type name"),
+        ({"subjects": ("a/b",)}, "neither a type name"),
+        ({"subjects": ("*",)}, "neither a type name"),
         ({"subjects": ("...",)}, "write /..."),
-        ({"subjects": ("",)}, "no type name"),
-        ({"subjects": ("x" * (NAME_BYTES_MAX + 1),)}, "no type name"),
+        ({"subjects": ("",)}, "neither a type name"),
+        ({"subjects": ("x" * (NAME_BYTES_MAX + 1),)}, "neither a type name"),
         ({"network": "10.0.0.0/99"}, "is not a network"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_rule_is_rejected(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         PermissionRule(**{"verbs": ("publish",), **fields})
 
 
-def test_the_longest_type_name_is_one() -> None:
+@pytest.mark.parametrize(
+    ("rule", "chosen", "is_permitted"),
+    [
+        (allow("Boat"), "", True),
+        (allow("/Boat/7"), "", True),
+        (allow("/Boat/8"), "", False),
+        (allow("Boat"), "/harbour", False),
+        (allow("/harbour"), "/harbour", False),
+        (allow("Boat", "/harbour"), "/harbour", True),
+    ],
+)
+def test_an_update_needs_the_right_to_its_object_and_to_its_subject(
+    rule: PermissionRule, chosen: str, is_permitted: bool
+) -> None:
+    plan = codec_of(Boat).plan
+    facts = {"is_cached": True, "is_persistent": False, "is_special": False}
+    topic = Topic(Boat.descriptor, plan, TypeCache("Boat"), **facts)
+    payload = Boat(id=7).encode()
+    why = change_refusal(rights(rule), topic, payload, chosen=chosen, is_remove=False)
+    assert why == (None if is_permitted else f"{chosen or 'Boat'}: not permitted")
+    assert change_refusal(rights(rule), topic, payload, chosen=chosen, is_remove=True)
+
+
+def test_the_longest_type_name_is_accepted() -> None:
     name = "x" * NAME_BYTES_MAX
     assert rights(allow(name)).allows("publish", f"/{name}/1")

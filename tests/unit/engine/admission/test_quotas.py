@@ -1,4 +1,4 @@
-"""The meter: a client may publish so much, in bursts, and no more."""
+"""The meter of published updates: rates and bursts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def meter(**limits: float) -> PublishMeter:
     return PublishMeter(ClientLimits(**limits))  # type: ignore[arg-type]
 
 
-def test_without_rates_nothing_is_too_much() -> None:
+def test_without_rates_nothing_is_limited() -> None:
     unlimited = meter()
     assert {unlimited.spend(1, 1000, NOW) for _ in range(10_000)} == {None}
 
@@ -27,7 +27,7 @@ def taken_count(meter: PublishMeter, now_ns: int, *, size: int = 0, tries: int =
     return sum(meter.spend(1, size, now_ns) is None for _ in range(tries))
 
 
-def test_updates_come_in_a_burst_and_then_at_the_rate() -> None:
+def test_updates_are_accepted_in_a_burst_and_then_at_the_rate() -> None:
     limited = meter(updates_per_s_max=10, burst_s=2)
     # A burst is two seconds' worth, and the one that is being worked off.
     assert taken_count(limited, NOW) == 21
@@ -44,13 +44,13 @@ def test_bytes_are_measured_too() -> None:
     assert taken_count(limited, NOW + SECOND, size=100) == 10
 
 
-def test_over_time_no_more_than_the_rate_gets_through() -> None:
+def test_the_average_rate_is_limited() -> None:
     limited = meter(updates_per_s_max=50)
     taken = sum(taken_count(limited, NOW + step * SECOND // 100, tries=5) for step in range(1000))
     assert taken == pytest.approx(10 * 50 + 50, abs=2)
 
 
-def test_one_large_update_is_taken_and_worked_off() -> None:
+def test_one_large_update_is_accepted_and_delays_the_next() -> None:
     limited = meter(bytes_per_s_max=1000)
     assert limited.spend(1, 5000, NOW) is None
     assert limited.spend(1, 1, NOW) is not None
@@ -58,19 +58,19 @@ def test_one_large_update_is_taken_and_worked_off() -> None:
     assert limited.spend(1, 1, NOW + 4 * SECOND) is None
 
 
-def test_what_was_refused_does_not_count() -> None:
+def test_rejected_updates_do_not_count() -> None:
     limited = meter(updates_per_s_max=1)
     assert taken_count(limited, NOW) == 2
     assert limited.spend(1, 0, NOW + SECOND) is None
 
 
-def test_several_updates_are_spent_at_once() -> None:
+def test_several_updates_are_counted_at_once() -> None:
     limited = meter(updates_per_s_max=10)
     assert limited.spend(11, 0, NOW) is None
     assert limited.spend(1, 0, NOW) is not None
 
 
-def test_an_object_is_at_most_as_large_as_any_encoded_one() -> None:
+def test_update_bytes_max_is_limited() -> None:
     assert ClientLimits().update_bytes_max == UPDATE_BYTES_DEFAULT
     assert ClientLimits(update_bytes_max=PAYLOAD_BYTES_MAX).frame_bytes_max == FRAME_BYTES_MAX
     with pytest.raises(ValueError, match=f"update_bytes_max must be at most {PAYLOAD_BYTES_MAX}"):
@@ -87,7 +87,7 @@ def test_unfinished_bytes_have_room_for_one_object(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(ClientLimits)])
-def test_bounds_are_positive_and_rates_may_be_none(name: str) -> None:
+def test_limits_are_positive_and_rates_may_be_zero(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*, and is -1"):
         meter(**{name: -1})
     if "_per_s_" in name or name == "backpressure_s_max":
@@ -97,13 +97,13 @@ def test_bounds_are_positive_and_rates_may_be_none(name: str) -> None:
             meter(**{name: 0})
 
 
-def test_the_usual_bounds_let_a_thousand_clients_of_one_computer_in() -> None:
+def test_the_default_limits_suffice_for_a_thousand_clients_of_one_computer() -> None:
     limits = ClientLimits()
     assert limits.connection_count_per_address_max >= 1100
     assert limits.connection_count_max > limits.connection_count_per_address_max
 
 
-def test_other_limits_hold_at_once_and_what_was_spent_still_counts() -> None:
+def test_new_limits_apply_at_once_and_counted_updates_still_count() -> None:
     shared = address_meter(ClientLimits(updates_per_s_per_address_max=10))
     meters = [PublishMeter(ClientLimits(), address=shared) for _ in range(2)]
     assert taken_count(meters[0], NOW) == 11
@@ -115,7 +115,7 @@ def test_other_limits_hold_at_once_and_what_was_spent_still_counts() -> None:
     assert taken_count(meters[0], NOW + 10 * SECOND) == 1000, "what was spent does not matter"
 
 
-def test_bytes_that_were_spent_count_as_long_as_bytes_are_limited() -> None:
+def test_counted_bytes_count_as_long_as_bytes_are_limited() -> None:
     shared = address_meter(ClientLimits(bytes_per_s_per_address_max=10))
     assert taken_count(shared, NOW, size=10) == 2
     shared.renew(address_limits(ClientLimits(bytes_per_s_per_address_max=20)))

@@ -58,7 +58,7 @@ def test_right_secrets_of_that_address_wait_as_well(guarded: Harbour) -> None:
     assert is_in(right)
 
 
-def test_other_addresses_unix_sockets_and_those_that_are_in_do_not_wait(guarded: Harbour) -> None:
+def test_other_addresses_unix_sockets_and_connected_clients_do_not_wait(guarded: Harbour) -> None:
     before = guess(guarded, secret="sesame")
     for _ in range(5):
         guess(guarded)
@@ -68,7 +68,7 @@ def test_other_addresses_unix_sockets_and_those_that_are_in_do_not_wait(guarded:
     assert len(before.messages("DotsEcho")) == 1
 
 
-def test_the_delay_grows_up_to_a_bound_and_each_wrong_secret_is_reported(guarded: Harbour) -> None:
+def test_the_delay_grows_up_to_a_limit_and_each_wrong_secret_is_reported(guarded: Harbour) -> None:
     delays = []
     for _ in range(9):
         guest = guess(guarded)
@@ -83,7 +83,7 @@ def test_the_delay_grows_up_to_a_bound_and_each_wrong_secret_is_reported(guarded
     assert "number 9 of this address; the next one waits 8 s" in events[-1].detail
 
 
-def test_parallel_guesses_are_tried_one_after_the_other(guarded: Harbour) -> None:
+def test_parallel_guesses_are_checked_one_after_the_other(guarded: Harbour) -> None:
     guests = [guess(guarded) for _ in range(4)]
     assert [guest.is_cut for guest in guests] == [True, False, False, False]
     guarded.wait(0.25)
@@ -94,7 +94,7 @@ def test_parallel_guesses_are_tried_one_after_the_other(guarded: Harbour) -> Non
     assert [guest.is_cut for guest in guests] == [True, True, True, False]
 
 
-def test_after_a_right_secret_the_next_one_is_tried_at_once(guarded: Harbour) -> None:
+def test_after_a_right_secret_the_next_one_is_checked_at_once(guarded: Harbour) -> None:
     guess(guarded)
     guests = [guess(guarded, secret="sesame") for _ in range(3)]
     guarded.wait(0.25)
@@ -110,7 +110,7 @@ def test_wrong_secrets_are_forgotten_after_a_while(guarded: Harbour) -> None:
     assert "number 1 of this address" in guarded.events(ClientDisconnected)[-1].detail
 
 
-def test_those_who_left_are_not_waited_for(guarded: Harbour) -> None:
+def test_disconnected_clients_are_skipped(guarded: Harbour) -> None:
     guess(guarded)
     for _ in range(3):
         guess(guarded).vanish()
@@ -119,7 +119,7 @@ def test_those_who_left_are_not_waited_for(guarded: Harbour) -> None:
     assert is_in(right)
 
 
-def test_only_so_many_of_one_address_wait(guarded: Harbour) -> None:
+def test_the_waiting_clients_of_one_address_are_limited(guarded: Harbour) -> None:
     guests = [guess(guarded) for _ in range(ATTEMPT_WAITING_COUNT_MAX + 2)]
     assert [guest.is_cut for guest in guests] == [
         True,
@@ -131,14 +131,14 @@ def test_only_so_many_of_one_address_wait(guarded: Harbour) -> None:
     assert not guess(guarded).is_cut, "there is room for one"
 
 
-def test_a_client_introduces_itself_once_also_while_it_waits(guarded: Harbour) -> None:
+def test_a_second_handshake_is_rejected_while_the_first_waits(guarded: Harbour) -> None:
     guess(guarded)
     guest = guess(guarded)
     guest.send("DotsMsgConnect", clientName="again", preloadCache=False)
     assert guest.is_cut
 
 
-def test_only_so_many_addresses_are_remembered() -> None:
+def test_remembered_addresses_are_limited() -> None:
     attempts = SecretDelays()
     for number in range(ATTEMPT_ADDRESS_COUNT_MAX + 10):
         attempts.failed(

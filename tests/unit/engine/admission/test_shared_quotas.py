@@ -1,4 +1,4 @@
-"""Shares: an address has its part, strangers leave a reserve, and who leaves gives all back."""
+"""Shared quotas: limits of an address, the reserve for trusted clients, release on disconnect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = ClientLimits(
 )
 
 
-def test_clients_of_an_address_share_what_it_may_use() -> None:
+def test_clients_of_an_address_share_its_quota() -> None:
     shares = SharedQuotas(LIMITS)
     first, second = (Holder("10.0.0.1", is_trusted=False) for _ in range(2))
     shares.take(first, {Resource.UNFINISHED: 15 * MIB})
@@ -31,7 +31,7 @@ def test_clients_of_an_address_share_what_it_may_use() -> None:
     shares.take(second, {Resource.UNFINISHED: MIB})
 
 
-def test_strangers_of_all_addresses_leave_the_reserve_to_trusted_clients() -> None:
+def test_untrusted_clients_leave_the_reserve_to_trusted_ones() -> None:
     shares = SharedQuotas(LIMITS)
     stranger, other = Holder("10.0.0.1", is_trusted=False), Holder("10.0.0.2", is_trusted=False)
     shares.take(stranger, {Resource.UNFINISHED: 20 * MIB})
@@ -44,7 +44,7 @@ def test_strangers_of_all_addresses_leave_the_reserve_to_trusted_clients() -> No
         shares.take(local, {Resource.UNFINISHED: 1})
 
 
-def test_who_is_gone_uses_nothing() -> None:
+def test_a_disconnected_client_uses_nothing() -> None:
     shares = SharedQuotas(LIMITS)
     holder = Holder("10.0.0.1", is_trusted=False)
     shares.set(holder, Resource.UNFINISHED, 50 * MIB)
@@ -56,7 +56,7 @@ def test_who_is_gone_uses_nothing() -> None:
     assert shares._by_address == {}
 
 
-def test_of_several_kinds_all_are_taken_or_none() -> None:
+def test_several_resources_are_taken_together_or_not_at_all() -> None:
     limits = ClientLimits(join_count_per_address_max=5, pattern_count_per_address_max=2)
     shares = SharedQuotas(limits)
     holder = Holder("10.0.0.1", is_trusted=False)
@@ -73,11 +73,11 @@ def test_of_several_kinds_all_are_taken_or_none() -> None:
 
 
 @pytest.mark.parametrize("share", Resource)
-def test_every_kind_has_its_limits(share: Resource) -> None:
+def test_every_resource_has_its_limits(share: Resource) -> None:
     limits = ClientLimits()
     of_address, of_node = (getattr(limits, key) for key in (share.address_key, share.node_key))
     assert 0 < 2 * of_address <= of_node
 
 
-def test_a_tenth_is_reserved_and_nothing_of_a_few() -> None:
+def test_a_tenth_is_reserved_and_nothing_of_small_limits() -> None:
     assert [open_part(limit) for limit in (1, 9, 10, 10_000)] == [1, 9, 9, 9000]

@@ -90,7 +90,7 @@ def test_a_publisher_waits_until_its_subscriber_has_read(scene: Scene) -> None:
     assert scene.harbour.node.statistics().backpressure_count == 1
 
 
-def test_a_short_break_delays_nobody(scene: Scene) -> None:
+def test_a_short_pause_delays_no_publisher(scene: Scene) -> None:
     slow = scene.guest("slow", "Load")
     publisher = scene.guest("publisher")
     slow.pause()
@@ -99,7 +99,7 @@ def test_a_short_break_delays_nobody(scene: Scene) -> None:
     assert scene.holds() == set()
 
 
-def test_only_those_wait_who_add_to_what_waits(scene: Scene) -> None:
+def test_only_publishers_that_add_to_the_queue_wait(scene: Scene) -> None:
     slow = scene.guest("slow", "Load")
     publisher, other = scene.guest("publisher"), scene.guest("other")
     fall_behind(scene, slow, publisher)
@@ -194,13 +194,13 @@ def test_a_publisher_that_adds_little_never_waits(scene: Scene) -> None:
     assert scene.holds() == {"publisher"}
 
 
-def test_nobody_waits_for_itself(scene: Scene) -> None:
+def test_a_publisher_does_not_wait_for_itself(scene: Scene) -> None:
     both = scene.guest("both", "Load")
     fall_behind(scene, both, both)
     assert scene.holds() == set()
 
 
-def test_who_goes_is_not_waited_for(scene: Scene) -> None:
+def test_publishers_do_not_wait_for_a_disconnected_subscriber(scene: Scene) -> None:
     slow = scene.guest("slow", "Load")
     publisher = scene.guest("publisher")
     fall_behind(scene, slow, publisher)
@@ -209,7 +209,7 @@ def test_who_goes_is_not_waited_for(scene: Scene) -> None:
     assert scene.holds() == set()
 
 
-def test_a_publisher_that_goes_leaves_nothing(scene: Scene) -> None:
+def test_a_publisher_that_disconnects_leaves_no_state(scene: Scene) -> None:
     slow = scene.guest("slow", "Load")
     publisher, other = scene.guest("publisher"), scene.guest("other")
     fall_behind(scene, slow, publisher)
@@ -220,7 +220,7 @@ def test_a_publisher_that_goes_leaves_nothing(scene: Scene) -> None:
     assert not scene.harbour.node.is_held(publisher.address)
 
 
-def test_a_subscriber_that_conflates_delays_nobody(scene: Scene) -> None:
+def test_a_subscriber_that_conflates_delays_no_publisher(scene: Scene) -> None:
     slow = scene.harbour.guest("slow", origin=HERE)
     slow.join("Boat", is_conflated=True)
     publisher = scene.guest("publisher")

@@ -70,7 +70,7 @@ def test_what_is_published_meanwhile_is_new_for_everybody(harbour: Harbour, make
     assert list(reader.sees(Boat).values()) == [Boat(id=last, speed=7)]
 
 
-def test_an_object_made_anew_is_cleared_again_when_that_is_asked_again(
+def test_an_object_created_again_is_removed_by_a_second_clear(
     harbour: Harbour, maker: Guest
 ) -> None:
     clear(maker, "Boat")
@@ -81,7 +81,9 @@ def test_an_object_made_anew_is_cleared_again_when_that_is_asked_again(
     assert harbour.cached(Boat) == []
 
 
-def test_who_joins_meanwhile_sees_nothing_in_the_end(harbour: Harbour, maker: Guest) -> None:
+def test_a_client_that_joins_during_a_clear_has_no_objects_in_the_end(
+    harbour: Harbour, maker: Guest
+) -> None:
     clear(maker, "Boat")
     reader = harbour.guest("reader")
     reader.connection.join("Boat", 0.0)
@@ -89,7 +91,7 @@ def test_who_joins_meanwhile_sees_nothing_in_the_end(harbour: Harbour, maker: Gu
     assert reader.sees(Boat) == {}
 
 
-def test_that_a_type_was_cleared_is_told_and_echoed_after_the_last_object(
+def test_a_clear_is_delivered_and_echoed_after_the_last_object(
     harbour: Harbour, maker: Guest
 ) -> None:
     maker.join("Boat")
@@ -100,7 +102,7 @@ def test_that_a_type_was_cleared_is_told_and_echoed_after_the_last_object(
     assert maker.names() == ["Boat"] * COUNT + ["DotsClearCache", "DotsEcho"]
 
 
-def test_a_clear_goes_on_when_its_client_is_gone(harbour: Harbour, maker: Guest) -> None:
+def test_a_clear_continues_when_its_client_disconnects(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.join("DotsClearCache")
     clear(maker, "Boat")
@@ -109,7 +111,7 @@ def test_a_clear_goes_on_when_its_client_is_gone(harbour: Harbour, maker: Guest)
     assert reader.names()[-1] == "DotsClearCache"
 
 
-def test_what_a_client_leaves_behind_goes_slice_by_slice(harbour: Harbour) -> None:
+def test_objects_of_a_disconnected_client_are_removed_in_slices(harbour: Harbour) -> None:
     guard, reader = harbour.guest("guard"), harbour.guest("reader")
     guard.publish(*(Guard(id=number) for number in range(COUNT)))
     reader.join("Guard")
@@ -141,7 +143,7 @@ def test_the_objects_of_a_client_that_leaves_are_found_by_an_index(harbour: Harb
     other.publish(*(Guard(id=number) for number in range(100)))
     guard.publish(*(Guard(id=number, name="mine") for number in range(7)))
     other.publish(Guard(id=3, name="taken over"))
-    index = harbour.node.cache.shelf("Guard").by_writer
+    index = harbour.node.cache.type_cache("Guard").by_writer
     assert index is not None
     assert {writer: len(keys) for writer, keys in index.items()} == {
         other.client_id: 94,
@@ -151,7 +153,7 @@ def test_the_objects_of_a_client_that_leaves_are_found_by_an_index(harbour: Harb
     assert len(harbour.cached(Guard)) == 94
     assert list(index) == [other.client_id]
     # Objects of other types stay when their writer goes, so nothing is kept for them.
-    assert harbour.node.cache.shelf("Boat").by_writer is None
+    assert harbour.node.cache.type_cache("Boat").by_writer is None
 
 
 def test_a_clear_of_many_types_removes_one_slice_at_a_time(harbour: Harbour, maker: Guest) -> None:

@@ -67,7 +67,7 @@ def ids(guest: Guest) -> list[int]:
     return [boat.id for boat in guest.objects(Boat)]
 
 
-def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
+def test_a_large_cache_is_replayed_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     assert harbour.node.deadline_ns() == harbour.now_ns
     told = [len(reader.objects(Boat))]
@@ -86,7 +86,7 @@ def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: G
 
 
 @ALL_BOATS
-def test_what_changes_meanwhile_is_told_once_in_its_new_state(
+def test_an_object_that_changes_before_its_turn_is_sent_once_in_its_new_state(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -109,7 +109,7 @@ def by_key(harbour: Harbour) -> dict[bytes, object]:
 
 
 @ALL_BOATS
-def test_what_is_removed_meanwhile_is_told_just_before(
+def test_an_object_removed_before_its_turn_is_sent_just_before_its_removal(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -125,7 +125,9 @@ def test_what_is_removed_meanwhile_is_told_just_before(
 
 
 @ALL_BOATS
-def test_what_is_made_meanwhile_is_told_live(group: str, harbour: Harbour, maker: Guest) -> None:
+def test_an_object_created_during_a_replay_is_delivered_live(
+    group: str, harbour: Harbour, maker: Guest
+) -> None:
     reader = begin(harbour, group)
     maker.post(Boat(id=99, speed=1))
     maker.post(Boat(id=COUNT - 1), is_remove=True)
@@ -142,7 +144,7 @@ def told_items(guest: Guest) -> list[int]:
     return [int(item.header.from_cache) for item in items]
 
 
-def test_a_field_that_is_cleared_meanwhile_is_cleared_for_who_knew_it(
+def test_a_field_cleared_during_a_replay_is_cleared_for_a_client_that_knew_it(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -167,7 +169,7 @@ def in_two_groups(harbour: Harbour) -> Guest:
     return reader
 
 
-def test_who_hears_of_an_object_by_another_group_is_told_of_each_update(
+def test_a_client_that_receives_an_object_by_another_group_receives_each_update(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = in_two_groups(harbour)
@@ -180,7 +182,7 @@ def test_who_hears_of_an_object_by_another_group_is_told_of_each_update(
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
 
 
-def test_an_object_that_comes_from_what_is_being_told_is_told_whole(
+def test_an_object_that_moves_out_of_a_replay_is_delivered_whole(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -195,7 +197,7 @@ def test_an_object_that_comes_from_what_is_being_told_is_told_whole(
     assert reader.sees(Boat)[b"\x81\x0b"] == Boat(id=COUNT - 1, name=BULK, speed=7)
 
 
-def test_an_update_is_not_lost_when_the_group_that_was_to_tell_of_it_is_left(
+def test_an_update_is_not_lost_when_the_group_that_was_to_replay_it_is_left(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = in_two_groups(harbour)
@@ -206,7 +208,7 @@ def test_an_update_is_not_lost_when_the_group_that_was_to_tell_of_it_is_left(
     assert reader.sees(Boat)[b"\x81\x0b"].speed == 7
 
 
-def test_an_update_waits_for_the_last_of_several_replays_that_are_to_tell_of_it(
+def test_an_update_waits_for_the_last_of_several_replays_of_its_object(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -232,7 +234,7 @@ def test_others_have_their_turn_between_two_slices(harbour: Harbour, maker: Gues
     harbour.pump()
 
 
-def test_a_paused_client_is_told_no_more_until_it_is_resumed(
+def test_a_replay_to_a_paused_client_waits_until_it_is_resumed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -249,7 +251,7 @@ def test_a_paused_client_is_told_no_more_until_it_is_resumed(
 
 
 @pytest.mark.parametrize("group", ["Boat", "/Boat/*", "/..."])
-def test_a_client_that_joins_again_is_told_all_again_after_the_first_time(
+def test_a_client_that_joins_again_receives_a_second_replay_after_the_first(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -266,7 +268,7 @@ def test_a_client_that_joins_again_is_told_all_again_after_the_first_time(
     assert len(reader.objects(Boat)) == 3 * COUNT
 
 
-def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) -> None:
+def test_a_replay_ends_when_its_client_leaves(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     reader.leave("Boat")
     assert len(reader.objects(Boat)) < COUNT
@@ -279,7 +281,7 @@ def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) ->
 
 
 @ALL_BOATS
-def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(
+def test_a_client_that_disconnects_during_a_replay_leaves_nothing_behind(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     begin(harbour, group).vanish()
@@ -301,7 +303,7 @@ def test_several_types_are_counted_down_together(harbour: Harbour, maker: Guest)
     assert [info.typeName for info in reader.messages("DotsCacheInfo")] == ["/*/*"]
 
 
-def test_objects_under_a_subject_that_changes_meanwhile_are_all_told(
+def test_objects_whose_subject_changes_during_a_replay_are_all_sent(
     harbour: Harbour, maker: Guest
 ) -> None:
     maker.publish(*[Boat(id=n, name=BULK) for n in range(COUNT)], subject="/here/boat")
@@ -316,7 +318,7 @@ def test_objects_under_a_subject_that_changes_meanwhile_are_all_told(
     assert reader.names()[-1] == "DotsEcho"
 
 
-def test_the_end_is_told_also_when_there_is_nothing(harbour: Harbour) -> None:
+def test_the_end_of_an_empty_replay_is_sent(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(Boat)
     guest.join("Boat")
@@ -332,11 +334,11 @@ class Noting(ReplayOutput):
 
     def __init__(self, size: int) -> None:
         super().__init__(ClientQueue(2, Wire(), []))
-        self.told: list[int] = []
+        self.sent: list[int] = []
         self._size = size
 
-    def tell(self, topic: object, entry: object, left: int, now_s: float) -> int:
-        self.told.append(left)
+    def send(self, topic: object, entry: object, left: int, now_s: float) -> int:
+        self.sent.append(left)
         return self._size
 
 
@@ -346,19 +348,19 @@ def test_a_slice_ends_with_the_object_that_fills_it(
     harbour = make_harbour()
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(5)])
-    topic = harbour.node._hub.topics["Boat"]
+    topic = harbour.node._dispatcher.topics["Boat"]
     ended: list[float] = []
-    teller = Noting(REPLAY_SLICE_BYTES - 1)
-    replay = CacheReplay(teller, [(topic, list(topic.shelf.objects))], ended.append)
+    output = Noting(REPLAY_SLICE_BYTES - 1)
+    replay = CacheReplay(output, [(topic, list(topic.type_cache.objects))], ended.append)
     assert not replay.step(1.0)
-    assert (teller.told, replay.left) == ([4, 3], 3)
+    assert (output.sent, replay.left) == ([4, 3], 3)
     assert not replay.step(2.0)
     assert replay.step(3.0)
-    assert (teller.told, ended) == ([4, 3, 2, 1, 0], [3.0])
+    assert (output.sent, ended) == ([4, 3, 2, 1, 0], [3.0])
 
 
 class Unlisted(dict[bytes, Entry]):
-    """Objects that nobody may go through."""
+    """Objects that must not be iterated."""
 
     def __iter__(self) -> NoReturn:
         raise AssertionError("all objects were looked at")
@@ -368,11 +370,11 @@ class Unlisted(dict[bytes, Entry]):
 
 def crowd(harbour: Harbour, count: int) -> None:
     """So many boats in place of one, and nobody may go through them."""
-    shelf = harbour.node._hub.topics["Boat"].shelf
-    (known,) = shelf.objects.values()
+    type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
+    (known,) = type_cache.objects.values()
     for number in range(1, count):
-        shelf.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
-    shelf.objects = Unlisted(shelf.objects)
+        type_cache.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
+    type_cache.objects = Unlisted(type_cache.objects)
 
 
 @pytest.mark.parametrize(
@@ -439,84 +441,84 @@ def test_many_types_of_few_objects_are_listed_up_to_the_bound_for_all(
 def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(Boat(id=1), Boat(id=2))
-    topic = harbour.node._hub.topics["Boat"]
-    shelf = topic.shelf
-    last = shelf.take(b"\x81\x02")
+    topic = harbour.node._dispatcher.topics["Boat"]
+    type_cache = topic.type_cache
+    last = type_cache.take(b"\x81\x02")
     assert last is not None
-    shelf.order[1:] = [None] * SELECT_SLICE_COUNT
-    shelf.add(b"\x81\x02", last)
-    teller = Noting(1)
+    type_cache.order[1:] = [None] * SELECT_SLICE_COUNT
+    type_cache.add(b"\x81\x02", last)
+    output = Noting(1)
     ended: list[float] = []
-    replay = CacheReplay(teller, [(topic, None)], ended.append)
+    replay = CacheReplay(output, [(topic, None)], ended.append)
     assert not replay.step(1.0)
-    assert teller.told == [1]
+    assert output.sent == [1]
     assert replay.holds(topic, b"\x81\x02", last)
     assert replay.step(2.0)
-    assert (teller.told, ended, shelf.reader_count) == ([1, 0], [2.0], 0)
+    assert (output.sent, ended, type_cache.reader_count) == ([1, 0], [2.0], 0)
 
 
-def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour) -> None:
+def test_indexes_do_not_change_until_a_replay_has_ended(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(4)])
-    topic = harbour.node._hub.topics["Boat"]
-    shelf = topic.shelf
+    topic = harbour.node._dispatcher.topics["Boat"]
+    type_cache = topic.type_cache
     ended: list[float] = []
     first = CacheReplay(Noting(REPLAY_SLICE_BYTES), [(topic, None)], ended.append)
     second = CacheReplay(Noting(1), [(topic, None)], ended.append)
-    assert shelf.reader_count == 2
+    assert type_cache.reader_count == 2
     assert not first.step(1.0)
     second.cancel()
     second.cancel()
-    assert shelf.reader_count == 1
+    assert type_cache.reader_count == 1
     assert second.step(2.0)
     assert ended == [2.0]
-    objects = list(shelf.objects.items())
+    objects = list(type_cache.objects.items())
     held = [first.holds(topic, key, entry) for key, entry in objects]
     assert held == [False, True, True, True]
-    first.tell_now(topic, *objects[3], 3.0)
+    first.send_now(topic, *objects[3], 3.0)
     assert not first.holds(topic, *objects[3])
     assert not first.holds(topic, b"unknown", None)
     guest.publish(Boat(id=9))
-    assert not first.holds(topic, b"\x81\x09", shelf.objects[b"\x81\x09"]), "made meanwhile"
+    assert not first.holds(topic, b"\x81\x09", type_cache.objects[b"\x81\x09"]), "made meanwhile"
     assert not first.step(4.0)
     assert first.step(5.0)
-    assert (ended, shelf.reader_count) == ([2.0, 5.0], 0)
+    assert (ended, type_cache.reader_count) == ([2.0, 5.0], 0)
 
 
-def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
+def test_several_types_are_replayed_one_after_the_other(
     harbour: Harbour,
 ) -> None:
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(3)])
     guest.publish(*[Car(id=number) for number in range(3)])
-    boats, cars = (harbour.node._hub.topics[name] for name in ("Boat", "Car"))
-    boat, car = list(boats.shelf.objects.items()), list(cars.shelf.objects.items())
+    boats, cars = (harbour.node._dispatcher.topics[name] for name in ("Boat", "Car"))
+    boat, car = list(boats.type_cache.objects.items()), list(cars.type_cache.objects.items())
     ended: list[float] = []
-    teller = Noting(REPLAY_SLICE_BYTES)
-    replay = CacheReplay(teller, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
+    output = Noting(REPLAY_SLICE_BYTES)
+    replay = CacheReplay(output, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
     assert (replay.topics, replay.left) == ([boats, cars], 5)
-    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (1, 0)
+    assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (1, 0)
     for now_s in (1.0, 2.0, 3.0):
         assert not replay.step(now_s)
     assert not replay.holds(boats, *boat[2])
     assert [replay.holds(cars, *known) for known in car] == [False, True, True]
-    replay.leave_out(lambda topic, entry: topic is cars and entry is car[2][1])
+    replay.exclude(lambda topic, entry: topic is cars and entry is car[2][1])
     assert replay.left == 1
     assert replay.step(4.0)
-    assert (teller.told, ended, boats.shelf.reader_count) == ([4, 3, 2, 0], [4.0], 0)
-    whole = CacheReplay(teller, [(boats, None), (cars, None)], ended.append)
-    assert (whole.left, boats.shelf.reader_count, cars.shelf.reader_count) == (6, 1, 1)
-    whole.leave_out(lambda topic, _: topic is boats)
-    whole.tell_now(cars, *car[0], 5.0)
-    assert (whole.left, teller.told[-1]) == (2, 2)
+    assert (output.sent, ended, boats.type_cache.reader_count) == ([4, 3, 2, 0], [4.0], 0)
+    whole = CacheReplay(output, [(boats, None), (cars, None)], ended.append)
+    assert (whole.left, boats.type_cache.reader_count, cars.type_cache.reader_count) == (6, 1, 1)
+    whole.exclude(lambda topic, _: topic is boats)
+    whole.send_now(cars, *car[0], 5.0)
+    assert (whole.left, output.sent[-1]) == (2, 2)
     whole.cancel()
-    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (0, 0)
+    assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (0, 0)
     assert not whole.holds(cars, *car[1])
     assert whole.step(6.0)
-    assert (teller.told[-1], ended) == (2, [4.0, 6.0])
+    assert (output.sent[-1], ended) == (2, [4.0, 6.0])
 
 
-def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(
+def test_an_object_that_leaves_a_pattern_during_a_replay_is_sent_and_removed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, "/Boat/*")
@@ -529,7 +531,7 @@ def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
     assert reader.sees(Boat) == selected(harbour, Boat, "/Boat/*")
     assert len(reader.sees(Boat)) == COUNT
-    assert harbour.node._hub.topics["Boat"].shelf.reader_count == 0
+    assert harbour.node._dispatcher.topics["Boat"].type_cache.reader_count == 0
 
 
 def test_a_pattern_may_mean_all_of_one_type_and_a_part_of_another(
@@ -564,7 +566,7 @@ def selected(harbour: Harbour, cls: type[skerry.Struct], pattern: str) -> dict[b
 
 @pytest.mark.parametrize("pattern", ["/...", "/*/*", "/Boat/*", "/fleet/..."])
 @pytest.mark.parametrize("seed", range(8))
-def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanwhile(
+def test_a_client_that_joins_a_pattern_ends_up_with_the_objects_it_selects(
     seed: int, pattern: str, harbour: Harbour
 ) -> None:
     random = Random(seed)
@@ -588,7 +590,7 @@ def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanw
         change()
     harbour.pump()
     used = subjects
-    shelves = [harbour.node._hub.topics[name].shelf for name in ("Boat", "Car")]
+    shelves = [harbour.node._dispatcher.topics[name].type_cache for name in ("Boat", "Car")]
     for is_left in (True, False):
         reader.forget()
         reader.connection.join(pattern, 0.0)
@@ -600,21 +602,23 @@ def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanw
                 harbour.node.advance(harbour.now_ns)
         if is_left:
             reader.leave(pattern)
-            assert [shelf.reader_count for shelf in shelves] == [0, 0]
+            assert [type_cache.reader_count for type_cache in shelves] == [0, 0]
     harbour.pump()
-    assert [shelf.reader_count for shelf in shelves] == [0, 0]
+    assert [type_cache.reader_count for type_cache in shelves] == [0, 0]
     counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
     assert counts == list(reversed(range(len(counts))))
     for cls in (Boat, Car):
         assert reader.sees(cls) == selected(harbour, cls, pattern)
-    for shelf in shelves:
-        assert shelf.own_keys == {key for key, entry in shelf.objects.items() if entry.subject}
+    for type_cache in shelves:
+        assert type_cache.own_keys == {
+            key for key, entry in type_cache.objects.items() if entry.subject
+        }
 
 
-def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
+def test_a_client_that_lost_its_rights_is_disconnected_and_its_replay_closed(
     harbour: Harbour, maker: Guest
 ) -> None:
-    shelf = harbour.node._hub.topics["Boat"].shelf
+    type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
     reader = begin(harbour, "/...")
     other = begin(harbour, "/Boat/*")
     rules = (
@@ -629,7 +633,7 @@ def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
     assert other.fault == ""
     assert other.counts_down("Boat") == list(reversed(range(COUNT)))
     assert other.sees(Boat) == selected(harbour, Boat, "/Boat/*")
-    assert shelf.reader_count == 0
+    assert type_cache.reader_count == 0
 
 
 def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour]) -> None:
@@ -647,7 +651,7 @@ def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour])
 
 
 @pytest.mark.slow
-def test_a_cache_of_a_hundred_megabytes_is_told_to_a_client_that_takes_it_slowly(
+def test_a_cache_of_a_hundred_megabytes_is_replayed_to_a_slow_client(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -675,7 +679,7 @@ OTHER_KEY = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
 
 
 @pytest.mark.parametrize("group", ["Boat", "/..."])
-def test_who_describes_other_keys_meanwhile_is_told_no_more_of_the_type(
+def test_a_client_that_describes_other_keys_receives_no_more_objects_of_the_type(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     maker.publish(Car(id=1), Car(id=2))

@@ -9,7 +9,7 @@ import pytest
 
 import skerry
 from skerry.engine.delivery.conflation import ConflationSlot, ConflationSlots
-from skerry.engine.dispatch.cache import Shelf
+from skerry.engine.dispatch.cache import TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, UpdateInTransit
 from skerry.limits import CONFLATED_COUNT_MAX, SELECT_SLICE_COUNT
@@ -37,12 +37,12 @@ class Told:
         self.slots: list[tuple[str, bytes, int, int]] = []
         self._frame_count = frame_count
         self._frame = frame
-        self.lane: ClientQueue | None = None
+        self.queue: ClientQueue | None = None
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
         self.slots.append((topic.name, key, slot.mask, slot.count))
-        if self.lane is not None and self._frame_count:
-            self.lane.deliver(self._frame, topic.tally)
+        if self.queue is not None and self._frame_count:
+            self.queue.deliver(self._frame, topic.tally)
         return self._frame_count
 
 
@@ -50,7 +50,7 @@ def topic_of(cls: type[skerry.Struct]) -> Topic:
     return Topic(
         cls.descriptor,
         codec_of(cls).plan,
-        Shelf(cls.descriptor.name),
+        TypeCache(cls.descriptor.name),
         is_cached=True,
         is_persistent=False,
         is_special=False,
@@ -65,8 +65,8 @@ def news_of(topic: Topic, obj: skerry.Struct, *, is_remove: bool = False) -> Upd
 
 
 def test_updates_of_one_object_share_a_slot_and_those_of_others_do_not() -> None:
-    lane = ClientQueue(2, Wire(), [])
-    slots, told = ConflationSlots(lane), Told()
+    queue = ClientQueue(2, Wire(), [])
+    slots, told = ConflationSlots(queue), Told()
     boats, cars = topic_of(Boat), topic_of(Car)
     slots.add(told, news_of(boats, Boat(id=1, name="a")))
     slots.add(told, news_of(boats, Boat(id=1, speed=1)))
@@ -86,7 +86,7 @@ def test_updates_of_one_object_share_a_slot_and_those_of_others_do_not() -> None
     assert (len(slots), slots.waiting_count) == (0, 0)
 
 
-def test_a_remove_in_a_slot_means_every_field_is_told_of_what_comes_after_it() -> None:
+def test_after_a_conflated_remove_all_fields_of_a_new_object_are_sent() -> None:
     slots, told, boats = ConflationSlots(ClientQueue(2, Wire(), [])), Told(), topic_of(Boat)
     slots.add(told, news_of(boats, Boat(id=1), is_remove=True))
     slots.add(told, news_of(boats, Boat(id=1, name="again")))
@@ -95,59 +95,59 @@ def test_a_remove_in_a_slot_means_every_field_is_told_of_what_comes_after_it() -
 
 
 def test_draining_stops_when_enough_waits_on_the_lane() -> None:
-    lane = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(lane), Told(frame=b"x" * 60), topic_of(Boat)
-    told.lane = lane
+    queue = ClientQueue(2, Wire(), [])
+    slots, told, boats = ConflationSlots(queue), Told(frame=b"x" * 60), topic_of(Boat)
+    told.queue = queue
     for number in range(5):
         slots.add(told, news_of(boats, Boat(id=number)))
     slots.drain(100, 0.0)
     assert (len(told.slots), len(slots)) == (2, 3)
-    lane.take()
+    queue.take()
     slots.drain(1000, 0.0)
     assert len(slots) == 0
 
 
-def test_who_is_forgotten_is_told_nothing_unless_it_is_still_wanted() -> None:
-    lane = ClientQueue(2, Wire(), [])
-    slots, told, other, boats = ConflationSlots(lane), Told(), Told(), topic_of(Boat)
+def test_slots_of_a_left_group_are_dropped_unless_still_wanted() -> None:
+    queue = ClientQueue(2, Wire(), [])
+    slots, told, other, boats = ConflationSlots(queue), Told(), Told(), topic_of(Boat)
     for number in (1, 2):
         slots.add(told, news_of(boats, Boat(id=number)))
         slots.add(other, news_of(boats, Boat(id=number)))
-    slots.forget(told, lambda news: Boat.decode(news.payload) == Boat(id=2))
+    slots.forget(told, lambda update: Boat.decode(update.payload) == Boat(id=2))
     slots.forget(other)
     slots.drain(1, 0.0)
     assert (len(slots), slots.waiting_count) == (0, 0)
-    assert (boats.tally.expired, lane.tally.expired) == (3, 3)
+    assert (boats.tally.expired, queue.tally.expired) == (3, 3)
     # What the client knew of the object, it may have forgotten.
     assert [(mask, count) for _, _, mask, count in told.slots] == [(boats.plan.mask, 1)]
     assert other.slots == []
 
 
 def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> None:
-    lane = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(lane), Told(), topic_of(Boat)
+    queue = ClientQueue(2, Wire(), [])
+    slots, told, boats = ConflationSlots(queue), Told(), topic_of(Boat)
     for number in range(3000):
         slots.add(told, news_of(boats, Boat(id=number)))
     asked: list[int] = []
 
-    def is_wanted(news: UpdateInTransit) -> bool:
-        asked.append(Boat.decode(news.payload).id)
+    def is_wanted(update: UpdateInTransit) -> bool:
+        asked.append(Boat.decode(update.payload).id)
         return False
 
     for is_known in (True, False, True):
         slots.forget(told, is_wanted, is_known=is_known)
     assert asked == []
-    lane.looks = 110
+    queue.work_left = 110
     slots.drain(1, 0.0)
     assert asked == list(range(10))
-    lane.looks = SELECT_SLICE_COUNT
+    queue.work_left = SELECT_SLICE_COUNT
     slots.expire(1000)
     assert (len(slots), slots.waiting_count, boats.tally.expired) == (1990, 1990, 1010)
 
 
-def test_updates_after_a_leave_are_told_with_all_fields() -> None:
-    lane = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(lane), Told(), topic_of(Boat)
+def test_updates_after_a_leave_are_sent_with_all_fields() -> None:
+    queue = ClientQueue(2, Wire(), [])
+    slots, told, boats = ConflationSlots(queue), Told(), topic_of(Boat)
     for number in (1, 2):
         slots.add(told, news_of(boats, Boat(id=number, name="a")))
     slots.forget(told, lambda _: False)

@@ -70,7 +70,7 @@ def test_an_object_enters_whole_changes_and_leaves_by_its_key(maker: Guest, read
     assert item.header.sender == maker.client_id
 
 
-def test_an_update_that_does_not_carry_the_tested_property_stays_in_the_view(
+def test_an_update_without_the_tested_field_keeps_its_object_in_the_subscription(
     maker: Guest, reader: Guest
 ) -> None:
     maker.publish(Boat(id=1, name="a", speed=11), Boat(id=2, name="a", speed=9))
@@ -88,9 +88,7 @@ def test_an_object_that_is_removed_leaves(maker: Guest, reader: Guest) -> None:
     assert told(reader) == [(1, 0b1010, 0), (1, 0b10, 1)]
 
 
-def test_cached_objects_in_the_view_are_told_and_counted_down(
-    harbour: Harbour, maker: Guest
-) -> None:
+def test_matching_cached_objects_are_sent_and_counted_down(harbour: Harbour, maker: Guest) -> None:
     maker.publish(*[Boat(id=n, speed=n) for n in range(8, 14)])
     reader = harbour.guest("reader")
     reader.open_view(Boat, 9, where="speed > 10")
@@ -101,7 +99,7 @@ def test_cached_objects_in_the_view_are_told_and_counted_down(
     assert reader.messages("DotsCacheInfo")[0].typeName == "Boat"
 
 
-def test_only_the_wanted_fields_are_told_and_the_key_always(harbour: Harbour, maker: Guest) -> None:
+def test_only_the_selected_fields_and_the_key_are_sent(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.open_view(Boat, 1, where="speed > 10", fields=["name"])
     maker.publish(Boat(id=1, name="a", speed=11))
@@ -111,7 +109,7 @@ def test_only_the_wanted_fields_are_told_and_the_key_always(harbour: Harbour, ma
     assert reader.objects(Boat, 1) == [Boat(id=1, name="a"), Boat(id=1, name="b")]
 
 
-def test_several_views_and_a_membership_live_side_by_side(
+def test_several_filtered_subscriptions_and_a_membership_coexist(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     reader.open_view(Boat, 6, where="speed < 3")
@@ -127,7 +125,7 @@ def test_several_views_and_a_membership_live_side_by_side(
     assert [boat.id for boat in reader.objects(Boat, 6)] == [1, 4]
 
 
-def test_a_view_with_the_same_number_takes_the_place_of_the_first(
+def test_a_filtered_subscription_with_the_same_number_replaces_the_first(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     maker.publish(Boat(id=1, speed=20), Boat(id=2, speed=1))
@@ -137,7 +135,7 @@ def test_a_view_with_the_same_number_takes_the_place_of_the_first(
     assert [boat.id for boat in reader.objects(Boat, 5)] == [2, 2]
 
 
-def test_a_plain_guest_may_use_views_too(harbour: Harbour, maker: Guest) -> None:
+def test_a_plain_client_may_use_filtered_subscriptions(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.plain()
     assert reader.connection.has_filters
     reader.open_view(Boat, 1, where="speed > 10")
@@ -145,7 +143,7 @@ def test_a_plain_guest_may_use_views_too(harbour: Harbour, maker: Guest) -> None
     assert [boat.id for boat in reader.objects(Boat, 1)] == [1]
 
 
-def test_messages_are_tested_by_what_they_say(harbour: Harbour, maker: Guest) -> None:
+def test_messages_are_tested_by_their_own_fields(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.open_view(Shout, 1, where="text like 'a%'", fields=["text"])
     maker.publish(Shout(id=1, text="abc"), Shout(id=2, text="xyz"))
@@ -164,7 +162,7 @@ def slow(harbour: Harbour, maker: Guest) -> Guest:
     return guest
 
 
-def test_what_entered_and_left_again_while_paused_is_not_told(
+def test_an_object_that_matched_only_while_paused_is_not_sent(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = slow(harbour, maker)
@@ -174,7 +172,7 @@ def test_what_entered_and_left_again_while_paused_is_not_told(
     assert told(reader, 1) == [(0, 0b1110, 0)]
 
 
-def test_what_left_and_entered_again_while_paused_is_told_once(
+def test_an_object_that_matches_again_while_paused_is_sent_once(
     harbour: Harbour, maker: Guest
 ) -> None:
     maker.publish(Boat(id=1, name="a", speed=20))
@@ -187,7 +185,9 @@ def test_what_left_and_entered_again_while_paused_is_told_once(
     assert reader.objects(Boat, 1)[-1] == Boat(id=1, name="b", speed=30)
 
 
-def test_what_left_while_paused_is_told_by_one_remove(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_that_ceased_to_match_while_paused_is_removed_once(
+    harbour: Harbour, maker: Guest
+) -> None:
     maker.publish(Boat(id=1, speed=20), Boat(id=2, speed=20))
     reader = slow(harbour, maker)
     maker.publish(Boat(id=1, speed=30))
@@ -208,7 +208,9 @@ def test_a_projection_holds_for_what_was_conflated(harbour: Harbour, maker: Gues
     assert reader.objects(Boat, 1)[1:] == [Boat(id=1, name="b")]
 
 
-def test_messages_of_a_slow_view_are_conflated_by_key(harbour: Harbour, maker: Guest) -> None:
+def test_messages_of_a_slow_filtered_subscription_are_conflated_by_key(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = harbour.guest("slow")
     reader.open_view(Shout, 1, where="text is not null", is_conflated=True)
     reader.pause()
@@ -234,7 +236,9 @@ def begin(harbour: Harbour, maker: Guest) -> Guest:
     return reader
 
 
-def test_a_view_keeps_its_count_whatever_happens_meanwhile(harbour: Harbour, maker: Guest) -> None:
+def test_a_filtered_subscription_keeps_its_count_during_changes(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = begin(harbour, maker)
     maker.post(Boat(id=5, speed=1))
     maker.post(Boat(id=4), is_remove=True)
@@ -247,7 +251,7 @@ def test_a_view_keeps_its_count_whatever_happens_meanwhile(harbour: Harbour, mak
     assert len(reader.messages("DotsCacheInfo")) == 1
 
 
-def test_a_slow_view_keeps_its_count_when_objects_go_that_were_not_told(
+def test_a_slow_filtered_subscription_keeps_its_count_when_unsent_objects_are_removed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, maker)
@@ -296,14 +300,16 @@ def test_a_filter_that_does_not_compile_is_dropped(harbour: Harbour, maker: Gues
     assert reasons[1:] == ["Nothing: there is no such type", "/Boat/*: there is no such type"]
 
 
-def test_a_view_without_a_filter_is_of_all(harbour: Harbour, maker: Guest) -> None:
+def test_a_filtered_subscription_without_a_filter_has_all_objects(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = harbour.guest("reader")
     ask(reader, "Boat", 3)
     maker.publish(Boat(id=1))
     assert [boat.id for boat in reader.objects(Boat, 3)] == [1]
 
 
-def test_a_view_shows_nothing_under_subjects_that_are_not_permitted(
+def test_a_filtered_subscription_has_no_objects_under_forbidden_subjects(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     rules = (
@@ -357,7 +363,7 @@ def test_a_large_type_is_looked_through_slice_by_slice(harbour: Harbour, fleet: 
     assert [m.typeName for m in guest.messages("DotsCacheInfo")] == ["Boat"]
 
 
-def test_what_changes_while_a_type_is_looked_through_is_told_as_it_is_then(
+def test_an_object_that_changes_during_the_examination_is_sent_in_its_new_state(
     harbour: Harbour, fleet: Guest
 ) -> None:
     guest = harbour.guest("reader")
@@ -377,7 +383,7 @@ def test_what_changes_while_a_type_is_looked_through_is_told_as_it_is_then(
     assert guest.counts_down("Boat", 5) == list(reversed(range(len(seen))))
 
 
-def test_what_leaves_a_view_while_it_is_opened_again_is_not_left_behind(
+def test_an_object_that_ceases_to_match_during_a_replacement_is_removed(
     harbour: Harbour, fleet: Guest
 ) -> None:
     guest = harbour.guest("reader")
@@ -391,7 +397,7 @@ def test_what_leaves_a_view_while_it_is_opened_again_is_not_left_behind(
     assert {boat.id for boat in guest.sees(Boat, 5).values()} == fast
 
 
-def test_who_closes_a_view_before_it_was_told_hears_only_that_this_is_over(
+def test_a_filtered_subscription_closed_before_its_replay_receives_only_the_end(
     harbour: Harbour, fleet: Guest
 ) -> None:
     guest = harbour.guest("reader")
@@ -401,14 +407,14 @@ def test_who_closes_a_view_before_it_was_told_hears_only_that_this_is_over(
     assert [m.typeName for m in guest.messages("DotsCacheInfo")] == ["Boat"]
 
 
-def test_many_objects_in_a_view_are_told_without_being_listed(
+def test_many_matching_objects_are_sent_without_being_sorted(
     harbour: Harbour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skerry.engine.delivery.filtered_subscription.REPLAY_SORTED_COUNT_MAX", 50)
     maker, guest = harbour.guest("maker"), harbour.guest("guest")
     maker.publish(*(Boat(id=number, speed=1) for number in range(200)))
     guest.open_view(Boat, 1, where="speed > 0")
-    view = harbour.node._routing._views["Boat"][guest.client_id, 1]
+    view = harbour.node._routing._filtered["Boat"][guest.client_id, 1]
     assert not view._found
     assert [boat.id for boat in guest.objects(Boat, 1)] == list(range(200))
     assert guest.counts_down("Boat", 1) == list(range(199, -1, -1))

@@ -54,7 +54,9 @@ def test_a_type_is_described_before_its_first_object_and_once(
     assert reader.names() == [*described, "Boat", "Boat"]
 
 
-def test_who_described_a_type_is_not_described_it(harbour: Harbour, maker: Guest) -> None:
+def test_a_client_that_described_a_type_receives_no_description_of_it(
+    harbour: Harbour, maker: Guest
+) -> None:
     maker.join("Boat")
     maker.publish(Boat(id=1))
     assert maker.names() == ["Boat"]
@@ -70,7 +72,7 @@ def test_old_framing_gets_frames_of_its_own(harbour: Harbour, maker: Guest) -> N
     assert old.items("Boat")[-1].header.remove_obj == 1
 
 
-def test_a_client_that_reads_is_told_each_update_also_when_it_conflates(
+def test_a_conflating_client_that_reads_receives_each_update(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -80,7 +82,9 @@ def test_a_client_that_reads_is_told_each_update_also_when_it_conflates(
     assert [boat.speed for boat in reader.objects(Boat)] == [0, 1, 2, 3, 4]
 
 
-def test_a_slow_client_hears_once_of_all_that_changed(harbour: Harbour, maker: Guest) -> None:
+def test_a_slow_client_receives_all_changes_of_an_object_as_one_update(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = slow_reader(harbour, maker)
     maker.publish(Boat(id=7, name="seven", speed=1))
     maker.publish(Boat(id=7, speed=2))
@@ -99,7 +103,9 @@ def test_a_slow_client_hears_once_of_all_that_changed(harbour: Harbour, maker: G
     assert header.from_cache == -1
 
 
-def test_only_what_was_spoken_of_is_told_again(harbour: Harbour, maker: Guest) -> None:
+def test_only_fields_that_were_named_are_sent_after_conflation(
+    harbour: Harbour, maker: Guest
+) -> None:
     maker.publish(Boat(id=7, name="seven", speed=0))
     reader = slow_reader(harbour, maker)
     for speed in (1, 2, 3):
@@ -110,7 +116,9 @@ def test_only_what_was_spoken_of_is_told_again(harbour: Harbour, maker: Guest) -
     assert Boat.decode(item.payload) == Boat(id=7, speed=3)
 
 
-def test_what_comes_and_goes_meanwhile_is_told_as_gone(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_created_and_removed_during_a_replay_is_removed(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = slow_reader(harbour, maker)
     maker.publish(Boat(id=7, name="seven"))
     maker.remove(Boat(id=7))
@@ -122,7 +130,9 @@ def test_what_comes_and_goes_meanwhile_is_told_as_gone(harbour: Harbour, maker: 
     assert reader.sees(Boat) == {b"\x81\x00": Boat(id=0, speed=4)}
 
 
-def test_what_is_not_kept_is_told_by_its_last_word_per_key(harbour: Harbour, maker: Guest) -> None:
+def test_conflated_messages_are_sent_as_the_last_one_of_each_key(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = harbour.guest("reader")
     reader.join("Shout", is_conflated=True)
     reader.pause()
@@ -143,7 +153,9 @@ def test_objects_of_two_types_with_one_key_do_not_mix(harbour: Harbour, maker: G
     assert [car.name for car in reader.objects(Car)] == ["car"]
 
 
-def test_a_type_that_came_up_meanwhile_is_described_first(harbour: Harbour, maker: Guest) -> None:
+def test_a_type_that_is_new_during_a_replay_is_described_first(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = slow_reader(harbour, maker)
     for group in ("Car", "Shout"):
         reader.join(group, is_conflated=True)
@@ -160,7 +172,7 @@ def test_a_type_that_came_up_meanwhile_is_described_first(harbour: Harbour, make
     assert (len(reader.objects(Car)), len(reader.objects(Shout))) == (1, 1)
 
 
-def test_a_client_that_leaves_one_of_two_groups_is_told_what_the_other_wants(
+def test_a_client_that_leaves_one_of_two_groups_still_receives_updates_of_the_other(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = slow_reader(harbour, maker)
@@ -171,7 +183,7 @@ def test_a_client_that_leaves_one_of_two_groups_is_told_what_the_other_wants(
     assert [(b.id, b.speed) for b in reader.objects(Boat)][1:] == [(1, 1)]
 
 
-def test_what_went_while_the_client_changed_its_mind_does_not_come_back(
+def test_an_object_removed_while_the_client_left_and_joined_is_not_sent_again(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = slow_reader(harbour, maker)
@@ -182,7 +194,9 @@ def test_what_went_while_the_client_changed_its_mind_does_not_come_back(
     assert b"\x81\x07" not in reader.sees(Boat)
 
 
-def test_what_went_out_of_hearing_does_not_come_back(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_that_left_the_groups_of_a_client_is_not_sent_again(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = slow_reader(harbour, maker)
     reader.leave("Boat")
     reader.join("/fleet/*", is_conflated=True)
@@ -205,7 +219,7 @@ def gone_from_the_yard(harbour: Harbour, maker: Guest) -> Guest:
     return reader
 
 
-def test_what_moved_out_of_what_a_slow_client_still_hears_goes(
+def test_an_object_that_moved_out_of_the_groups_of_a_slow_client_is_removed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = gone_from_the_yard(harbour, maker)
@@ -215,7 +229,7 @@ def test_what_moved_out_of_what_a_slow_client_still_hears_goes(
     assert (int(last.header.attributes), Boat.decode(last.payload)) == (0b10, Boat(id=7))
 
 
-def test_what_was_removed_where_a_slow_client_does_not_hear_any_more_goes(
+def test_an_object_removed_outside_of_the_groups_of_a_slow_client_is_removed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -232,7 +246,7 @@ def test_what_was_removed_where_a_slow_client_does_not_hear_any_more_goes(
     assert b"\x81\x07" not in reader.sees(Boat)
 
 
-def test_what_went_and_is_heard_again_does_not_go(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_that_left_and_returned_is_not_removed(harbour: Harbour, maker: Guest) -> None:
     seven = Boat(id=7, name="seven", speed=2)
     for subject, group in (("", "Boat"), ("/yard/7", "")):
         reader = gone_from_the_yard(harbour, maker)
@@ -245,7 +259,7 @@ def test_what_went_and_is_heard_again_does_not_go(harbour: Harbour, maker: Guest
         reader.goodbye()
 
 
-def test_what_a_slow_client_still_hears_of_is_told_whole_after_it_left_a_group(
+def test_conflated_objects_are_sent_whole_after_a_slow_client_left_a_group(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -275,7 +289,7 @@ def test_updates_wait_behind_those_that_wait_already(harbour: Harbour, maker: Gu
     assert len(seen) == 4
 
 
-def test_who_has_not_so_much_waiting_is_told_each_update(harbour: Harbour, maker: Guest) -> None:
+def test_a_client_with_a_short_queue_receives_each_update(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.join("Boat", is_conflated=True)
     reader.pause()
@@ -306,7 +320,7 @@ def test_subjects_that_a_member_may_not_see_are_kept_from_it(
     harbour.check()
 
 
-def test_an_object_that_goes_out_of_sight_while_it_is_told_is_told_as_it_was(
+def test_an_object_that_moves_away_during_a_replay_is_sent_as_it_was(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     rules = (
@@ -326,7 +340,9 @@ def test_an_object_that_goes_out_of_sight_while_it_is_told_is_told_as_it_was(
     harbour.check()
 
 
-def test_what_waits_is_not_told_to_who_describes_other_keys_meanwhile(harbour: Harbour) -> None:
+def test_conflated_updates_are_not_sent_to_a_client_that_described_other_keys(
+    harbour: Harbour,
+) -> None:
     maker, guest = harbour.guest("maker"), harbour.plain("old")
     join, conflate = internal_class("DotsMemberEvent")["join"], internal_class("SkerrySlow")
     guest.send("DotsMember", groupName="Boat", event=join, slow=conflate["conflate"])

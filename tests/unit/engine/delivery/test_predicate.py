@@ -210,14 +210,14 @@ def test_fields_are_found_in_any_order_among_unknown_ones() -> None:
 @pytest.mark.parametrize(
     "data", ["", "01", "a1", "a102", "a2 01 01", "a1 02 62 61", "a1 02 05", "b820", "a2 01 19 00"]
 )
-def test_bytes_that_are_no_object_are_told_and_not_guessed_at(data: str) -> None:
+def test_bytes_that_are_not_an_object_raise_an_error(data: str) -> None:
     predicate = alone(compared("name", EQUAL, b"a"))
     with pytest.raises(DecodeError):
         predicate.holds(bytes.fromhex(data))
 
 
-def test_an_end_asks_nothing() -> None:
-    with pytest.raises(AssertionError, match="asks nothing"):
+def test_an_end_of_a_condition_has_no_result() -> None:
+    with pytest.raises(AssertionError, match="an end of a condition"):
         ACCEPT.holds(b"", 0)
     assert REJECT.is_end
 

@@ -111,7 +111,7 @@ def test_numbers_in_any_slot_are_compared_as_in_mathematics() -> None:
     assert compiled(leaf(7, Op.lt, floatVal=float("inf"))).matches(MARIA.encode())
 
 
-def test_elements_of_enums_come_as_tags_in_either_slot_of_whole_numbers() -> None:
+def test_elements_of_enums_are_compared_as_tags_in_either_integer_slot() -> None:
     assert compiled(leaf(3, Op.eq, uintVal=20)).matches(MARIA.encode())
     assert compiled(leaf(3, Op.eq, intVal=20)).matches(MARIA.encode())
     assert compiled(leaf(3, Op.isIn, uintList=[1, 20])).matches(MARIA.encode())
@@ -194,7 +194,7 @@ def test_a_condition_of_all_the_nodes_there_may_be_works() -> None:
     assert compiled(head, *most, last).matches(MARIA.encode())
 
 
-def test_lists_go_to_their_limit_and_no_further() -> None:
+def test_lists_up_to_their_limit_are_accepted() -> None:
     most = list(range(FILTER_LIST_COUNT_MAX))
     assert compiled(leaf(5, Op.isIn, uintList=most)).matches(MARIA.encode())
     with pytest.raises(FilterError, match=f"the limit is {FILTER_LIST_COUNT_MAX}"):

@@ -46,7 +46,7 @@ def maker(harbour: Harbour) -> Guest:
 
 @pytest.fixture
 def topic(harbour: Harbour, maker: Guest) -> Topic:
-    return harbour.node._hub.topics["Boat"]
+    return harbour.node._dispatcher.topics["Boat"]
 
 
 def key(number: int) -> bytes:
@@ -62,13 +62,13 @@ def told(part: ReplayPart) -> list[int]:
     return found
 
 
-def test_a_walk_goes_by_what_was_there_when_it_began(maker: Guest, topic: Topic) -> None:
-    walk, shelf = ReplayWalk(topic.shelf), topic.shelf
-    first, third = shelf.objects[key(0)], shelf.objects[key(2)]
+def test_a_walk_returns_the_objects_that_existed_when_it_began(maker: Guest, topic: Topic) -> None:
+    walk, type_cache = ReplayWalk(topic.type_cache), topic.type_cache
+    first, third = type_cache.objects[key(0)], type_cache.objects[key(2)]
     assert walk.advance() is first
     maker.publish(Boat(id=9))
     maker.remove(Boat(id=1))
-    assert [walk.is_ahead(entry) for entry in (first, third, shelf.objects[key(9)])] == [
+    assert [walk.is_ahead(entry) for entry in (first, third, type_cache.objects[key(9)])] == [
         False,
         True,
         False,
@@ -79,38 +79,38 @@ def test_a_walk_goes_by_what_was_there_when_it_began(maker: Guest, topic: Topic)
     walk.close()
     walk.close()
     assert walk.is_over()
-    assert (walk.ahead(), walk.is_ahead(third), shelf.reader_count) == ([], False, 0)
+    assert (walk.ahead(), walk.is_ahead(third), type_cache.reader_count) == ([], False, 0)
 
 
-def test_places_stay_as_long_as_somebody_walks(topic: Topic) -> None:
-    shelf, walk = topic.shelf, ReplayWalk(topic.shelf)
-    known = shelf.objects[key(0)]
+def test_indexes_do_not_change_while_a_walk_is_open(topic: Topic) -> None:
+    type_cache, walk = topic.type_cache, ReplayWalk(topic.type_cache)
+    known = type_cache.objects[key(0)]
     for _ in range(2 * SHELF_HOLE_COUNT_MAX):
-        shelf.add(b"other", known.with_payload(known.payload, 6))
-        shelf.take(b"other")
-    assert len(shelf.order) == 9 + 2 * SHELF_HOLE_COUNT_MAX
+        type_cache.add(b"other", known.with_payload(known.payload, 6))
+        type_cache.take(b"other")
+    assert len(type_cache.order) == 9 + 2 * SHELF_HOLE_COUNT_MAX
     walk.close()
-    shelf.add(b"other", known.with_payload(known.payload, 6))
-    shelf.take(b"other")
-    assert len(shelf.order) == 9
+    type_cache.add(b"other", known.with_payload(known.payload, 6))
+    type_cache.take(b"other")
+    assert len(type_cache.order) == 9
 
 
-def test_what_is_wanted_is_found_in_pieces_and_then_told(topic: Topic) -> None:
+def test_wanted_objects_are_found_in_slices_and_then_sent(topic: Topic) -> None:
     choice = Fast()
     part = PickedPart(topic, choice)
     assert part.examine(4) == 4
-    assert (choice.count, part.is_examined(), topic.shelf.reader_count) == (4, False, 1)
+    assert (choice.count, part.is_examined(), topic.type_cache.reader_count) == (4, False, 1)
     assert part.examine(0) == 0
     assert part.examine(100) == 5
     assert part.is_examined()
     assert part.count() == 6
     assert told(part) == [1, 2, 4, 5, 7, 8]
     part.close()
-    assert topic.shelf.reader_count == 0
+    assert topic.type_cache.reader_count == 0
 
 
 def test_what_was_not_examined_is_held_and_what_was_only_if_it_was_found(topic: Topic) -> None:
-    part, objects = PickedPart(topic, Fast()), topic.shelf.objects
+    part, objects = PickedPart(topic, Fast()), topic.type_cache.objects
     part.examine(3)
 
     def held() -> list[int]:
@@ -139,25 +139,27 @@ def test_what_is_left_out_is_so_also_where_it_is_found_later(topic: Topic) -> No
         left_out.append(Boat.decode(entry.payload).id)
         return left_out[-1] % 2 == 0
 
-    assert part.leave_out(is_even) == 1
+    assert part.exclude(is_even) == 1
     part.examine(100)
     assert sorted(left_out) == [1, 2, 4, 5, 7, 8]
-    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id == 7) == 1
+    assert part.exclude(lambda _, entry: Boat.decode(entry.payload).id == 7) == 1
     assert told(part) == [1, 5]
 
 
-def test_a_whole_shelf_counts_what_was_told_before_the_rest_was_counted(topic: Topic) -> None:
-    part, objects = WholePart(topic), topic.shelf.objects
+def test_a_whole_part_counts_objects_that_were_sent_before_the_rest_was_counted(
+    topic: Topic,
+) -> None:
+    part, objects = WholePart(topic), topic.type_cache.objects
     part.skip(key(3), objects[key(3)])
-    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
+    assert part.exclude(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
     assert part.count() == 7
     assert not part.holds(key(5), objects[key(5)])
     assert told(part) == [0, 1, 2, 4, 6, 7, 8]
     assert part.has_found(key(0), objects[key(0)]) is False
 
 
-def test_listed_objects_are_told_by_their_keys(topic: Topic) -> None:
-    part, objects = ListedPart(topic, [key(5), key(1), key(3)]), topic.shelf.objects
+def test_listed_objects_are_sent_by_their_keys(topic: Topic) -> None:
+    part, objects = ListedPart(topic, [key(5), key(1), key(3)]), topic.type_cache.objects
     assert part.count() == 3
     assert part.has_found(key(3), objects[key(3)])
     part.skip(key(3), objects[key(3)])

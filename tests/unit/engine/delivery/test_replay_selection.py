@@ -53,13 +53,13 @@ def topics(harbour: Harbour) -> dict[str, Topic]:
     maker.publish(Berth(pier=7, name="away"), subject="/own/7")
     maker.publish(Berth(pier=8, name="b"), subject="/Berth/7/b/more")
     maker.publish(Ship(id=99), subject="/Ship/7")
-    return dict(harbour.node._hub.topics)
+    return dict(harbour.node._dispatcher.topics)
 
 
 def patterns_for(topic: Topic) -> list[str]:
     """All patterns that are made of the subjects of its objects by wild cards."""
     found = {"/...", "/*", "/own/*", "/own/7", "/nothing", "/Ship/07", "/Ship/+7", "/Berth/x/b"}
-    for entry in topic.shelf.objects.values():
+    for entry in topic.type_cache.objects.values():
         levels = subject_of(topic, entry).split("/")[1:]
         for mask in product([False, True], repeat=len(levels)):
             chosen = ["*" if wild else level for wild, level in zip(mask, levels, strict=True)]
@@ -73,9 +73,11 @@ def subject_of(topic: Topic, entry: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["Berth", "Mark", "Ship", "Only"])
-def test_a_choice_is_what_the_subjects_say(name: str, topics: dict[str, Topic]) -> None:
+def test_a_choice_agrees_with_the_subjects_of_the_objects(
+    name: str, topics: dict[str, Topic]
+) -> None:
     topic = topics[name]
-    objects, looked_up = topic.shelf.objects, 0
+    objects, looked_up = topic.type_cache.objects, 0
     for pattern in patterns_for(topic):
         wanted = {k for k, entry in objects.items() if covers(pattern, subject_of(topic, entry))}
         choice = PatternChoice(topic, pattern)
@@ -92,23 +94,25 @@ def test_a_choice_is_what_the_subjects_say(name: str, topics: dict[str, Topic]) 
 
 def test_objects_elsewhere_are_looked_at_as_far_as_they_are_few(topics: dict[str, Topic]) -> None:
     topic = topics["Berth"]
-    assert len(topic.shelf.own_keys) == 2
+    assert len(topic.type_cache.own_keys) == 2
     assert named_keys(topic, "/Berth/7/b", 1) is None
     assert named_keys(topic, "/own/7", 1) is None
-    assert named_keys(topic, "/own/7", 2) == [key for key in topic.shelf.own_keys if b"away" in key]
+    assert named_keys(topic, "/own/7", 2) == [
+        key for key in topic.type_cache.own_keys if b"away" in key
+    ]
     assert named_keys(topic, "/Berth/7/*", 1000) is None
     assert not selects_all(topic, "/Berth/*/*")
     assert selects_all(topic, "/...")
     assert selects_all(topics["Mark"], "/Mark/...")
 
 
-def test_a_type_that_is_defined_anew_meanwhile_is_read_anew(topics: dict[str, Topic]) -> None:
+def test_a_choice_follows_another_definition_of_the_type(topics: dict[str, Topic]) -> None:
     topic = topics["Ship"]
     choice = PatternChoice(topic, "/Ship/5")
-    assert sum(choice.wants(entry) for entry in topic.shelf.objects.values()) == 1
+    assert sum(choice.wants(entry) for entry in topic.type_cache.objects.values()) == 1
     other = skerry.define_types("struct Ship { 2: string name; 9: [key] uint64 id; }").Ship
     topic.plan = skerry.objects.base.codec_of(other).plan
-    (entry, *_) = topic.shelf.objects.values()
+    (entry, *_) = topic.type_cache.objects.values()
     for number, is_wanted in ((5, True), (6, False)):
         changed = entry.with_payload(other(id=number).encode(), 1 << 9)
         assert choice.wants(changed) is is_wanted
@@ -116,5 +120,5 @@ def test_a_type_that_is_defined_anew_meanwhile_is_read_anew(topics: dict[str, To
 
 def test_what_a_client_may_see_is_what_is_not_hidden(topics: dict[str, Topic]) -> None:
     choice = FilterChoice(lambda subject: subject != "/own/7")
-    for entry in topics["Berth"].shelf.objects.values():
+    for entry in topics["Berth"].type_cache.objects.values():
         assert choice.wants(entry) is (entry.subject != "/own/7")

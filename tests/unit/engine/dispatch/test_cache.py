@@ -46,7 +46,7 @@ def test_first_update_of_a_key_creates_the_object() -> None:
     assert cache.count("Thing") == 1
 
 
-def test_later_update_merges_and_remembers_who_made_the_object() -> None:
+def test_a_later_update_merges_and_keeps_the_creator_of_the_object() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a", size=1.0), time_ns=5, sender=7), CODEC)
     happened = cache.apply(update_of(Thing(id=1, size=2.0), time_ns=9, sender=8), CODEC)
@@ -67,7 +67,7 @@ def test_field_that_is_named_but_absent_is_cleared() -> None:
     assert Thing.decode(happened[1].payload) == Thing(id=1, size=1.0)
 
 
-def test_remove_gives_the_last_state_and_forgets_it() -> None:
+def test_a_remove_returns_the_last_state() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a")), CODEC)
     happened = cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
@@ -77,13 +77,13 @@ def test_remove_gives_the_last_state_and_forgets_it() -> None:
     assert cache.get("Thing", key_of(Thing(id=1))) is None
 
 
-def test_remove_of_what_is_not_there_is_nothing() -> None:
+def test_removing_an_unknown_object_has_no_effect() -> None:
     cache = Cache()
     assert cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC) is None
     assert cache.count("Thing") == 0
 
 
-def test_objects_come_in_the_order_of_their_keys() -> None:
+def test_objects_are_listed_in_the_order_of_their_keys() -> None:
     cache = Cache()
     for number in (3, 1, 2):
         cache.apply(update_of(Thing(id=number)), CODEC)
@@ -92,7 +92,7 @@ def test_objects_come_in_the_order_of_their_keys() -> None:
     assert list(cache.objects("Other")) == []
 
 
-def test_remove_shows_what_it_carried() -> None:
+def test_a_remove_returns_the_fields_that_it_carried() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a", size=1.0)), CODEC)
     happened = cache.apply(update_of(Thing(id=1, size=2.0), operation=REMOVE), CODEC)
@@ -100,7 +100,7 @@ def test_remove_shows_what_it_carried() -> None:
     assert Thing.decode(happened[1].payload) == Thing(id=1, name="a", size=2.0)
 
 
-def test_cache_is_bounded_in_objects_and_says_so() -> None:
+def test_a_full_cache_raises_an_error_with_the_limit() -> None:
     assert CACHE_OBJECT_COUNT_MAX > 0
     cache = Cache(object_count_max=2)
     for number in (1, 2):
@@ -127,7 +127,7 @@ def test_cache_is_bounded_in_bytes_and_keeps_what_it_has() -> None:
     assert cache.payload_bytes == len(entry.payload)
 
 
-def test_type_that_is_gone_leaves_nothing_behind() -> None:
+def test_a_type_without_objects_leaves_nothing_behind() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1)), CODEC)
     cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
@@ -148,27 +148,7 @@ def test_types_are_named_as_long_as_they_have_objects() -> None:
     assert cache.type_names() == ("Other",)
 
 
-# -- who made what
-
-
-def test_it_is_known_how_much_each_client_made() -> None:
-    cache = Cache()
-    assert cache.share(7) == (0, 0)
-    cache.apply(update_of(Thing(id=1, name="ab"), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=2), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=3), sender=8), CODEC)
-    sizes = [len(Thing(id=1, name="ab").encode()), len(Thing(id=2).encode())]
-    assert cache.share(7) == (2, sum(sizes))
-    cache.apply(update_of(Thing(id=1, name="longer"), sender=8), CODEC)
-    grown = len(Thing(id=1, name="longer").encode())
-    assert cache.share(7) == (2, grown + sizes[1]), "it is still the one that made it"
-    cache.apply(update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
-    cache.apply(update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
-    assert cache.share(7) == (0, 0)
-    assert cache.share(8)[0] == 1
-
-
-def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
+def test_clients_are_mentioned_as_long_as_an_object_has_their_id() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1), sender=7), CODEC)
     cache.apply(update_of(Thing(id=1, name="a"), sender=8), CODEC)
@@ -179,26 +159,14 @@ def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
     assert not cache.mentions(7)
 
 
-def test_who_is_spared_may_say_more_than_there_is_room_for() -> None:
-    cache = Cache(object_count_max=1)
-    cache.spare(1)
-    cache.apply(update_of(Thing(id=1), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=2), sender=1), CODEC)
-    assert cache.object_count == 2
-    with pytest.raises(LimitExceeded):
-        cache.apply(update_of(Thing(id=3), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=1, name="longer"), sender=7), CODEC)
-    assert cache.object_count == 2, "no object is added by that"
-
-
-def test_objects_come_back_whatever_the_bounds_are() -> None:
+def test_objects_are_restored_whatever_the_limits_are() -> None:
     made = Cache()
     made.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
     ((key, entry),) = made.objects("Thing")
     cache = Cache(object_count_max=1, bytes_max=1)
-    cache.restore(cache.shelf("Thing"), key, entry)
+    cache.restore(cache.type_cache("Thing"), key, entry)
     assert (cache.object_count, cache.payload_bytes) == (1, len(entry.payload))
-    assert cache.share(7) == (1, len(entry.payload))
+    assert cache.quotas.client_usage(7) == (1, len(entry.payload))
     assert cache.mentions(7)
 
 
@@ -211,189 +179,63 @@ def test_another_state_of_an_object_has_the_same_facts() -> None:
     assert entry.payload == Thing(id=1, name="a").encode()
 
 
-def test_a_shelf_without_objects_is_forgotten() -> None:
+def test_a_type_cache_without_objects_can_be_dropped() -> None:
     cache = Cache()
-    shelf = cache.shelf("Thing")
-    cache.forget_shelf("Thing")
-    cache.forget_shelf("Never")
-    assert cache.shelf("Thing") is not shelf
+    type_cache = cache.type_cache("Thing")
+    cache.forget_type("Thing")
+    cache.forget_type("Never")
+    assert cache.type_cache("Thing") is not type_cache
 
 
-def test_a_shelf_forgets_that_an_object_had_undescribed_tags_when_it_goes() -> None:
+def test_a_removed_object_is_no_longer_among_those_with_undescribed_tags() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1)), CODEC)
-    shelf = cache.shelf("Thing")
-    shelf.unknown_keys.add(key_of(Thing(id=1)))
-    cache.drop(shelf, key_of(Thing(id=1)))
-    assert not shelf.unknown_keys
+    type_cache = cache.type_cache("Thing")
+    type_cache.unknown_keys.add(key_of(Thing(id=1)))
+    cache.drop(type_cache, key_of(Thing(id=1)))
+    assert not type_cache.unknown_keys
 
 
-def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:
+def test_many_holes_in_the_order_are_removed_when_no_walk_is_open() -> None:
     cache = Cache()
-    shelf = cache.shelf("Thing")
+    type_cache = cache.type_cache("Thing")
 
     def come_and_go(count: int) -> None:
         for _ in range(count):
             cache.apply(update_of(Thing(id=2)), CODEC)
-            cache.drop(shelf, key_of(Thing(id=2)))
+            cache.drop(type_cache, key_of(Thing(id=2)))
 
     for number in (1, 2, 3):
         cache.apply(update_of(Thing(id=number)), CODEC)
-    cache.drop(shelf, key_of(Thing(id=2)))
+    cache.drop(type_cache, key_of(Thing(id=2)))
     come_and_go(SHELF_HOLE_COUNT_MAX + 1)
-    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 4
-    shelf.reader_count += 1
+    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 4
+    type_cache.reader_count += 1
     come_and_go(10)
-    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
-    shelf.reader_count -= 1
+    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
+    type_cache.reader_count -= 1
     come_and_go(1)
-    assert shelf.order == [shelf.objects[key_of(Thing(id=number))] for number in (1, 3)]
-    assert [entry.place for entry in shelf.objects.values()] == [0, 1]
+    assert type_cache.order == [type_cache.objects[key_of(Thing(id=number))] for number in (1, 3)]
+    assert [entry.order_index for entry in type_cache.objects.values()] == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_objects_that_are_not_under_their_default_subject_are_known(seed: int) -> None:
     random, cache = Random(seed), Cache()
-    shelf = cache.shelf("Thing")
+    type_cache = cache.type_cache("Thing")
     gone: dict[bytes, Entry] = {}
     for _ in range(SHELF_HOLE_COUNT_MAX * 3):
         key = key_of(Thing(id=random.randrange(20)))
         match random.randrange(4):
-            case 0 if (entry := cache.drop(shelf, key)) is not None:
+            case 0 if (entry := cache.drop(type_cache, key)) is not None:
                 gone[key] = entry
-            case 1 if key in gone and key not in shelf.objects:
-                cache.restore(shelf, key, gone.pop(key))
+            case 1 if key in gone and key not in type_cache.objects:
+                cache.restore(type_cache, key, gone.pop(key))
             case _:
                 pieces, subject = split_whole(CODEC.plan, b"\xa1\x01" + key[1:]), ""
                 if random.random() < 0.5:
                     subject = random.choice(["/a", "/b"])
-                cache.put(shelf, CODEC.plan, key, pieces.data, 2, 2, subject, 7, 0, 0, 0)
-        own = {key for key, entry in shelf.objects.items() if entry.subject}
-        assert shelf.own_keys == own
-    assert len(shelf.order) < SHELF_HOLE_COUNT_MAX * 3
-
-
-# -- what clients of one address made
-
-
-def made_by(cache: Cache, sender: int, number: int, name: str = "") -> None:
-    cache.apply(update_of(Thing(id=number, name=name), sender=sender), CODEC)
-
-
-def test_objects_of_one_address_are_bounded_together_with_those_of_who_left() -> None:
-    cache = Cache()
-    cache.bound_addresses(count_max=2, bytes_max=CACHE_BYTES_MAX)
-    cache.locate(7, "10.0.0.1")
-    made_by(cache, 7, 1)
-    cache.left(7)
-    cache.locate(8, "10.0.0.1")
-    made_by(cache, 8, 2)
-    with pytest.raises(LimitExceeded, match="count of objects of one address"):
-        made_by(cache, 8, 3)
-    cache.locate(9, "10.0.0.2")
-    made_by(cache, 9, 3)
-    made_by(cache, 5, 4)
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
-    made_by(cache, 8, 5)
-    assert cache.address_share("10.0.0.1")[0] == 2
-
-
-def test_bytes_of_one_address_are_bounded() -> None:
-    cache = Cache()
-    cache.bound_addresses(count_max=10, bytes_max=100)
-    cache.locate(7, "10.0.0.1")
-    cache.locate(8, "10.0.0.1")
-    made_by(cache, 7, 1, "x" * 60)
-    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
-        made_by(cache, 8, 2, "x" * 60)
-    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
-        made_by(cache, 7, 1, "x" * 160)
-    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)
-
-
-def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
-    cache = Cache()
-    for number in (7, 8):
-        cache.locate(number, "10.0.0.1")
-    made_by(cache, 7, 1)
-    for number in (7, 8):
-        cache.left(number)
-    assert cache.address_share("10.0.0.1")[0] == 1
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
-    assert cache.address_share("10.0.0.1") == (0, 0)
-    assert (cache._addresses, cache._present) == ({}, set())
-
-
-def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> None:
-    cache = Cache()
-    cache.bound_addresses(count_max=10, bytes_max=100)
-    for number, address in ((7, "10.0.0.1"), (8, "10.0.0.1"), (9, "10.0.0.2")):
-        cache.locate(number, address)
-    made_by(cache, 7, 1)
-    for stranger in (8, 9):
-        with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
-            made_by(cache, stranger, 1, "x" * 100)
-    made_by(cache, 9, 1, "x" * 80)
-    assert cache.address_share("10.0.0.1") == cache.share(7) == (1, cache.payload_bytes)
-    assert (cache.address_share("10.0.0.2"), cache.share(9)) == ((0, 0), (0, 0))
-    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
-        made_by(cache, 7, 2, "x" * 20)
-    made_by(cache, 7, 1, "x")
-    made_by(cache, 7, 2, "x" * 20)
-    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
-    for number in (1, 2):
-        cache.drop(cache.shelf("Thing"), key_of(Thing(id=number)))
-    assert cache.address_share("10.0.0.1") == cache.share(7) == (0, 0)
-
-
-def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: int) -> None:
-    thing = Thing(id=1, name=name)
-    cache.put(
-        cache.shelf("Thing"),
-        CODEC.plan,
-        key_of(thing),
-        thing.encode(),
-        int(thing.attributes),
-        int(thing.attributes),
-        "",
-        sender,
-        0,
-        0,
-        0,
-        count_max,
-        bytes_max,
-    )
-
-
-def test_bytes_of_one_client_are_bounded_whoever_adds_to_them() -> None:
-    cache = Cache()
-    put_by(cache, 7, "", count_max=1, bytes_max=100)
-    with pytest.raises(LimitExceeded, match="bytes of objects of one client"):
-        put_by(cache, 8, "x" * 100, count_max=1, bytes_max=100)
-    put_by(cache, 8, "x" * 80, count_max=1, bytes_max=100)
-    assert cache.share(7) == (1, cache.payload_bytes)
-
-
-def test_objects_that_became_too_many_may_still_grow() -> None:
-    cache = Cache()
-    cache.locate(7, "10.0.0.1")
-    for number in (1, 2):
-        made_by(cache, 7, number)
-    cache.bound_addresses(count_max=1, bytes_max=100)
-    made_by(cache, 7, 2, "longer")
-    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
-    with pytest.raises(LimitExceeded, match="count of objects of one address"):
-        made_by(cache, 7, 3)
-
-
-def test_what_is_spared_is_no_share() -> None:
-    cache = Cache()
-    cache.spare(1)
-    cache.bound_addresses(count_max=10, bytes_max=10)
-    put_by(cache, 1, "x" * 100, count_max=CACHE_OBJECT_COUNT_MAX, bytes_max=CACHE_BYTES_MAX)
-    put_by(cache, 7, "x" * 110, count_max=1, bytes_max=50)
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
-    cache.locate(7, "10.0.0.1")
-    made_by(cache, 7, 1)
-    made_by(cache, 1, 1, "x" * 100)
-    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)
+                cache.put(type_cache, CODEC.plan, key, pieces.data, 2, 2, subject, 7, 0, 0, 0)
+        own = {key for key, entry in type_cache.objects.items() if entry.subject}
+        assert type_cache.own_keys == own
+    assert len(type_cache.order) < SHELF_HOLE_COUNT_MAX * 3

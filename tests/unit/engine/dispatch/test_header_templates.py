@@ -9,7 +9,7 @@ import pytest
 import skerry
 from skerry.codec.frame import FrameCutter
 from skerry.codec.hot_loops import Frames
-from skerry.engine.dispatch.cache import Shelf
+from skerry.engine.dispatch.cache import TypeCache
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
 from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
 from skerry.engine.dispatch.topics import Topic
@@ -31,15 +31,15 @@ def frames(notes: list[Any], *, subject: str = "", time_s: float = 1.0) -> bytes
     return b"".join(frame_of(header(time_s, subject), note.encode()) for note in notes)
 
 
-def stencil(subject: str) -> HeaderTemplate:
+def template(subject: str) -> HeaderTemplate:
     facts = {"is_cached": False, "is_persistent": False, "is_special": False}
-    topic = Topic(Note.descriptor, codec_of(Note).plan, Shelf("Note"), **facts)
-    lane = ClientQueue(9, Wire(), [])
-    lane.has_subjects = True
+    topic = Topic(Note.descriptor, codec_of(Note).plan, TypeCache("Note"), **facts)
+    queue = ClientQueue(9, Wire(), [])
+    queue.has_subjects = True
     data = frames([Note(who=0, number=0)], subject=subject)
-    assert lane.relay.pass_on(data, 0, len(data), 0.0, 1) is None
+    assert queue.relay.pass_on(data, 0, len(data), 0.0, 1) is None
     known, _ = read_header(data[5:], 0)
-    return HeaderTemplate(known, lane.relay.parts(), topic, lane)
+    return HeaderTemplate(known, queue.relay.parts(), topic, queue)
 
 
 def wanted(notes: list[Any], time_s: float, subject: str) -> bytes:
@@ -51,7 +51,7 @@ def wanted(notes: list[Any], time_s: float, subject: str) -> bytes:
 @pytest.mark.parametrize("subject", ["", "/own/subject"])
 def test_frames_are_those_of_the_usual_header(subject: str) -> None:
     notes = [Note(who=1, number=n) for n in range(300)]
-    made, plain, full = stencil(subject), Frames(), Frames()
+    made, plain, full = template(subject), Frames(), Frames()
     cutter = FrameCutter()
     cutter.load(frames(notes, subject=subject, time_s=1.5))
     assert cutter.step()
@@ -68,21 +68,21 @@ def test_frames_of_version_1_are_those_of_its_framing() -> None:
     payload = Note(who=1, number=70_000).encode()
     expected = header(1.5, "")
     expected.server_sent_time, expected.sender, expected.is_from_myself = 2.0, 9, 0
-    made = stencil("/own/subject").form.frame(2, 1.5, 2.0, payload)
+    made = template("/own/subject").form.frame(2, 1.5, 2.0, payload)
     assert made == OldWire().frame(expected, payload)
 
 
 def test_each_client_gets_the_form_that_it_understands() -> None:
-    lanes = [ClientQueue(2, Wire(), []), ClientQueue(3, Wire(), []), ClientQueue(4, OldWire(), [])]
-    lanes[1].has_subjects = True
-    assert [kind_of(lane) for lane in lanes] == [0, 1, 2]
+    queues = [ClientQueue(2, Wire(), []), ClientQueue(3, Wire(), []), ClientQueue(4, OldWire(), [])]
+    queues[1].has_subjects = True
+    assert [kind_of(queue) for queue in queues] == [0, 1, 2]
 
 
 def test_only_what_is_wanted_is_written() -> None:
     cutter, full = FrameCutter(), Frames()
     cutter.load(frames([Note(who=1, number=1)], subject="/a"))
     cutter.step()
-    assert stencil("/a").forward(cutter, 2.0, None, full) == 1
+    assert template("/a").forward(cutter, 2.0, None, full) == 1
     assert full.take() == wanted([Note(who=1, number=1)], 1.0, "/a")
 
 
@@ -100,7 +100,7 @@ def test_forwarding_stops_before_what_needs_more(stranger: bytes) -> None:
     good = [Note(who=1, number=n) for n in range(2)]
     cutter.load(frames(good) + stranger + frames(good))
     cutter.step()
-    made = stencil("")
+    made = template("")
     assert made.forward(cutter, 2.0, plain, None) == 2
     assert plain.take() == wanted(good, 1.0, "")
     assert cutter.step()

@@ -22,7 +22,7 @@ Boat = skerry.define_types(
 BULK = "x" * 40_000
 
 
-def test_a_row_shows_what_nobody_can_account_for() -> None:
+def test_a_row_shows_updates_that_are_not_accounted_for() -> None:
     row = LedgerRow(due=21, delivered=1, filtered=2, conflated=3, expired=4, refused=5, queued=6)
     assert row.unexplained == 0
     assert LedgerRow(due=3, delivered=1).unexplained == 2
@@ -41,7 +41,7 @@ def test_what_is_missing_and_what_is_too_much_do_not_make_up_for_each_other() ->
     assert statistics.unexplained == 4
 
 
-def test_a_row_is_what_a_tally_says() -> None:
+def test_a_row_has_the_numbers_of_its_tally() -> None:
     tally = Tally()
     tally.due, tally.delivered, tally.filtered = 10, 1, 2
     tally.conflated, tally.expired, tally.refused = 3, 1, 1
@@ -51,7 +51,7 @@ def test_a_row_is_what_a_tally_says() -> None:
     )
 
 
-def test_delivered_filtered_and_queued_updates_are_told_apart(harbour: Harbour) -> None:
+def test_delivered_filtered_and_queued_updates_are_counted_separately(harbour: Harbour) -> None:
     watcher, slow, maker = harbour.guest("watcher"), harbour.guest("slow"), harbour.guest("maker")
     maker.describe(Boat)
     watcher.join("Boat")
@@ -69,7 +69,7 @@ def test_delivered_filtered_and_queued_updates_are_told_apart(harbour: Harbour) 
     assert harbour.row("Boat") == LedgerRow(due=6, delivered=5, filtered=1)
 
 
-def test_conflated_and_expired_updates_are_told_apart(harbour: Harbour) -> None:
+def test_conflated_and_expired_updates_are_counted_separately(harbour: Harbour) -> None:
     slow, maker = harbour.guest("slow"), harbour.guest("maker")
     slow.join("Boat", is_conflated=True)
     slow.pause()
@@ -87,7 +87,7 @@ def test_conflated_and_expired_updates_are_told_apart(harbour: Harbour) -> None:
     assert (row.due, row.queued, row.delivered, row.expired) == (8, 0, 3, 2)
 
 
-def test_updates_that_a_client_may_not_hear_are_counted_as_refused(
+def test_updates_that_a_client_may_not_receive_are_counted_as_refused(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     rules = (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import skerry
-from skerry.engine.dispatch.routing import Routing
 from skerry.limits import (
-    GROUP_COUNT_MAX,
     PATTERN_MEMO_CHAR_COUNT_MAX,
     ROUTE_MEMO_COUNT_MAX,
     SUBJECT_CHAR_COUNT_MAX,
@@ -20,6 +17,7 @@ from skerry.protocol.machine import CloseReason
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
+
 
 TYPES = skerry.define_types(
     """
@@ -96,7 +94,7 @@ def test_a_pattern_selects_cached_objects_too(pattern: str, harbour: Harbour, ma
     assert [info.typeName for info in reader.messages("DotsCacheInfo")] == [normal]
 
 
-def test_who_is_in_several_groups_hears_once(harbour: Harbour, maker: Guest) -> None:
+def test_a_client_in_several_groups_receives_an_update_once(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     for group in ("Boat", "/...", "/Boat/*", "/Boat/1", "/fleet/..."):
         reader.join(group)
@@ -111,7 +109,9 @@ def test_who_is_in_several_groups_hears_once(harbour: Harbour, maker: Guest) -> 
     assert [boat.id for boat in reader.objects(Boat)][3:] == [1, 2, 3]
 
 
-def test_a_subject_of_its_own_travels_to_who_knows_subjects(harbour: Harbour, maker: Guest) -> None:
+def test_a_chosen_subject_is_delivered_to_clients_with_subjects(
+    harbour: Harbour, maker: Guest
+) -> None:
     ours, plain = harbour.guest("ours"), harbour.plain()
     for guest in (ours, plain):
         guest.join("Boat")
@@ -125,9 +125,7 @@ def test_a_subject_of_its_own_travels_to_who_knows_subjects(harbour: Harbour, ma
     assert [i.header.subject for i in late.items("Boat")] == ["", "/fleet/2"]
 
 
-def test_a_subject_from_who_does_not_know_them_is_not_believed(
-    harbour: Harbour, maker: Guest
-) -> None:
+def test_a_subject_of_a_client_without_subjects_is_ignored(harbour: Harbour, maker: Guest) -> None:
     reader, plain = harbour.guest("reader"), harbour.plain()
     reader.join("/fleet/...")
     plain.publish(Boat(id=1), subject="/fleet/1")
@@ -154,7 +152,7 @@ def test_bytes_travel_under_a_bare_subject_between_our_own_programs(
 
 
 @pytest.mark.parametrize("subject", ["no slash", "/a/*", "/a/...", "/\u2026", "/Boat/*"])
-def test_what_is_no_subject_harms_only_its_sender(
+def test_an_invalid_subject_ends_only_its_connection(
     subject: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -169,7 +167,7 @@ def test_what_is_no_subject_harms_only_its_sender(
 
 
 @pytest.mark.parametrize("pattern", ["/a/.../b", "/" + "x" * SUBJECT_CHAR_COUNT_MAX])
-def test_what_is_no_pattern_harms_only_its_sender(pattern: str, harbour: Harbour) -> None:
+def test_an_invalid_pattern_ends_only_its_connection(pattern: str, harbour: Harbour) -> None:
     reader, other = harbour.guest("reader"), harbour.guest("other")
     reader.join(pattern)
     assert reader.is_cut
@@ -177,7 +175,7 @@ def test_what_is_no_pattern_harms_only_its_sender(pattern: str, harbour: Harbour
     assert not other.is_cut
 
 
-def test_a_long_key_is_nobody_s_fault(harbour: Harbour, maker: Guest) -> None:
+def test_a_long_key_is_not_a_fault(harbour: Harbour, maker: Guest) -> None:
     """A default subject has the whole key in it, and is longer than any that is chosen."""
     reader = harbour.guest("reader")
     reader.join("/Spot/*/7")
@@ -185,13 +183,13 @@ def test_a_long_key_is_nobody_s_fault(harbour: Harbour, maker: Guest) -> None:
     maker.publish(Spot(name=long, id=7), Spot(name=long, id=8))
     assert not maker.is_cut
     assert [spot.id for spot in reader.objects(Spot)] == [7]
-    topic = harbour.node._hub.topics["Spot"]
+    topic = harbour.node._dispatcher.topics["Spot"]
     assert all(len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX for subject in topic.routes)
 
 
-def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) -> None:
+def test_cached_routes_are_limited(harbour: Harbour, maker: Guest) -> None:
     maker.publish(Boat(id=1), subject="/fleet/1")
-    topic = harbour.node._hub.topics["Boat"]
+    topic = harbour.node._dispatcher.topics["Boat"]
     route = topic.routes["/fleet/1"]
     topic.routes.update({str(n): route for n in range(ROUTE_MEMO_COUNT_MAX - 1)})
     assert len(topic.routes) == ROUTE_MEMO_COUNT_MAX
@@ -199,32 +197,7 @@ def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) 
     assert list(topic.routes) == ["/fleet/2"]
 
 
-def test_groups_are_bounded_and_go_with_their_last_member(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    assert Routing()._group_count_max == GROUP_COUNT_MAX
-    harbour = make_harbour()
-    harbour.node._routing._group_count_max = 2
-    guest, other, plain = harbour.guest(), harbour.guest("other"), harbour.plain()
-    guest.join("Nobody")
-    other.join("Nobody")
-    guest.join("/nobody/*")
-    assert harbour.node.statistics().group_count == 2
-    guest.join("OneMore")
-    assert not guest.is_cut
-    assert guest.refusals()[0][0] == "subscribe"
-    assert "count of groups" in guest.refusals()[0][1]
-    plain.join("OneMore")
-    assert plain.is_cut
-    guest.leave("Nobody")
-    assert harbour.node.statistics().group_count == 2
-    other.leave("Nobody")
-    guest.join("OneMore")
-    assert len(guest.refusals()) == 1
-    harbour.check()
-
-
-def test_who_leaves_what_it_never_joined_loses_nothing(harbour: Harbour, maker: Guest) -> None:
+def test_leaving_a_group_that_was_not_joined_has_no_effect(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.join("Boat")
     for group in ("Car", "/...", "/Boat/*"):
@@ -233,7 +206,7 @@ def test_who_leaves_what_it_never_joined_loses_nothing(harbour: Harbour, maker: 
     assert told(reader) == ["Boat"]
 
 
-def test_members_are_counted_with_their_views(harbour: Harbour, maker: Guest) -> None:
+def test_members_are_counted_with_filtered_subscriptions(harbour: Harbour, maker: Guest) -> None:
     maker.describe(Boat)
     first, second = harbour.guest("first"), harbour.guest("second")
     first.join("Boat")
@@ -247,27 +220,7 @@ def test_members_are_counted_with_their_views(harbour: Harbour, maker: Guest) ->
     assert [m.client.name for m in routing.members("Boat")] == ["first"]
 
 
-def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker: Guest) -> None:
-    maker.publish(Boat(id=1))
-    first, second = harbour.guest("first"), harbour.guest("second")
-
-    def needs_subject(name: str) -> bool:
-        return harbour.node._hub.topics[name].needs_subject
-
-    first.join("/Boat/1")
-    second.join("/Boat/1")
-    assert needs_subject("Boat")
-    maker.publish(Car(id=1))
-    assert not needs_subject("Car")
-    first.leave("/Boat/1")
-    assert needs_subject("Boat")
-    second.vanish()
-    assert not needs_subject("Boat")
-    first.join("/Boat/*")
-    assert not needs_subject("Boat"), "it is all of them"
-
-
-def test_what_the_node_removes_is_told_under_the_subject_it_had(
+def test_removals_by_the_node_are_delivered_under_the_subject_of_the_object(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -277,7 +230,7 @@ def test_what_the_node_removes_is_told_under_the_subject_it_had(
     assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 1]
 
 
-def test_a_remove_without_a_subject_is_told_under_the_one_the_object_has(
+def test_a_remove_without_a_subject_is_delivered_under_the_subject_of_its_object(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -288,7 +241,7 @@ def test_a_remove_without_a_subject_is_told_under_the_one_the_object_has(
 
 
 @pytest.mark.parametrize("is_conflating", [False, True])
-def test_an_object_that_moves_is_gone_for_who_hears_of_its_old_subject_only(
+def test_a_moved_object_is_removed_for_subscribers_of_its_old_subject_only(
     harbour: Harbour, maker: Guest, is_conflating: bool
 ) -> None:
     old, both, new = (harbour.guest(name) for name in ("old", "both", "new"))
@@ -305,7 +258,7 @@ def test_an_object_that_moves_is_gone_for_who_hears_of_its_old_subject_only(
     assert old.items("Boat")[-1].header.attributes == Boat.descriptor.key_mask
 
 
-def test_an_object_that_moves_stays_for_who_joined_its_type(harbour: Harbour, maker: Guest) -> None:
+def test_a_moved_object_stays_for_subscribers_of_its_type(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.join("Boat")
     maker.publish(Boat(id=1), subject="/fleet/1")
@@ -314,7 +267,7 @@ def test_an_object_that_moves_stays_for_who_joined_its_type(harbour: Harbour, ma
     assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 0, 0]
 
 
-def test_a_carrier_hears_messages_to_the_site_and_nothing_else(
+def test_a_carrier_receives_messages_to_the_site_and_nothing_else(
     harbour: Harbour, maker: Guest
 ) -> None:
     carrier = harbour.guest("carrier")
@@ -324,7 +277,9 @@ def test_a_carrier_hears_messages_to_the_site_and_nothing_else(
     assert told(carrier) == ["Shout", "Shout"]
 
 
-def test_a_carrier_that_joined_a_type_as_well_hears_once(harbour: Harbour, maker: Guest) -> None:
+def test_a_carrier_that_also_joined_a_type_receives_updates_once(
+    harbour: Harbour, maker: Guest
+) -> None:
     maker.publish(Shout(text="known before"))
     carrier = harbour.guest("carrier")
     carrier.join("Shout")
@@ -333,7 +288,7 @@ def test_a_carrier_that_joined_a_type_as_well_hears_once(harbour: Harbour, maker
     assert told(carrier) == ["Shout"]
 
 
-def test_a_carrier_that_went_is_forgotten(harbour: Harbour, maker: Guest) -> None:
+def test_a_carrier_that_disconnected_is_removed(harbour: Harbour, maker: Guest) -> None:
     carrier = harbour.guest("carrier")
     harbour.node.carry(carrier.address)
     maker.publish(Shout(text="hear"))

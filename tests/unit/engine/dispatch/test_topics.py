@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.engine.dispatch.cache import Entry, Shelf
+from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import (
+    JournalWriter,
     OngoingRemoval,
-    PersistentTypes,
     Route,
     RouteResolver,
     Topic,
@@ -33,24 +33,24 @@ Boat = TYPES.Boat
 def topic() -> Topic:
     plan = codec_of(Boat).plan
     facts = {"is_cached": True, "is_persistent": False, "is_special": False}
-    return Topic(Boat.descriptor, plan, Shelf("Boat"), **facts)
+    return Topic(Boat.descriptor, plan, TypeCache("Boat"), **facts)
 
 
-def lane(*, subjects: bool = False, origin: bool = False, wire: Wire | None = None) -> ClientQueue:
+def queue(*, subjects: bool = False, origin: bool = False, wire: Wire | None = None) -> ClientQueue:
     made = ClientQueue(2, wire or Wire(), [])
     made.has_subjects, made.has_origin = subjects, origin
     return made
 
 
-def news(subject: str = "") -> UpdateInTransit:
+def update(subject: str = "") -> UpdateInTransit:
     header = Header("Boat")
     header.sent_time, header.sequence, header.position, header.node = 1.0, 3, 4, 5
     return UpdateInTransit(topic(), header, Boat(id=7).encode(), subject)
 
 
-def test_frames_are_shared_by_all_who_take_the_same() -> None:
-    made = news("/own")
-    plain, full, origin = lane(), lane(subjects=True), lane(subjects=True, origin=True)
+def test_frames_are_shared_by_clients_that_receive_the_same_bytes() -> None:
+    made = update("/own")
+    plain, full, origin = queue(), queue(subjects=True), queue(subjects=True, origin=True)
     for one in (plain, full, origin):
         assert made.frame(one) is made.frame(one)
     frames = [made.frame(one) for one in (plain, full, origin)]
@@ -59,26 +59,26 @@ def test_frames_are_shared_by_all_who_take_the_same() -> None:
         *(("", ABSENT, 0), ("/own", ABSENT, 0)),
         ("/own", 3, 5),
     ]
-    assert made.frame(lane(wire=OldWire())) != frames[0]
+    assert made.frame(queue(wire=OldWire())) != frames[0]
     assert (made.header.sequence, made.header.position, made.header.node) == (3, 4, 5)
 
 
 def test_news_know_the_key_of_their_object() -> None:
-    made = news()
+    made = update()
     assert made.key() == key_of(Boat(id=7))
     assert made.key() is made.key()
 
 
 def test_route_is_common_when_all_take_one_of_the_few_forms() -> None:
-    assert Route([lane(), lane(subjects=True), lane(wire=OldWire())], []).is_common
-    assert Route([lane()], [UpdateListener()]).is_common
-    assert not Route([lane(origin=True)], []).is_common
-    assert not Route([lane(), lane(wire=JsonWire(Registry()))], []).is_common
+    assert Route([queue(), queue(subjects=True), queue(wire=OldWire())], []).is_common
+    assert Route([queue()], [UpdateListener()]).is_common
+    assert not Route([queue(origin=True)], []).is_common
+    assert not Route([queue(), queue(wire=JsonWire(Registry()))], []).is_common
 
 
-def test_route_knows_whether_subjects_are_told() -> None:
+def test_a_route_knows_whether_its_queues_accept_subjects() -> None:
     def kinds(*subjects: bool) -> tuple[bool, bool]:
-        route = Route([lane(subjects=one) for one in subjects], [])
+        route = Route([queue(subjects=one) for one in subjects], [])
         return route.has_plain, route.has_full
 
     assert kinds() == (False, False)
@@ -96,7 +96,7 @@ def test_gate_is_shut_when_routes_are_forgotten() -> None:
     assert made.gate.number != before
 
 
-def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> None:
+def test_a_cached_object_is_sent_with_the_header_fields_that_the_client_understands() -> None:
     entry = Entry(
         payload=Boat(id=7).encode(),
         present=2,
@@ -108,7 +108,7 @@ def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> No
         sent_ns=1_500_000_000,
         position=9,
     )
-    for to in (lane(), lane(subjects=True, origin=True)):
+    for to in (queue(), queue(subjects=True, origin=True)):
         header = replay_header(topic(), entry, 5, 2.0, 8)
         frame = frame_for(to, header, entry.payload, entry.subject)
         ((found, payload),) = to.wire.feed(frame)
@@ -122,14 +122,14 @@ def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> No
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: UpdateListener().hear(news()),
-        lambda: UpdateListener().leave(news()),
+        lambda: UpdateListener().receive(update()),
+        lambda: UpdateListener().object_left(update()),
         lambda: OngoingRemoval().settle(b""),
         lambda: RouteResolver().resolve(topic(), ""),
-        lambda: PersistentTypes().check(),
-        lambda: PersistentTypes().keep(topic(), b"", None),
+        lambda: JournalWriter().check(),
+        lambda: JournalWriter().keep(topic(), b"", None),
     ],
 )
-def test_what_others_have_to_do_is_done_by_nobody_else(call: Any) -> None:
+def test_abstract_methods_are_not_implemented(call: Any) -> None:
     with pytest.raises(NotImplementedError):
         call()

@@ -1,4 +1,4 @@
-"""Clients that are gone: what they had is given up in slices."""
+"""Cleanup after disconnected clients, in slices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = SELECT_SLICE_COUNT // 4
 
 
 def lose(harbour: Harbour, guest: Guest) -> None:
-    """Without letting the node do more than it does at once."""
+    """Disconnect a client without advancing the node."""
     guest.is_mute = True
     harbour.node.stream_closed(guest.address, CloseReason.LOST, harbour.now_ns)
 
@@ -48,7 +48,7 @@ def test_groups_are_left_in_slices_and_others_have_their_turn_between(harbour: H
     assert len(other.messages("DotsEcho")) == len(counts) - 1
 
 
-def test_what_is_delivered_to_a_client_that_is_gone_expires(harbour: Harbour) -> None:
+def test_updates_for_a_disconnected_client_expire(harbour: Harbour) -> None:
     guest, maker = harbour.guest("guest"), harbour.guest("maker")
     maker.publish(Boat(id=1))
     for number in range(COUNT):
@@ -65,7 +65,7 @@ def test_what_is_delivered_to_a_client_that_is_gone_expires(harbour: Harbour) ->
     harbour.check()
 
 
-def test_claims_go_to_those_who_stand_by(harbour: Harbour) -> None:
+def test_claims_pass_to_standbys(harbour: Harbour) -> None:
     guest, heir = harbour.guest("guest"), harbour.guest("heir")
     guest.publish(Boat(id=0))
     heir.describe(Boat)
@@ -92,19 +92,19 @@ def test_claims_go_to_those_who_stand_by(harbour: Harbour) -> None:
     assert harbour.node.statistics().held_count == 100
 
 
-def test_a_node_that_ends_finishes_what_is_left(harbour: Harbour) -> None:
+def test_a_node_that_stops_completes_the_cleanup(harbour: Harbour) -> None:
     guest = harbour.guest("guest")
     for number in range(COUNT):
         guest.connection.join(f"Group{number}", 0.0)
     harbour.pump()
     harbour.node.farewell(harbour.now_ns)
     assert group_count(harbour) == 0
-    departures = harbour.node._departures
+    departures = harbour.node._cleanup
     assert isinstance(departures, ClientCleanup)
     assert not departures
 
 
-def test_the_types_that_a_client_published_are_not_made_again_when_it_leaves(
+def test_topics_of_published_types_are_not_renewed_for_the_cleanup(
     harbour: Harbour,
 ) -> None:
     text = "struct Inner [substruct_only] { 1: int32 value; }" + "".join(
@@ -114,8 +114,8 @@ def test_the_types_that_a_client_published_are_not_made_again_when_it_leaves(
     maker, other = harbour.guest("maker"), harbour.guest("other")
     maker.publish(*(getattr(types, f"Whole{number}")(id=1) for number in range(30)))
     other.describe(skerry.define_types(text.replace("value;", "value; 2: int32 x;")).Whole0)
-    outdated = len(harbour.node._hub.outdated)
+    outdated = len(harbour.node._dispatcher.outdated)
     assert outdated >= 29
     maker.vanish()
     harbour.pump()
-    assert len(harbour.node._hub.outdated) == outdated
+    assert len(harbour.node._dispatcher.outdated) == outdated

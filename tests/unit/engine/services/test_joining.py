@@ -1,4 +1,4 @@
-"""Joining a part of what is there: found in slices, while everything goes on."""
+"""Joining: selected cached objects are found in slices, while updates continue."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ HIDING = (
 
 
 def slow_turns(harbour: Harbour, guest: Guest, look_count: int = 2) -> None:
-    """From now on so few objects are examined for a client before others have their turn."""
-    lane = harbour.node._by_id[guest.client_id].lane
-    lane.look_count_max = lane.looks = look_count
+    """Reduce the objects that are examined in one turn of a client."""
+    queue = harbour.node._table.by_id[guest.client_id].queue
+    queue.work_max = queue.work_left = look_count
 
 
 def subject_of(obj: Any, own: str) -> str:
@@ -71,20 +71,20 @@ def counts(guest: Guest) -> list[int]:
 
 
 def is_idle(harbour: Harbour) -> bool:
-    topics = harbour.node._hub.topics.values()
-    return all(topic.shelf.reader_count == 0 for topic in topics)
+    topics = harbour.node._dispatcher.topics.values()
+    return all(topic.type_cache.reader_count == 0 for topic in topics)
 
 
 @pytest.fixture
 def maker(harbour: Harbour) -> Guest:
-    """Has made ten berths at three piers."""
+    """A client that published ten berths at three piers."""
     guest = harbour.guest("maker")
     guest.publish(*(Berth(pier=n % 3, name=f"b{n}", note="n", depth=n) for n in range(10)))
     return guest
 
 
 def begin(harbour: Harbour, pattern: str = "/Berth/1/*", **options: Any) -> Guest:
-    """A client that joined a part of the berths, of which some were examined and none told."""
+    """A client that joined a part of the berths, during the selection of objects."""
     guest = harbour.guest("reader", **options)
     slow_turns(harbour, guest)
     guest.connection.join(pattern, 0.0)
@@ -108,7 +108,7 @@ def admission(**limits: Any) -> Admission:
 # -- joining and leaving
 
 
-def test_a_join_twice_is_answered_twice_and_heard_once(harbour: Harbour) -> None:
+def test_a_repeated_join_is_answered_twice_and_delivers_once(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     maker.publish(Boat(id=1))
     guest.join("Boat")
@@ -120,7 +120,7 @@ def test_a_join_twice_is_answered_twice_and_heard_once(harbour: Harbour) -> None
     assert [boat.id for boat in guest.objects(Boat)] == [2]
 
 
-def test_a_type_may_be_joined_before_anybody_knows_it(harbour: Harbour) -> None:
+def test_a_type_may_be_joined_before_it_is_known(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     guest.join("Boat")
     assert guest.heard == []
@@ -128,7 +128,7 @@ def test_a_type_may_be_joined_before_anybody_knows_it(harbour: Harbour) -> None:
     assert [boat.id for boat in guest.objects(Boat)] == [1]
 
 
-def test_to_kill_means_nothing(harbour: Harbour) -> None:
+def test_the_member_event_kill_is_ignored(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     guest.join("Boat")
     guest.send("DotsMember", groupName="Boat", event=KILL)
@@ -138,7 +138,9 @@ def test_to_kill_means_nothing(harbour: Harbour) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"groupName": "Boat"}, {"event": JOIN}])
-def test_a_member_without_group_or_event_is_cut(fields: dict[str, Any], harbour: Harbour) -> None:
+def test_a_client_that_joins_without_group_or_event_is_disconnected(
+    fields: dict[str, Any], harbour: Harbour
+) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
     guest.send("DotsMember", **fields)
     assert guest.is_cut
@@ -146,7 +148,7 @@ def test_a_member_without_group_or_event_is_cut(fields: dict[str, Any], harbour:
     assert not other.is_cut
 
 
-def test_joins_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_joins_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(join_count_max=2))
     guest, plain = harbour.guest(), harbour.plain()
     for each in (guest, plain):
@@ -164,7 +166,7 @@ def test_joins_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     harbour.check()
 
 
-def test_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_filtered_subscriptions_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(view_count_max=2))
     guest = harbour.guest()
     guest.describe(Boat)
@@ -180,7 +182,9 @@ def test_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     harbour.check()
 
 
-def test_comparisons_of_all_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_comparisons_of_all_filtered_subscriptions_are_limited(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(admission=admission(view_part_count_max=6))
     guest, other = harbour.guest(), harbour.guest("other")
     guest.describe(Boat)
@@ -204,7 +208,7 @@ def test_comparisons_of_all_views_are_bounded(make_harbour: Callable[..., Harbou
     harbour.check()
 
 
-def test_honest_use_is_far_from_the_bound_for_comparisons(harbour: Harbour) -> None:
+def test_usual_filters_are_far_below_the_limit_of_comparisons(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(Boat)
     most = " or ".join(f"speed = {number}" for number in range(FILTER_NODE_COUNT_MAX - 1))
@@ -241,7 +245,7 @@ def test_a_pattern_finds_what_it_selects_of_a_type(
 
 
 class Unlisted(dict[bytes, Entry]):
-    """Objects that nobody may go through."""
+    """Objects that must not be iterated."""
 
     def __iter__(self) -> Any:
         raise AssertionError("all objects were looked at")
@@ -251,18 +255,18 @@ class Unlisted(dict[bytes, Entry]):
 
 @pytest.mark.parametrize("pattern", ["/Berth/1/b4", "/*/1/b4", "/Berth/1/none", "/Berth/x/b4"])
 @pytest.mark.parametrize("own_count", [0, 3])
-def test_an_object_that_is_named_is_looked_up(
+def test_an_object_that_a_pattern_names_is_looked_up_by_key(
     own_count: int, pattern: str, harbour: Harbour, maker: Guest
 ) -> None:
     for number in range(own_count):
         maker.publish(Berth(pier=9, name=f"o{number}"), subject=f"/own/{number}")
     reader = harbour.guest("reader")
     slow_turns(harbour, reader, 10)
-    shelf = harbour.node._hub.topics["Berth"].shelf
-    shelf.objects, order = Unlisted(shelf.objects), shelf.order
-    shelf.order = []
+    type_cache = harbour.node._dispatcher.topics["Berth"].type_cache
+    type_cache.objects, order = Unlisted(type_cache.objects), type_cache.order
+    type_cache.order = []
     reader.join(pattern)
-    shelf.objects, shelf.order = dict(dict.items(shelf.objects)), order
+    type_cache.objects, type_cache.order = dict(dict.items(type_cache.objects)), order
     assert names(reader) == (["b4"] if pattern.endswith("1/b4") else [])
     assert len(reader.messages("DotsCacheInfo")) == 1
 
@@ -282,16 +286,16 @@ def test_an_object_that_moved_away_is_not_found_where_its_key_says(
 def test_many_objects_under_subjects_of_their_own_are_examined_in_slices(
     harbour: Harbour, maker: Guest
 ) -> None:
-    topic = harbour.node._hub.topics["Berth"]
-    (known, *_) = topic.shelf.objects.values()
+    topic = harbour.node._dispatcher.topics["Berth"]
+    (known, *_) = topic.type_cache.objects.values()
     for number in range(SELECT_SLICE_COUNT + 1):
         entry = known.with_payload(known.payload, int(known.present))
         entry.subject = f"/own/{number}"
-        topic.shelf.add(b"\xff" + number.to_bytes(3, "big"), entry)
+        topic.type_cache.add(b"\xff" + number.to_bytes(3, "big"), entry)
     reader = harbour.guest("reader")
     reader.connection.join("/own/7", 0.0)
     harbour.carry()
-    assert topic.shelf.reader_count == 1
+    assert topic.type_cache.reader_count == 1
     harbour.pump()
     assert [item.header.subject for item in reader.items("Berth")] == ["/own/7"]
     assert is_idle(harbour)
@@ -300,7 +304,7 @@ def test_many_objects_under_subjects_of_their_own_are_examined_in_slices(
 # -- in slices
 
 
-def test_a_part_of_a_type_is_found_in_slices_before_the_first_is_told(
+def test_objects_are_selected_in_slices_before_the_first_is_sent(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -325,7 +329,7 @@ def test_a_part_of_a_type_is_found_in_slices_before_the_first_is_told(
     assert is_idle(harbour)
 
 
-def test_what_changes_while_it_is_looked_for_is_told_once_as_it_is_then(
+def test_an_object_that_changes_during_the_selection_is_sent_once(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -341,7 +345,9 @@ def test_what_changes_while_it_is_looked_for_is_told_once_as_it_is_then(
     assert counts(reader) == [2, 1, 0]
 
 
-def test_what_goes_while_it_is_looked_for_is_not_counted(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_that_is_removed_during_the_selection_is_not_counted(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = begin(harbour)
     maker.post(Berth(pier=1, name="b1"), is_remove=True)
     maker.post(Berth(pier=1, name="b7"), is_remove=True)
@@ -352,7 +358,7 @@ def test_what_goes_while_it_is_looked_for_is_not_counted(harbour: Harbour, maker
     assert counts(reader) == [0]
 
 
-def test_what_is_made_while_others_are_looked_for_is_told_live(
+def test_an_object_that_is_created_during_the_selection_is_delivered_live(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -365,7 +371,7 @@ def test_what_is_made_while_others_are_looked_for_is_told_live(
     assert counts(reader) == [2, 1, 0]
 
 
-def test_what_moves_away_before_or_after_it_was_found_is_not_told_as_there(
+def test_an_object_that_moves_to_another_subject_is_not_replayed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -379,7 +385,7 @@ def test_what_moves_away_before_or_after_it_was_found_is_not_told_as_there(
     assert counts(reader) == list(reversed(range(len(counts(reader)))))
 
 
-def test_who_leaves_while_objects_are_looked_for_is_told_only_that_this_is_over(
+def test_a_client_that_leaves_during_the_selection_receives_only_the_end(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -389,18 +395,18 @@ def test_who_leaves_while_objects_are_looked_for_is_told_only_that_this_is_over(
     assert is_idle(harbour)
 
 
-def test_who_goes_while_objects_are_looked_for_leaves_nothing_behind(
+def test_a_client_that_disconnects_during_the_selection_leaves_nothing_behind(
     harbour: Harbour, maker: Guest
 ) -> None:
     begin(harbour).vanish()
     assert is_idle(harbour)
-    assert harbour.node._busy == {}
+    assert harbour.node._connections.turn_queue.busy == {}
 
 
 OTHER_KEY = skerry.define_types("struct Berth { 1: [key] string id; }").Berth
 
 
-def test_who_describes_other_keys_meanwhile_is_told_nothing_of_what_is_found(
+def test_a_client_that_describes_other_keys_meanwhile_receives_nothing(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, extensions=0)
@@ -414,13 +420,11 @@ def test_who_describes_other_keys_meanwhile_is_told_nothing_of_what_is_found(
 # -- waiting for a turn
 
 
-def test_until_its_turn_comes_a_member_hears_of_objects_whole(
-    harbour: Harbour, maker: Guest
-) -> None:
+def test_a_waiting_member_receives_whole_objects(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     reader.connection.join("/Berth/2/*", 0.0)
     harbour.carry()
-    client = harbour.node._by_id[reader.client_id]
+    client = harbour.node._table.by_id[reader.client_id]
 
     def is_waiting() -> bool:
         member = harbour.node._routing.find(client, "/Berth/2/*")
@@ -445,10 +449,10 @@ def test_until_its_turn_comes_a_member_hears_of_objects_whole(
     maker.publish(Berth(pier=2, name="b8", depth=88))
     (item,) = reader.items("Berth")
     assert item.header.attributes == 0b11100, "from then on only what is new"
-    assert harbour.node._hub.topics["Berth"].routes["/Berth/2/b8"].ears == []
+    assert harbour.node._dispatcher.topics["Berth"].routes["/Berth/2/b8"].listeners == []
 
 
-def test_a_message_is_heard_also_while_a_member_waits(harbour: Harbour, maker: Guest) -> None:
+def test_a_waiting_member_receives_messages(harbour: Harbour, maker: Guest) -> None:
     maker.describe(Shout)
     reader = begin(harbour)
     reader.connection.join("/*/7", 0.0)
@@ -459,7 +463,7 @@ def test_a_message_is_heard_also_while_a_member_waits(harbour: Harbour, maker: G
     assert reader.objects(Shout) == [Shout(id=7)]
 
 
-def test_who_leaves_while_it_waits_is_told_only_that_this_is_over(
+def test_a_member_that_leaves_while_it_waits_receives_only_the_end(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -496,7 +500,7 @@ def test_many_joins_take_many_turns(group: str, harbour: Harbour, maker: Guest) 
 
 
 @pytest.mark.parametrize("group", ["Berth", "/Berth/*/*"])
-def test_who_may_not_see_all_is_told_the_rest_in_slices(
+def test_a_client_without_all_permissions_receives_the_rest_in_slices(
     group: str, make_harbour: Callable[..., Harbour]
 ) -> None:
     admission = Admission(AdmissionConfig(permission=HIDING), rng=Random(1))
@@ -518,7 +522,7 @@ def test_who_may_not_see_all_is_told_the_rest_in_slices(
     harbour.check()
 
 
-def test_what_is_hidden_while_objects_are_looked_for_is_not_told(
+def test_objects_that_become_hidden_during_the_selection_are_not_sent(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     some = (PermissionRule(verbs=("all",), subjects=("/other/...",), allow=False), HIDING[1])
@@ -578,7 +582,7 @@ class Log:
 
 
 def check_story(reader: Guest, log: Log) -> None:
-    """What a client heard was so, whole, and in order."""
+    """Check that a client received existing states, whole, and in order."""
     seen: dict[tuple[str, bytes], Any] = {}
     positions: dict[tuple[str, bytes], int] = {}
     last_live = -1
@@ -613,7 +617,7 @@ def check_story(reader: Guest, log: Log) -> None:
     look_count=st.integers(1, 3),
 )
 @pytest.mark.slow
-def test_who_joins_ends_up_with_what_it_asked_for_whatever_happens_meanwhile(
+def test_a_join_ends_with_the_selected_objects_whatever_happens_meanwhile(
     make_harbour: Callable[..., Harbour],
     subjects: list[int],
     joins: list[tuple[str, int, int, int]],

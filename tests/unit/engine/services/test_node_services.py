@@ -1,4 +1,4 @@
-"""What clients ask of the node itself, and whether they may."""
+"""Messages of clients to the node itself, and their permissions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SERVED = {
     *("EnumDescriptorData", "StructDescriptorData"),
     *("SkerryClaim", "SkerryRequest", "SkerryResponse"),
 }
-"""Internal types by which clients ask something of the node."""
+"""Internal types of messages to the node."""
 ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
 
 
@@ -59,7 +59,7 @@ def admission(*rules: PermissionRule, **limits: Any) -> Admission:
 # -- echo
 
 
-def test_an_echo_comes_back_to_who_sent_it_and_to_nobody_else(harbour: Harbour) -> None:
+def test_an_echo_is_returned_to_its_sender_only(harbour: Harbour) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
     for each in (guest, other):
         each.join("DotsEcho")
@@ -82,7 +82,7 @@ def store(harbour: Harbour) -> None:
     harbour.pump()
 
 
-def test_an_echo_waits_until_what_its_client_published_is_stored(
+def test_an_echo_waits_until_earlier_updates_of_its_client_are_stored(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(journal=Journal(rng=Random(1)))
@@ -106,7 +106,7 @@ def test_an_echo_waits_until_what_its_client_published_is_stored(
     harbour.check()
 
 
-def test_an_echo_that_asks_for_a_sign_of_life_does_not_wait_for_the_storage(
+def test_a_liveness_echo_does_not_wait_for_the_storage(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(journal=Journal(rng=Random(1)))
@@ -130,7 +130,7 @@ def test_an_echo_that_waits_is_forgotten_with_its_client(
     assert len(second.messages("DotsEcho")) == 1
 
 
-def test_a_journal_that_is_full_refuses_what_would_be_stored(
+def test_persistent_updates_are_refused_while_the_journal_is_full(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(journal=Journal(rng=Random(1), change_count_max=4))
@@ -172,7 +172,7 @@ def test_a_cleared_type_is_removed_object_by_object_by_the_node(harbour: Harbour
     assert harbour.cached(Car) == [Car(id=1)]
 
 
-def test_to_clear_nothing_at_all_is_a_fault(harbour: Harbour) -> None:
+def test_a_clear_without_type_names_is_a_fault(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("DotsClearCache")
     assert guest.fault == "DotsClearCache: without typeNames"
@@ -221,7 +221,9 @@ def test_what_is_not_permitted_is_refused_and_counted(guarded: Harbour) -> None:
 
 
 @pytest.mark.parametrize("what", ["publish", "join", "clear", "remove"])
-def test_a_plain_guest_that_is_refused_is_told_and_cut(what: str, guarded: Harbour) -> None:
+def test_a_refused_client_without_extensions_is_notified_and_disconnected(
+    what: str, guarded: Harbour
+) -> None:
     low, high = guarded.plain("low"), guarded.guest("high")
     high.publish(Log(id=1))
     if what == "publish":
@@ -238,7 +240,7 @@ def test_a_plain_guest_that_is_refused_is_told_and_cut(what: str, guarded: Harbo
     assert guarded.node.statistics().ends == {"refused": 1}
 
 
-def test_a_subject_of_its_own_is_no_way_around(guarded: Harbour) -> None:
+def test_a_chosen_subject_does_not_evade_permissions(guarded: Harbour) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.publish(Car(id=1))
     high.publish(Boat(id=9), subject="/theirs/9")
@@ -256,7 +258,7 @@ HIDDEN = (
 )
 
 
-def test_an_object_is_not_taken_away_from_where_a_client_may_not_publish(
+def test_an_object_is_not_moved_away_from_a_forbidden_subject(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=admission(*HIDDEN))
@@ -279,7 +281,7 @@ def test_an_object_is_not_taken_away_from_where_a_client_may_not_publish(
     harbour.check()
 
 
-def test_an_object_without_its_key_is_a_fault_whoever_sends_it(guarded: Harbour) -> None:
+def test_an_object_without_its_key_is_a_fault_of_any_client(guarded: Harbour) -> None:
     low = guarded.guest("low")
     low.publish(Boat(id=1))
     header = Header("Boat")
@@ -288,7 +290,7 @@ def test_an_object_without_its_key_is_a_fault_whoever_sends_it(guarded: Harbour)
     assert low.fault == "Boat: the key is not complete"
 
 
-def test_everybody_may_say_of_itself_that_it_runs(guarded: Harbour) -> None:
+def test_every_client_may_publish_that_it_runs(guarded: Harbour) -> None:
     low = guarded.guest("low")
     client = internal_class("DotsClient")
     low.publish(client(id=low.client_id, running=True))
@@ -297,7 +299,7 @@ def test_everybody_may_say_of_itself_that_it_runs(guarded: Harbour) -> None:
     assert low.refusals()[0][0] == "publish"
 
 
-def test_others_than_this_computer_may_do_nothing_until_told_otherwise(harbour: Harbour) -> None:
+def test_remote_clients_may_do_nothing_by_default(harbour: Harbour) -> None:
     stranger = harbour.guest("stranger", origin=ELSEWHERE)
     stranger.publish(Boat(id=1))
     stranger.join("Boat")
@@ -311,7 +313,7 @@ def test_clients_of_loopback_addresses_publish_unexamined_and_may_not_clear(
     harbour: Harbour,
 ) -> None:
     local = harbour.guest("local", origin=Origin(kind="tcp", host="127.0.0.1"))
-    client = harbour.node.client(local.client_id)
+    client = harbour.node.host.client(local.client_id)
     assert client is not None
     assert client.is_free
     local.publish(Boat(id=1), Boat(id=2))
@@ -333,7 +335,7 @@ def rule(**fields: Any) -> Any:
     return Rule(nameSpace="", network=network, clientName="", priority=1, **fields)
 
 
-def test_a_secret_is_never_sent_to_anybody(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_secret_is_never_sent(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=Admission(rng=Random(1)))
     admin, watcher, all_ = harbour.guest("admin"), harbour.guest("watcher"), harbour.guest("all")
     watcher.join("DotsAuthentication")
@@ -361,7 +363,7 @@ def test_a_secret_is_never_sent_to_anybody(make_harbour: Callable[..., Harbour])
     assert [guest.is_cut for guest in (wrong, right)] == [True, False]
 
 
-def test_a_rule_that_is_removed_does_not_hold_any_more(harbour: Harbour) -> None:
+def test_a_removed_rule_does_not_apply_any_more(harbour: Harbour) -> None:
     admin = harbour.guest("admin")
     admin.publish(rule(accept=False))
     here = Origin(kind="tcp", host="127.0.0.1")
@@ -374,7 +376,7 @@ def test_a_rule_that_is_removed_does_not_hold_any_more(harbour: Harbour) -> None
     assert not harbour.guest("fourth", origin=here).is_cut
 
 
-def test_only_who_may_administer_sets_rules(guarded: Harbour) -> None:
+def test_setting_rules_requires_the_right_to_administer(guarded: Harbour) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     low.publish(rule(accept=False))
     low.publish(Policy(nameSpace="", accept=False))
@@ -385,12 +387,12 @@ def test_only_who_may_administer_sets_rules(guarded: Harbour) -> None:
     assert guarded.guest("high 3", origin=here).is_cut
 
 
-def test_a_rule_that_says_nothing_harms_only_its_sender(harbour: Harbour) -> None:
+def test_an_empty_rule_harms_only_its_sender(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(rule())
     assert guest.is_cut
     assert guest.fault == str(
-        LocalProtocolError("DotsAuthentication without accept, so it says nothing")
+        LocalProtocolError("DotsAuthentication without accept: set it for a new rule")
     )
 
 
@@ -405,7 +407,7 @@ def test_only_a_node_refuses(harbour: Harbour) -> None:
     assert other.items("SkerryRefusal") == []
 
 
-def test_messages_to_the_node_are_not_passed_on(harbour: Harbour) -> None:
+def test_messages_to_the_node_are_not_forwarded(harbour: Harbour) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
     names = ("DotsMember", "DotsDescriptorRequest", "DotsEcho")
     for name in names:
@@ -416,7 +418,7 @@ def test_messages_to_the_node_are_not_passed_on(harbour: Harbour) -> None:
     assert not set(names) & set(other.names())
 
 
-def test_a_message_that_is_none_harms_only_its_sender(harbour: Harbour) -> None:
+def test_an_invalid_message_harms_only_its_sender(harbour: Harbour) -> None:
     for name in ("DotsMember", "DotsEcho", "DotsClearCache", "DotsDescriptorRequest"):
         guest = harbour.guest(name)
         header = Header(name)
@@ -426,7 +428,7 @@ def test_a_message_that_is_none_harms_only_its_sender(harbour: Harbour) -> None:
         assert guest.fault.startswith(f"{name}.")
 
 
-def test_a_node_without_random_numbers_takes_no_rule_with_a_secret(harbour: Harbour) -> None:
+def test_a_node_without_random_numbers_rejects_rules_with_a_secret(harbour: Harbour) -> None:
     # Its challenges could be foreseen, and the answers to them kept ready.
     admin = harbour.guest("admin")
     admin.publish(rule(accept=True))
@@ -437,7 +439,7 @@ def test_a_node_without_random_numbers_takes_no_rule_with_a_secret(harbour: Harb
 
 
 @pytest.mark.parametrize("is_remove", [False, True])
-def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
+def test_a_client_cannot_publish_the_state_of_another(harbour: Harbour, is_remove: bool) -> None:
     reader, forger = harbour.guest("reader"), harbour.guest("forger")
     reader.join("DotsClient")
     reader.forget()
@@ -477,7 +479,7 @@ def test_only_the_node_publishes_removes_and_clears_its_own_objects(
 
 
 @pytest.mark.parametrize("name", sorted(SERVED))
-def test_nobody_clears_what_the_node_keeps_for_itself(harbour: Harbour, name: str) -> None:
+def test_clients_cannot_clear_objects_of_the_node(harbour: Harbour, name: str) -> None:
     guest = harbour.guest()
     before = len(harbour.cached(internal_class(name)))
     guest.send("DotsClearCache", typeNames=["Boat", name])
@@ -486,7 +488,9 @@ def test_nobody_clears_what_the_node_keeps_for_itself(harbour: Harbour, name: st
 
 
 @pytest.mark.parametrize("name", sorted(CLIENT_TYPES))
-def test_internal_types_that_clients_exchange_are_as_any_other(harbour: Harbour, name: str) -> None:
+def test_internal_types_that_clients_exchange_are_treated_like_others(
+    harbour: Harbour, name: str
+) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
     other.join(name)
     cls = internal_class(name)
@@ -497,7 +501,7 @@ def test_internal_types_that_clients_exchange_are_as_any_other(harbour: Harbour,
     assert harbour.cached(cls) == []
 
 
-def test_a_plain_guest_that_publishes_what_is_the_nodes_is_cut_with_a_reason(
+def test_a_client_without_extensions_that_publishes_objects_of_the_node_is_disconnected(
     harbour: Harbour,
 ) -> None:
     guest = harbour.plain()
@@ -507,7 +511,7 @@ def test_a_plain_guest_that_publishes_what_is_the_nodes_is_cut_with_a_reason(
     assert "SkerryRefusal" not in guest.names()
 
 
-def test_of_itself_a_client_publishes_that_it_runs_and_nothing_else(harbour: Harbour) -> None:
+def test_a_client_publishes_only_running_of_its_own_state(harbour: Harbour) -> None:
     client = internal_class("DotsClient")
     watcher = harbour.guest("watcher")
     guest = harbour.plain("guest")
@@ -531,7 +535,7 @@ def test_of_itself_a_client_publishes_that_it_runs_and_nothing_else(harbour: Har
     assert not guest.is_cut
 
 
-def test_a_client_changes_only_so_often_whether_it_runs(harbour: Harbour) -> None:
+def test_changes_of_running_are_limited(harbour: Harbour) -> None:
     client = internal_class("DotsClient")
     watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
     watcher.join("DotsClient")
@@ -546,7 +550,7 @@ def test_a_client_changes_only_so_often_whether_it_runs(harbour: Harbour) -> Non
     assert [what for what, _ in guest.refusals()] == ["publish"]
 
 
-def test_to_clear_no_types_reaches_nobody(guarded: Harbour) -> None:
+def test_a_clear_of_no_types_is_not_forwarded(guarded: Harbour) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.join("DotsClearCache")
     low.send("DotsClearCache", typeNames=[])
@@ -554,7 +558,7 @@ def test_to_clear_no_types_reaches_nobody(guarded: Harbour) -> None:
     assert high.items("DotsClearCache") == []
 
 
-def test_what_is_for_the_node_comes_under_no_subject(guarded: Harbour) -> None:
+def test_messages_to_the_node_have_no_subject(guarded: Harbour) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.join("/alarms/...")
     high.join("/mine/...")

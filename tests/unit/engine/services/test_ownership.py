@@ -1,4 +1,4 @@
-"""What is one client's alone: claims, who holds what, and who may not change it meanwhile."""
+"""Claims: holders and standbys, and the protection of owned objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def key_of(obj: Any) -> bytes:
 def claim(
     guest: Guest, what: Any, number: int = 1, event: str = "claim", *, handler: str | None = None
 ) -> None:
-    """Claim an object, all of a class, or to answer requests of a class."""
+    """Claim an object, all objects of a class, or the requests of a class."""
     cls: Any = what if isinstance(what, type) else type(what)
     guest.describe(cls)
     fields: dict[str, Any] = {} if handler is None else {"handler": handler}
@@ -71,7 +71,7 @@ def holders(harbour: Harbour) -> dict[str, tuple[int, int]]:
 
 
 def rules(*allowed: tuple[str, tuple[Any, ...]]) -> Admission:
-    """All may do all, but "limited" only what is named: a subject, and verbs."""
+    """Permissions for everything, except for the client "limited": one subject and some verbs."""
     mine = [
         PermissionRule(client="limited", verbs=verbs, subjects=(subject,))
         for subject, verbs in allowed
@@ -84,7 +84,7 @@ def rules(*allowed: tuple[str, tuple[Any, ...]]) -> Admission:
 # -- who holds it
 
 
-def test_who_claims_first_holds_it_and_all_can_see_who_does(harbour: Harbour) -> None:
+def test_the_first_claim_holds_its_target_and_the_holder_is_published(harbour: Harbour) -> None:
     owner, watcher = harbour.guest("owner"), harbour.guest("watcher")
     watcher.join("SkerryHolder")
     claim(owner, Boat(id=7))
@@ -94,7 +94,7 @@ def test_who_claims_first_holds_it_and_all_can_see_who_does(harbour: Harbour) ->
     assert (seen.kind.label, seen.typeName) == ("objects", "Boat")
 
 
-def test_a_later_claim_takes_over_and_the_former_holder_is_told(harbour: Harbour) -> None:
+def test_a_later_claim_takes_over_and_the_former_holder_is_notified(harbour: Harbour) -> None:
     former, owner = harbour.guest("former"), harbour.guest("owner")
     claim(former, Boat(id=7), 3)
     claim(owner, Boat(id=7), 3)
@@ -106,7 +106,7 @@ def test_a_later_claim_takes_over_and_the_former_holder_is_told(harbour: Harbour
     assert told(former) == [(3, "held"), (3, "lost")]
 
 
-def test_standbys_hold_it_in_their_order_when_the_holder_goes(harbour: Harbour) -> None:
+def test_standbys_become_holders_in_their_order(harbour: Harbour) -> None:
     owner, first, second = (harbour.guest(name) for name in ("owner", "first", "second"))
     claim(owner, Boat(id=7))
     claim(first, Boat(id=7), event="standby")
@@ -121,13 +121,13 @@ def test_standbys_hold_it_in_their_order_when_the_holder_goes(harbour: Harbour) 
     assert holders(harbour) == {"/Boat/7": (second.client_id, 0)}
 
 
-def test_a_standby_holds_at_once_what_nobody_does(harbour: Harbour) -> None:
+def test_a_standby_holds_a_free_target_at_once(harbour: Harbour) -> None:
     guest = harbour.guest()
     claim(guest, Boat(id=7), event="standby")
     assert told(guest) == [(1, "held")]
 
 
-def test_a_standby_that_was_taken_over_is_the_next_again(harbour: Harbour) -> None:
+def test_a_standby_that_lost_its_target_is_the_next_holder(harbour: Harbour) -> None:
     spare, waiting, owner = (harbour.guest(name) for name in ("spare", "waiting", "owner"))
     claim(spare, Boat(id=7), event="standby")
     claim(waiting, Boat(id=7), event="standby")
@@ -138,7 +138,7 @@ def test_a_standby_that_was_taken_over_is_the_next_again(harbour: Harbour) -> No
     assert told(waiting) == [(1, "standby")]
 
 
-def test_a_standby_that_goes_is_not_waited_for(harbour: Harbour) -> None:
+def test_a_standby_that_disconnects_is_skipped(harbour: Harbour) -> None:
     owner, first, second = (harbour.guest(name) for name in ("owner", "first", "second"))
     claim(owner, Boat(id=7))
     claim(first, Boat(id=7), event="standby")
@@ -149,7 +149,7 @@ def test_a_standby_that_goes_is_not_waited_for(harbour: Harbour) -> None:
     assert told(second) == [(1, "standby"), (1, "held")]
 
 
-def test_nothing_is_handed_on_to_a_client_that_is_gone_itself(harbour: Harbour) -> None:
+def test_a_disconnected_client_does_not_become_a_holder(harbour: Harbour) -> None:
     owner, heir = harbour.guest("owner"), harbour.guest("heir")
     claim(owner, Boat(id=7), 1)
     claim(owner, Boat(id=7), 2, "standby")
@@ -195,7 +195,7 @@ def test_a_claim_without_number_or_event_ends_the_connection(
     assert guest.fault == "SkerryClaim: without number or event"
 
 
-def test_claims_of_clients_without_the_additions_end_the_connection(harbour: Harbour) -> None:
+def test_claims_of_clients_without_extensions_end_the_connection(harbour: Harbour) -> None:
     guest = harbour.plain()
     claim(guest, Boat(id=7))
     assert guest.fault == "SkerryClaim: without `extensions`"
@@ -204,7 +204,7 @@ def test_claims_of_clients_without_the_additions_end_the_connection(harbour: Har
 # -- what can be claimed
 
 
-def test_what_cannot_be_claimed_is_refused_and_its_number_is_free_again(harbour: Harbour) -> None:
+def test_an_impossible_claim_is_refused_and_its_number_is_free_again(harbour: Harbour) -> None:
     guest = harbour.guest()
     event = EVENTS["claim"]
     claim(guest, Shout)
@@ -217,9 +217,9 @@ def test_what_cannot_be_claimed_is_refused_and_its_number_is_free_again(harbour:
     guest.send("SkerryClaim", number=1, event=event, typeName="Boat", object=b"\xa0")
     assert told(guest) == [(1, "refused")] * 6
     assert reasons(guest) == [
-        "Shout: it is not cached, so there is nothing to own",
-        "Part: its objects are nobody's",
-        "DotsClient: its objects are nobody's",
+        "Shout: objects of a type that is not cached cannot be claimed",
+        "Part: its objects cannot be claimed",
+        "DotsClient: its objects cannot be claimed",
         "Nothing: there is no such type",
         ": there is no such type",
         "Boat: the key is not complete",
@@ -229,7 +229,7 @@ def test_what_cannot_be_claimed_is_refused_and_its_number_is_free_again(harbour:
     assert told(guest)[-1] == (1, "held")
 
 
-def test_bytes_that_are_no_object_end_the_connection(harbour: Harbour) -> None:
+def test_bytes_that_are_not_an_object_end_the_connection(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(Boat)
     event = EVENTS["claim"]
@@ -238,7 +238,7 @@ def test_bytes_that_are_no_object_end_the_connection(harbour: Harbour) -> None:
     assert holders(harbour) == {}
 
 
-def test_a_client_has_so_many_claims_at_most(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_claims_of_a_client_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     config = AdmissionConfig(limits=ClientLimits(claim_count_max=2))
     harbour = make_harbour(admission=Admission(config))
     guest, other = harbour.guest(), harbour.guest("other")
@@ -266,7 +266,7 @@ def test_an_object_with_too_long_a_key_is_refused_and_the_client_stays(harbour: 
     assert holders(harbour) == {}
 
 
-def test_the_name_of_a_handler_has_a_bound(harbour: Harbour) -> None:
+def test_the_length_of_a_handler_name_is_limited(harbour: Harbour) -> None:
     guest = harbour.guest()
     claim(guest, Ask, 1, handler="h" * HANDLER_NAME_BYTES_MAX)
     claim(guest, Ask, 2, handler="h" * (HANDLER_NAME_BYTES_MAX + 1))
@@ -275,12 +275,12 @@ def test_the_name_of_a_handler_has_a_bound(harbour: Harbour) -> None:
         handler_subject("Ask", "ä" * 101)
 
 
-def test_handlers_stand_under_the_type_and_their_name() -> None:
+def test_the_subject_of_a_handler_has_the_type_and_its_name() -> None:
     assert handler_subject("Ask", "") == "/Ask"
     assert handler_subject("Ask", "router 1/2") == "/Ask/router%201%2F2"
 
 
-def test_objects_and_requests_of_one_type_are_claimed_apart(harbour: Harbour) -> None:
+def test_objects_and_requests_of_one_type_are_claimed_separately(harbour: Harbour) -> None:
     owner, server = harbour.guest("owner"), harbour.guest("server")
     claim(owner, Boat)
     claim(server, Boat, handler="")
@@ -292,7 +292,7 @@ def test_objects_and_requests_of_one_type_are_claimed_apart(harbour: Harbour) ->
 # -- permissions
 
 
-def test_to_own_takes_the_right_to_publish_and_to_remove(
+def test_owning_objects_requires_the_right_to_publish_and_to_remove(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(
@@ -311,7 +311,7 @@ def test_to_own_takes_the_right_to_publish_and_to_remove(
     assert reasons(guest) == ["/Boat/2: not permitted", "/Boat: not permitted"]
 
 
-def test_an_object_under_a_subject_of_its_own_takes_the_right_to_that_too(
+def test_owning_an_object_requires_the_right_to_its_chosen_subject_too(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=rules(("Boat", ("publish", "remove"))))
@@ -322,7 +322,7 @@ def test_an_object_under_a_subject_of_its_own_takes_the_right_to_that_too(
     assert told(guest) == [(1, "refused"), (2, "held")]
 
 
-def test_to_answer_requests_takes_the_right_to_subscribe_to_them(
+def test_answering_requests_requires_the_right_to_subscribe_to_them(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=rules(("/Ask/mine", ("subscribe", "publish"))))
@@ -332,7 +332,7 @@ def test_to_answer_requests_takes_the_right_to_subscribe_to_them(
     assert told(guest) == [(1, "held"), (2, "refused")]
 
 
-def test_who_may_not_hold_any_more_what_it_holds_is_cut(
+def test_a_client_that_loses_the_right_to_its_claim_is_disconnected(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=rules(("Boat", ("all",))))
@@ -350,7 +350,7 @@ def test_who_may_not_hold_any_more_what_it_holds_is_cut(
 # -- what it means to own
 
 
-def test_others_may_not_change_what_is_owned(harbour: Harbour) -> None:
+def test_only_the_owner_changes_an_object(harbour: Harbour) -> None:
     owner, other = harbour.guest("owner"), harbour.guest("other")
     other.publish(Boat(id=7, name="before"))
     claim(owner, Boat(id=7))
@@ -365,7 +365,7 @@ def test_others_may_not_change_what_is_owned(harbour: Harbour) -> None:
     assert not other.is_cut
 
 
-def test_a_row_of_updates_is_stopped_by_the_owner_where_it_has_to_be(harbour: Harbour) -> None:
+def test_of_a_row_of_updates_only_those_of_owned_objects_are_refused(harbour: Harbour) -> None:
     owner, other, listener = (harbour.guest(name) for name in ("owner", "other", "listener"))
     listener.join("Boat")
     claim(owner, Boat(id=7))
@@ -387,7 +387,9 @@ def test_a_refusal_is_short_however_long_the_key_is(harbour: Harbour) -> None:
     assert not other.is_cut
 
 
-def test_a_plain_client_that_changes_what_is_owned_is_told_and_cut(harbour: Harbour) -> None:
+def test_a_client_without_extensions_that_changes_an_owned_object_is_disconnected(
+    harbour: Harbour,
+) -> None:
     owner, plain = harbour.guest("owner"), harbour.plain()
     claim(owner, Boat(id=7))
     plain.publish(Boat(id=7, name="theirs"))
@@ -395,7 +397,7 @@ def test_a_plain_client_that_changes_what_is_owned_is_told_and_cut(harbour: Harb
     assert plain.fault == f"publish: /Boat/7: it is owned by client {owner.client_id}"
 
 
-def test_the_owner_of_one_object_goes_before_that_of_all(harbour: Harbour) -> None:
+def test_the_owner_of_one_object_takes_precedence_over_the_owner_of_all(harbour: Harbour) -> None:
     one, all_ = harbour.guest("one"), harbour.guest("all")
     claim(all_, Boat)
     claim(one, Boat(id=7))
@@ -409,7 +411,7 @@ def test_the_owner_of_one_object_goes_before_that_of_all(harbour: Harbour) -> No
     assert harbour.cached(Boat)[0].name == "all"
 
 
-def test_the_only_object_of_a_type_is_all_of_it(harbour: Harbour) -> None:
+def test_a_claim_to_a_singleton_is_a_claim_to_its_type(harbour: Harbour) -> None:
     former, owner = harbour.guest("former"), harbour.guest("owner")
     claim(former, TYPES.Weather)
     claim(owner, TYPES.Weather())
@@ -422,7 +424,7 @@ def test_the_only_object_of_a_type_is_all_of_it(harbour: Harbour) -> None:
     assert holders(harbour) == {}
 
 
-def test_objects_are_everybodys_again_when_nobody_owns_them(harbour: Harbour) -> None:
+def test_objects_without_an_owner_can_be_changed_by_all(harbour: Harbour) -> None:
     owner, other = harbour.guest("owner"), harbour.guest("other")
     claim(owner, Boat, 1)
     claim(owner, Boat(id=7), 2)
@@ -434,18 +436,18 @@ def test_objects_are_everybodys_again_when_nobody_owns_them(harbour: Harbour) ->
     assert harbour.node.statistics().held_count == 0
 
 
-def test_what_others_own_cannot_be_cleared(harbour: Harbour) -> None:
+def test_objects_of_other_owners_cannot_be_cleared(harbour: Harbour) -> None:
     owner, other = harbour.guest("owner"), harbour.guest("other")
     owner.publish(Boat(id=7), Boat(id=8))
     claim(owner, Boat(id=7))
     other.send("DotsClearCache", typeNames=["Boat"])
-    assert other.refusals() == [("clear", "Boat: some of it is owned")]
+    assert other.refusals() == [("clear", "Boat: another client owns some of its objects")]
     assert len(harbour.cached(Boat)) == 2
     owner.send("DotsClearCache", typeNames=["Boat"])
     assert harbour.cached(Boat) == []
 
 
-def test_to_own_does_not_change_how_long_objects_live(harbour: Harbour) -> None:
+def test_ownership_does_not_change_the_cleanup_of_objects(harbour: Harbour) -> None:
     maker, owner, heir = (harbour.guest(name) for name in ("maker", "owner", "heir"))
     maker.publish(Boat(id=1), Buoy(id=1), Buoy(id=2))
     claim(owner, Boat(id=1), 1)
@@ -460,7 +462,7 @@ def test_to_own_does_not_change_how_long_objects_live(harbour: Harbour) -> None:
     assert told(heir) == [(1, "standby"), (1, "held")]
 
 
-def test_only_a_node_tells_of_claims(harbour: Harbour) -> None:
+def test_only_a_node_publishes_claims(harbour: Harbour) -> None:
     for name in ("SkerryClaimed", "SkerryHolder"):
         guest = harbour.guest(name)
         guest.send(name)

@@ -44,13 +44,15 @@ def test_each_change_has_a_number(make_harbour: Callable[..., Harbour]) -> None:
     assert pictures[0].digest == pictures[1].digest
 
 
-def test_a_plain_host_tells_no_picture(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_node_without_extensions_publishes_no_picture(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(extensions=False)
     harbour.node.tell_picture(harbour.now_ns, endpoints=[])
     assert harbour.cached(internal_class("SkerryPicture")) == []
 
 
-def test_the_digest_is_of_who_is_there_and_not_of_the_order() -> None:
+def test_the_digest_does_not_depend_on_the_order_of_nodes() -> None:
     one, two = Node(id=-5, isDead=True, generation=3), Node(id=9, isDead=False, generation=0)
     wanted = hashlib.sha256(struct.pack(">qBIqBI", -5, 1, 3, 9, 0, 0)).digest()[:8]
     assert picture_digest([one, two]) == picture_digest([two, one])
@@ -58,14 +60,14 @@ def test_the_digest_is_of_who_is_there_and_not_of_the_order() -> None:
     assert picture_digest([one, two]) != picture_digest([Node(id=-5, generation=3), two])
 
 
-def test_only_a_node_tells_a_picture(harbour: Harbour) -> None:
+def test_only_a_node_publishes_a_picture(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("SkerryPicture")
     why = "SkerryPicture: only the node publishes and removes its objects"
     assert guest.refusals() == [("publish", why)]
 
 
-def test_nobody_clears_the_picture(harbour: Harbour) -> None:
+def test_clients_cannot_clear_the_picture(harbour: Harbour) -> None:
     harbour.node.tell_picture(0, endpoints=["tcp://127.0.0.1:1"])
     guest = harbour.guest()
     guest.join("SkerryPicture")

@@ -1,4 +1,4 @@
-"""What is told of a request: to who answers it, to who asked it, and to who follows it."""
+"""The messages about a request: to the handler, to the requester, and to monitors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 import skerry
 from skerry.engine.services.request_calls import (
+    HandlerWindow,
     RequestCall,
-    Window,
     call_message,
     request_message,
     response_message,
@@ -27,11 +27,11 @@ def call(harbour: Harbour) -> RequestCall:
     guest.describe(Ask)
     topic = harbour.node._types.topic("Ask")
     assert topic is not None
-    client = harbour.node._by_id[guest.client_id]
+    client = harbour.node._table.by_id[guest.client_id]
     return RequestCall(
         number=9,
-        asker=client,
-        asker_number=4,
+        requester=client,
+        requester_number=4,
         topic=topic,
         handler="router",
         data=Ask(text="?").encode(),
@@ -40,10 +40,10 @@ def call(harbour: Harbour) -> RequestCall:
     )
 
 
-def test_a_handler_is_told_how_long_somebody_still_waits(call: RequestCall) -> None:
+def test_a_handler_receives_the_remaining_timeout(call: RequestCall) -> None:
     request: Any = request_message(call, call.data, 1_500_000_000)
     assert (request.number, request.typeName, request.handler) == (9, "Ask", "router")
-    assert (request.client, request.timeout) == (call.asker.client_id, 1.5)
+    assert (request.client, request.timeout) == (call.requester.client_id, 1.5)
     late: Any = request_message(call, call.data, 9_000_000_000)
     assert late.timeout == 0.0
 
@@ -58,12 +58,12 @@ def test_a_response_has_an_object_or_a_reason(call: RequestCall) -> None:
     assert not failed.is_set("object")
 
 
-def test_a_call_tells_who_had_it_if_anybody(call: RequestCall) -> None:
+def test_a_call_has_the_handler_if_there_was_one(call: RequestCall) -> None:
     alone: Any = call_message(call, "not_registered", "nobody", None, asked_s=1.0, took_s=0.5)
     assert (alone.asked, alone.took, alone.reason) == (1.0, 0.5, "nobody")
     assert not alone.is_set("servedBy")
-    call.window = Window(client=call.asker)
+    call.window = HandlerWindow(client=call.requester)
     whole: Any = call_message(call, "answered", "", (call.topic, b"\xa0"), asked_s=1.0, took_s=0.5)
-    assert whole.servedBy == call.asker.client_id
+    assert whole.servedBy == call.requester.client_id
     assert (whole.answerType, whole.answer) == ("Ask", b"\xa0")
     assert Ask.decode(whole.object) == Ask(text="?")

@@ -1,4 +1,4 @@
-"""Requests: exactly one answer each, whatever becomes of who asks and of who answers."""
+"""Requests: exactly one response each, whatever happens to requester and handler."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def outcomes(guest: Guest) -> list[tuple[int, str]]:
     return [(m.number, m.outcome.label) for m in guest.messages("SkerryResponse")]
 
 
-def test_a_request_goes_to_who_answers_it_and_the_answer_to_who_asked(harbour: Harbour) -> None:
+def test_a_request_is_forwarded_to_its_handler_and_the_response_to_the_requester(
+    harbour: Harbour,
+) -> None:
     server, asker, other = (harbour.guest(name) for name in ("server", "asker", "other"))
     for each in (asker, other):
         each.join("/...")
@@ -107,7 +109,7 @@ def test_a_request_goes_to_who_answers_it_and_the_answer_to_who_asked(harbour: H
     assert (counts.asked, counts.ended, counts.open) == (1, {"answered": 1}, 0)
 
 
-def test_who_answers_is_described_the_request_before_it_comes(harbour: Harbour) -> None:
+def test_the_type_of_a_request_is_described_to_the_handler_first(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     asker.describe(Ask)
     # It knows the name alone.
@@ -125,19 +127,19 @@ def test_an_answer_may_have_no_object(harbour: Harbour) -> None:
     assert (response.outcome.label, response.typeName, response.object) == ("answered", None, None)
 
 
-def test_nobody_there_is_told_at_once(harbour: Harbour) -> None:
+def test_a_request_without_a_handler_fails_at_once(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker, 1, to="another")
     ask(asker, 2, to="")
     assert outcomes(asker) == [(1, "not_registered"), (2, "not_registered")]
     assert [m.reason for m in asker.messages("SkerryResponse")] == [
-        "nobody answers Ask under the name another",
-        "nobody answers Ask",
+        "there is no handler for Ask under the name another",
+        "there is no handler for Ask",
     ]
 
 
-def test_a_handler_can_say_that_it_failed(harbour: Harbour) -> None:
+def test_a_handler_can_fail_a_request(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     for number in (1, 2):
@@ -150,7 +152,7 @@ def test_a_handler_can_say_that_it_failed(harbour: Harbour) -> None:
     assert [m.reason for m in asker.messages("SkerryResponse")] == ["no chart", "it failed"]
 
 
-def test_a_handler_that_has_just_ceased_to_answer_gives_a_request_back(harbour: Harbour) -> None:
+def test_a_former_handler_returns_a_request(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker)
@@ -165,7 +167,7 @@ def give_back(guest: Guest, number: int) -> None:
     guest.send("SkerryResponse", number=number, outcome=OUTCOMES["not_registered"], reason="late")
 
 
-def test_what_a_handler_gives_back_goes_to_the_next_one(harbour: Harbour) -> None:
+def test_a_returned_request_is_forwarded_to_the_next_handler(harbour: Harbour) -> None:
     former, spare, asker = (harbour.guest(name) for name in ("former", "spare", "asker"))
     serve(former)
     serve(spare, event="standby")
@@ -181,7 +183,7 @@ def test_what_a_handler_gives_back_goes_to_the_next_one(harbour: Harbour) -> Non
     harbour.check()
 
 
-def test_what_is_given_back_waits_before_what_came_later(harbour: Harbour) -> None:
+def test_a_returned_request_waits_before_later_ones(harbour: Harbour) -> None:
     former, spare, asker, other = (harbour.guest(name) for name in ("a", "b", "c", "d"))
     serve(former)
     serve(spare, event="standby")
@@ -197,7 +199,7 @@ def test_what_is_given_back_waits_before_what_came_later(harbour: Harbour) -> No
     assert given(spare)[-1].client == other.client_id
 
 
-def test_what_is_given_back_does_not_come_behind_a_later_request_of_its_client(
+def test_a_returned_request_does_not_follow_a_later_one_of_its_client(
     harbour: Harbour,
 ) -> None:
     former, spare, asker = (harbour.guest(name) for name in ("former", "spare", "asker"))
@@ -212,7 +214,7 @@ def test_what_is_given_back_does_not_come_behind_a_later_request_of_its_client(
     assert len(given(spare)) == 1
 
 
-def test_a_holder_that_gives_a_request_back_does_not_get_it_again(harbour: Harbour) -> None:
+def test_a_holder_that_returns_a_request_does_not_receive_it_again(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker)
@@ -221,7 +223,7 @@ def test_a_holder_that_gives_a_request_back_does_not_get_it_again(harbour: Harbo
     assert len(given(server)) == 1
 
 
-def test_a_reason_has_a_bound(harbour: Harbour) -> None:
+def test_the_length_of_a_reason_is_limited(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker)
@@ -230,7 +232,7 @@ def test_a_reason_has_a_bound(harbour: Harbour) -> None:
     assert asker.messages("SkerryResponse")[0].reason == reason[:-1]
 
 
-def test_the_objects_of_requests_and_answers_have_a_bound(
+def test_the_size_of_requests_and_answers_is_limited(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     limits = ClientLimits(waiting_bytes_max=3 * REQUEST_BYTES_MAX)
@@ -254,7 +256,7 @@ def test_the_objects_of_requests_and_answers_have_a_bound(
     harbour.check()
 
 
-def test_no_answer_in_time_is_told_and_a_late_one_is_dropped(harbour: Harbour) -> None:
+def test_a_request_times_out_and_a_late_response_is_dropped(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker, timeout=0.25)
@@ -268,7 +270,7 @@ def test_no_answer_in_time_is_told_and_a_late_one_is_dropped(harbour: Harbour) -
     assert harbour.node.statistics().requests.late == 1
 
 
-def test_an_answer_that_comes_when_it_is_due_is_late(harbour: Harbour) -> None:
+def test_a_response_at_the_deadline_is_late(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker, timeout=0.25)
@@ -280,7 +282,7 @@ def test_an_answer_that_comes_when_it_is_due_is_late(harbour: Harbour) -> None:
     assert harbour.node.statistics().requests.late == 1
 
 
-def test_requests_under_way_wait_half_a_second_for_a_handler_that_is_gone(
+def test_forwarded_requests_wait_half_a_second_for_a_disconnected_handler(
     harbour: Harbour,
 ) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -294,10 +296,10 @@ def test_requests_under_way_wait_half_a_second_for_a_handler_that_is_gone(
     assert outcomes(asker) == [(2, "timed_out")]
     harbour.wait(0.02)
     assert outcomes(asker) == [(2, "timed_out"), (1, "timed_out")]
-    assert asker.messages("SkerryResponse")[-1].reason == "its handler is gone"
+    assert asker.messages("SkerryResponse")[-1].reason == "its handler disconnected"
 
 
-def test_a_handler_is_given_so_many_at_a_time_and_the_rest_in_order(harbour: Harbour) -> None:
+def test_forwarded_requests_are_limited_and_the_rest_follows_in_order(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     for number in range(REQUEST_WINDOW_COUNT + 3):
@@ -309,7 +311,7 @@ def test_a_handler_is_given_so_many_at_a_time_and_the_rest_in_order(harbour: Har
     assert texts == [str(number) for number in range(REQUEST_WINDOW_COUNT + 2)]
 
 
-def test_one_handler_that_is_full_holds_up_nobody_else(harbour: Harbour) -> None:
+def test_a_busy_handler_does_not_delay_others(harbour: Harbour) -> None:
     slow, quick, asker = (harbour.guest(name) for name in ("slow", "quick", "asker"))
     serve(slow, "slow")
     serve(quick, "quick")
@@ -320,7 +322,7 @@ def test_one_handler_that_is_full_holds_up_nobody_else(harbour: Harbour) -> None
     assert outcomes(asker) == [(100, "answered")]
 
 
-def test_a_handler_that_does_not_answer_gets_no_more_to_do(harbour: Harbour) -> None:
+def test_a_handler_that_does_not_answer_receives_no_more_requests(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     for number in range(REQUEST_WINDOW_COUNT):
@@ -336,7 +338,7 @@ def test_a_handler_that_does_not_answer_gets_no_more_to_do(harbour: Harbour) -> 
     assert len(given(server)) == REQUEST_WINDOW_COUNT + 1
 
 
-def test_what_was_not_given_to_a_handler_that_goes_is_for_its_standby(harbour: Harbour) -> None:
+def test_waiting_requests_of_a_disconnected_handler_pass_to_its_standby(harbour: Harbour) -> None:
     server, spare, asker = (harbour.guest(name) for name in ("server", "spare", "asker"))
     serve(server)
     serve(spare, event="standby")
@@ -352,7 +354,7 @@ def test_what_was_not_given_to_a_handler_that_goes_is_for_its_standby(harbour: H
     assert len(outcomes(asker)) == REQUEST_WINDOW_COUNT + 2
 
 
-def test_what_was_not_given_to_a_handler_that_goes_without_another_is_for_nobody(
+def test_waiting_requests_of_a_disconnected_handler_without_standby_fail(
     harbour: Harbour,
 ) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -366,7 +368,7 @@ def test_what_was_not_given_to_a_handler_that_goes_without_another_is_for_nobody
     assert outcomes(asker)[-1] == (0, "answered")
 
 
-def test_a_handler_that_is_taken_over_still_answers_what_it_was_given(harbour: Harbour) -> None:
+def test_a_former_handler_still_answers_forwarded_requests(harbour: Harbour) -> None:
     former, server, asker = (harbour.guest(name) for name in ("former", "server", "asker"))
     serve(former)
     for number in range(REQUEST_WINDOW_COUNT + 1):
@@ -379,7 +381,7 @@ def test_a_handler_that_is_taken_over_still_answers_what_it_was_given(harbour: H
     assert len(given(former)) == REQUEST_WINDOW_COUNT
 
 
-def test_who_claims_again_and_again_without_an_answer_leaves_nothing_behind(
+def test_repeated_claims_without_responses_leave_nothing_behind(
     harbour: Harbour,
 ) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -393,10 +395,10 @@ def test_who_claims_again_and_again_without_an_answer_leaves_nothing_behind(
     answer(server, given(server)[0].number)
     assert harbour.node.statistics().requests.late == 1
     requests = harbour.node._services._requests
-    assert sum(len(calls) for calls in requests._given.values()) == 0
+    assert sum(len(calls) for calls in requests._forwarded.values()) == 0
 
 
-def test_nobody_answers_who_is_gone(harbour: Harbour) -> None:
+def test_requests_of_a_disconnected_client_get_no_response(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker)
@@ -408,7 +410,7 @@ def test_nobody_answers_who_is_gone(harbour: Harbour) -> None:
     assert harbour.node._services.deadline_ns() is None
 
 
-def test_an_answer_of_somebody_else_is_none(harbour: Harbour) -> None:
+def test_a_response_of_another_client_is_ignored(harbour: Harbour) -> None:
     server, asker, rogue = (harbour.guest(name) for name in ("server", "asker", "rogue"))
     serve(server)
     ask(asker)
@@ -420,7 +422,7 @@ def test_an_answer_of_somebody_else_is_none(harbour: Harbour) -> None:
     assert harbour.node.statistics().requests.late == 2
 
 
-def test_a_client_can_ask_itself(harbour: Harbour) -> None:
+def test_a_client_can_send_requests_to_itself(harbour: Harbour) -> None:
     both = harbour.guest()
     serve(both)
     ask(both, 5)
@@ -431,7 +433,9 @@ def test_a_client_can_ask_itself(harbour: Harbour) -> None:
     harbour.wait(1)
 
 
-def test_who_may_not_publish_a_request_is_refused(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_request_without_the_right_to_publish_it_is_refused(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     allowed = PermissionRule(client="limited", verbs=("publish",), subjects=("/Ask/router",))
     denied = PermissionRule(client="limited", verbs=("all",), subjects=("/...",), allow=False)
     others = PermissionRule(client="*", verbs=("all",), subjects=("/...",))
@@ -461,7 +465,7 @@ def test_a_type_that_a_client_may_not_describe_is_refused(
     harbour.check()
 
 
-def test_so_many_requests_of_a_client_wait_at_most(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_open_requests_of_a_client_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     config = AdmissionConfig(limits=ClientLimits(request_count_max=2))
     harbour = make_harbour(admission=Admission(config))
     server, asker, other = (harbour.guest(name) for name in ("server", "asker", "other"))
@@ -478,7 +482,7 @@ def test_so_many_requests_of_a_client_wait_at_most(make_harbour: Callable[..., H
     harbour.check()
 
 
-def test_so_many_bytes_of_them_wait_at_most(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_bytes_of_open_requests_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     config = AdmissionConfig(limits=ClientLimits(waiting_bytes_max=10_000))
     harbour = make_harbour(admission=Admission(config))
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -505,7 +509,7 @@ def test_so_many_bytes_of_them_wait_at_most(make_harbour: Callable[..., Harbour]
         ({"typeName": "Nothing"}, "there is no type Nothing"),
     ],
 )
-def test_a_request_that_is_none_ends_the_connection(
+def test_an_invalid_request_ends_the_connection(
     harbour: Harbour, fields: dict[str, Any], fault: str
 ) -> None:
     guest = harbour.guest()
@@ -524,7 +528,7 @@ def test_a_number_that_is_in_use_ends_the_connection(harbour: Harbour) -> None:
     assert asker.fault == "SkerryRequest: number 1 is in use"
 
 
-def test_a_request_of_bytes_that_are_no_object_ends_the_connection_of_who_asked(
+def test_a_request_that_is_not_an_object_ends_the_connection_of_the_requester(
     harbour: Harbour,
 ) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -547,7 +551,7 @@ def test_a_name_that_is_too_long_ends_the_connection(harbour: Harbour) -> None:
 @pytest.mark.parametrize(
     "fields", [{"typeName": "Ask", "object": b"\xff"}, {"object": b"\xa0"}, {"typeName": "Ask"}]
 )
-def test_an_answer_that_is_none_fails_and_ends_the_connection_of_who_gave_it(
+def test_an_invalid_answer_fails_the_request_and_ends_the_connection_of_the_handler(
     harbour: Harbour, fields: dict[str, Any]
 ) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
@@ -560,7 +564,7 @@ def test_an_answer_that_is_none_fails_and_ends_the_connection_of_who_gave_it(
     assert not asker.is_cut
 
 
-def test_an_answer_of_a_type_that_nobody_described_fails(harbour: Harbour) -> None:
+def test_an_answer_of_an_undescribed_type_fails(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     ask(asker)
@@ -572,10 +576,13 @@ def test_an_answer_of_a_type_that_nobody_described_fails(harbour: Harbour) -> No
         object=b"\xa0",
     )
     assert not server.is_cut
-    assert asker.messages("SkerryResponse")[0].reason == "nobody has described Unheard"
+    assert (
+        asker.messages("SkerryResponse")[0].reason
+        == "answer of type Unheard: there is no such type"
+    )
 
 
-def test_an_answer_of_a_type_that_its_handler_may_not_use_fails_and_says_so(
+def test_an_answer_of_a_type_that_the_handler_may_not_use_fails_with_a_reason(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     may_serve = PermissionRule(client="server", verbs=("subscribe",), subjects=("Ask",))
@@ -588,7 +595,10 @@ def test_an_answer_of_a_type_that_its_handler_may_not_use_fails_and_says_so(
     ask(asker)
     answer(server, given(server)[0].number)
     assert not server.is_cut
-    assert asker.messages("SkerryResponse")[0].reason == "its handler may not use Answer"
+    assert (
+        asker.messages("SkerryResponse")[0].reason
+        == "answer of type Answer: the handler may not use it"
+    )
 
 
 @pytest.mark.parametrize("fields", [{}, {"number": 1}])
@@ -600,7 +610,7 @@ def test_an_answer_without_number_or_outcome_ends_the_connection(
     assert guest.fault == "SkerryResponse: without number or outcome"
 
 
-def test_bytes_go_on_in_their_one_form(harbour: Harbour) -> None:
+def test_objects_are_forwarded_in_canonical_form(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     asker.describe(Ask)
@@ -612,7 +622,7 @@ def test_bytes_go_on_in_their_one_form(harbour: Harbour) -> None:
     assert given(server)[0].object == Ask(text="x", number=5).encode()
 
 
-def test_those_who_follow_requests_are_told_of_each_that_is_over(harbour: Harbour) -> None:
+def test_monitors_receive_each_finished_request(harbour: Harbour) -> None:
     server, asker, watcher = (harbour.guest(name) for name in ("server", "asker", "watcher"))
     watcher.join("SkerryCall")
     serve(server)
@@ -627,12 +637,12 @@ def test_those_who_follow_requests_are_told_of_each_that_is_over(harbour: Harbou
     assert Ask.decode(call.object).text == "where?"
     assert (call.answerType, Answer.decode(call.answer).text) == ("Answer", "there")
     assert (other.outcome.label, other.servedBy) == ("not_registered", None)
-    assert other.reason == "nobody answers Ask under the name nobody"
+    assert other.reason == "there is no handler for Ask under the name nobody"
     (item, _) = watcher.items("SkerryCall")
     assert item.header.subject == "/Ask/router"
 
 
-def test_requests_are_followed_only_by_who_may_subscribe_to_them(
+def test_monitoring_requests_requires_the_right_to_subscribe_to_them(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     denied = PermissionRule(
@@ -648,7 +658,7 @@ def test_requests_are_followed_only_by_who_may_subscribe_to_them(
     harbour.check()
 
 
-def test_only_a_node_tells_of_calls(harbour: Harbour) -> None:
+def test_only_a_node_publishes_calls(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("SkerryCall")
     assert guest.refusals() == [
@@ -665,7 +675,7 @@ def test_requests_of_internal_types_are_refused(harbour: Harbour) -> None:
     assert answer.reason == "DotsClient: requests of internal types are not served"
 
 
-def test_requests_of_clients_without_the_additions_end_the_connection(harbour: Harbour) -> None:
+def test_requests_of_clients_without_extensions_end_the_connection(harbour: Harbour) -> None:
     for name in ("SkerryRequest", "SkerryResponse"):
         guest = harbour.plain(name)
         guest.send(name)
@@ -754,7 +764,7 @@ def test_an_answer_by_an_incompatible_definition_fails_the_request(harbour: Harb
     assert not server.is_cut
 
 
-def test_a_claim_holds_over_a_change_of_the_type(harbour: Harbour) -> None:
+def test_a_claim_survives_a_change_of_the_type(harbour: Harbour) -> None:
     grown = skerry.define_types("struct Boat { 1: [key] uint64 id; 2: string name; }").Boat
     owner, other = harbour.guest("owner"), harbour.guest("other")
     owner.publish(Boat(id=1))

@@ -33,7 +33,7 @@ def client_ids(harbour: Harbour) -> list[int]:
     return [obj.id for obj in harbour.cached(DotsClient)]
 
 
-def test_every_state_of_a_client_is_told(harbour: Harbour) -> None:
+def test_every_state_of_a_client_is_published(harbour: Harbour) -> None:
     watcher = harbour.guest("watcher")
     watcher.join("DotsClient")
     guest = harbour.guest("guest", wants_preload=True)
@@ -50,7 +50,9 @@ def test_every_state_of_a_client_is_told(harbour: Harbour) -> None:
     assert (header.sender, header.is_from_myself) == (1, 1)
 
 
-def test_what_a_client_publishes_and_joins_is_told_when_it_changes(harbour: Harbour) -> None:
+def test_types_that_a_client_publishes_and_joins_are_published_when_they_change(
+    harbour: Harbour,
+) -> None:
     watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
     watcher.join("DotsClient")
     guest.publish(Boat(id=1), Boat(id=2))
@@ -77,7 +79,7 @@ def test_what_a_client_publishes_and_joins_is_told_when_it_changes(harbour: Harb
     assert told()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
 
 
-def test_the_status_is_told_a_second_after_a_change_and_not_by_itself_again(
+def test_the_status_is_published_a_second_after_a_change_and_not_repeated(
     harbour: Harbour,
 ) -> None:
     watcher = harbour.guest("watcher")
@@ -103,7 +105,7 @@ def test_the_status_is_told_a_second_after_a_change_and_not_by_itself_again(
     assert len(watcher.objects(Status)) == 2
 
 
-def test_what_the_computer_is_used_for_is_told_when_it_is_known(harbour: Harbour) -> None:
+def test_resource_usage_is_published_if_it_is_known(harbour: Harbour) -> None:
     watcher = harbour.guest("watcher")
     watcher.join("DotsDaemonStatus")
     harbour.node.tell_usage({"maxRss": 5, "userCpuTime": 1.5})
@@ -112,7 +114,7 @@ def test_what_the_computer_is_used_for_is_told_when_it_is_known(harbour: Harbour
     assert (status.resourceUsage.maxRss, status.resourceUsage.userCpuTime) == (5, 1.5)
 
 
-def test_counters_of_clients_are_told_every_five_seconds_if_they_changed(
+def test_counters_of_clients_are_published_every_five_seconds_if_they_changed(
     harbour: Harbour,
 ) -> None:
     watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
@@ -134,7 +136,7 @@ def test_counters_of_clients_are_told_every_five_seconds_if_they_changed(
     assert [r.clientId for r in watcher.objects(ClientStatistics)][2:] == [guest.client_id]
 
 
-def test_clients_that_are_gone_stay_while_objects_of_theirs_do(harbour: Harbour) -> None:
+def test_disconnected_clients_stay_while_objects_refer_to_them(harbour: Harbour) -> None:
     maker, idler, stayer = (harbour.guest(name) for name in ("maker", "idler", "stayer"))
     stayer.join("DotsClient")
     stayer.join("DotsClientStatistics")
@@ -161,7 +163,7 @@ def test_clients_that_are_gone_stay_while_objects_of_theirs_do(harbour: Harbour)
     assert harbour.node.deadline_ns() is None
 
 
-def test_a_plain_host_tells_no_more_than_the_real_ones(
+def test_a_node_without_extensions_publishes_only_what_dots_hosts_do(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(extensions=False)
@@ -176,7 +178,7 @@ def test_a_plain_host_tells_no_more_than_the_real_ones(
     harbour.check()
 
 
-def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
+def test_the_status_of_many_clients_is_published_in_slices(harbour: Harbour) -> None:
     watcher = harbour.guest("watcher")
     guests = [harbour.guest(f"guest-{number}") for number in range(300)]
     for guest in guests:
@@ -185,16 +187,16 @@ def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
     watcher.join("DotsClient")
     watcher.join("SkerryLedger")
     told: list[int] = []
-    usual, node = harbour.node.say, harbour.node
+    usual, node = harbour.node.host.say, harbour.node
 
     def say(obj: Any, now_ns: int, is_remove: bool) -> None:
         told.append(1)
         usual(obj, now_ns, is_remove)
 
-    node._roster._say = say
+    node._status_objects._publish = say
     turn_count = 0
     harbour.now_ns += 6_000_000_000
-    while node._roster._work or not turn_count:
+    while node._status_objects._work or not turn_count:
         told.clear()
         node.advance(harbour.now_ns)
         assert len(told) <= SELECT_SLICE_COUNT // 15 + 2

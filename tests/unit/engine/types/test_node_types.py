@@ -1,4 +1,4 @@
-"""The types of a node: learned from clients, united while several definitions are in use."""
+"""The types of a node: described by clients, united while several definitions are in use."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def stored(obj: Any, *, position: int = 5) -> StoredObject:
 
 
 def restored(make_harbour: Callable[..., Harbour], *objs: Any) -> Harbour:
-    """A node in its second life."""
+    """A node after a restart."""
     harbour = make_harbour(journal=Journal(rng=Random(1)))
     for cls in {type(obj): None for obj in objs}:
         assert isinstance(cls.descriptor, StructType)
@@ -91,7 +91,7 @@ def test_a_type_is_known_from_its_description_on(harbour: Harbour) -> None:
     assert harbour.node.registry.users(definition) == f"client {guest.client_id} (guest)"
 
 
-def test_a_compatible_definition_is_adopted_and_every_program_gets_what_it_knows(
+def test_a_compatible_definition_is_accepted_and_every_program_receives_its_fields(
     harbour: Harbour,
 ) -> None:
     first, second = harbour.guest("first"), harbour.guest("second")
@@ -150,7 +150,7 @@ def test_a_program_with_an_incompatible_definition_reads_what_both_have(harbour:
         assert not reader.is_cut
 
 
-def test_a_definition_that_nothing_uses_any_more_gives_way(harbour: Harbour) -> None:
+def test_an_unused_definition_is_replaced(harbour: Harbour) -> None:
     first, second = harbour.guest("first"), harbour.guest("second")
     first.publish(Fleeting(id=1, name="Mary"))
     second.publish(BROKEN.Boat(id=2, name=7))
@@ -184,7 +184,7 @@ def test_a_reader_does_not_keep_a_publisher_with_another_definition_out(harbour:
     assert [what for what, _ in reader.refusals()] == ["describe", "publish"]
 
 
-def test_of_two_that_only_described_a_type_the_one_decides_that_publishes_first(
+def test_of_two_clients_that_described_a_type_the_first_to_publish_decides(
     harbour: Harbour,
 ) -> None:
     first, second = harbour.guest("first"), harbour.guest("second")
@@ -241,7 +241,9 @@ def test_a_part_that_grows_grows_in_all_types_that_use_it(harbour: Harbour) -> N
     assert described == ["Place", "Car", "Place", "Car"], "the second time as it is then"
 
 
-def test_a_new_element_reaches_those_who_know_it_and_is_unset_for_others(harbour: Harbour) -> None:
+def test_a_new_element_is_sent_to_clients_that_know_it_and_unset_for_others(
+    harbour: Harbour,
+) -> None:
     tug = "struct Tug { 1: [key] uint32 id; 2: Kind kind; 3: bool a; }"
     old, new = (
         types(f"enum Kind {{ 1: cargo }} {tug}"),
@@ -263,7 +265,7 @@ def test_a_new_element_reaches_those_who_know_it_and_is_unset_for_others(harbour
     assert fresh.objects(new.Tug)[-1] == new.Tug(id=1, kind=new.Kind.cargo)
 
 
-def test_a_wider_number_reaches_those_who_can_read_it(harbour: Harbour) -> None:
+def test_a_wider_number_is_sent_to_clients_that_can_read_it(harbour: Harbour) -> None:
     old = types("struct Tug { 1: [key] uint32 id; 2: uint8 crew; }").Tug
     new = types("struct Tug { 1: [key] uint64 id; 2: uint32 crew; }").Tug
     maker, ours, plain = harbour.guest("maker"), harbour.guest("ours"), harbour.plain()
@@ -283,7 +285,7 @@ def test_a_wider_number_reaches_those_who_can_read_it(harbour: Harbour) -> None:
     assert len(late.messages("DotsCacheInfo")) == 1
 
 
-def test_ways_to_read_a_type_are_kept_up_to_a_bound(harbour: Harbour) -> None:
+def test_kept_projections_of_a_type_are_limited(harbour: Harbour) -> None:
     maker, reader = harbour.guest("maker"), harbour.plain("reader")
     maker.publish(GROWN.Boat(id=1, name="Mary", length=1.0))
     topic = harbour.node._types.topic("Boat")
@@ -407,7 +409,9 @@ def test_a_refused_definition_is_not_forwarded(harbour: Harbour) -> None:
     assert watcher.names() == []
 
 
-def test_watchers_of_descriptions_get_the_one_that_won_by_publishing(harbour: Harbour) -> None:
+def test_subscribers_of_descriptions_receive_the_definition_that_won_by_publishing(
+    harbour: Harbour,
+) -> None:
     watcher = harbour.guest("watcher")
     watcher.join("StructDescriptorData")
     harbour.guest("first").describe(BROKEN.Boat)
@@ -447,7 +451,7 @@ def test_a_client_that_may_only_subscribe_does_not_define_a_type(
 # -- undescribed tags
 
 
-def test_an_undescribed_tag_becomes_a_field_when_a_definition_of_it_comes(
+def test_an_undescribed_tag_becomes_a_field_when_it_is_defined(
     harbour: Harbour, make_header: Any
 ) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
@@ -469,7 +473,7 @@ def test_an_undescribed_tag_becomes_a_field_when_a_definition_of_it_comes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_over", [False, True])
-def test_objects_with_undescribed_tags_are_examined_up_to_a_bound(
+def test_the_examination_of_undescribed_tags_is_limited(
     is_over: bool, harbour: Harbour, make_header: Any
 ) -> None:
     guest = harbour.guest()
@@ -482,7 +486,7 @@ def test_objects_with_undescribed_tags_are_examined_up_to_a_bound(
     numbers = range(300, 300 + UNKNOWN_SCAN_COUNT_MAX + is_over)
     payloads = [bytes.fromhex(f"a2 01 19 {number:04x} 09 18 2a") for number in numbers]
     guest.say_bytes(b"".join(frame(header, payload) for payload in payloads))
-    assert len(topic.shelf.unknown_keys) == UNKNOWN_SCAN_COUNT_MAX + is_over
+    assert len(topic.type_cache.unknown_keys) == UNKNOWN_SCAN_COUNT_MAX + is_over
     more = types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat
     other = harbour.guest("other")
     other.publish(more(id=2, more=7))
@@ -545,7 +549,7 @@ def test_undescribed_tags_inside_a_struct_are_kept(harbour: Harbour, make_header
 # -- the next life
 
 
-def test_objects_come_back_with_all_that_was_known_of_them(
+def test_objects_are_restored_with_all_their_facts(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
@@ -667,7 +671,7 @@ def test_a_stored_type_without_objects_is_free_to_change(
     assert batch.types == (store_type(BROKEN.Boat.descriptor),)
 
 
-def test_a_definition_that_is_not_persistent_does_not_end_the_storing(
+def test_a_definition_that_is_not_persistent_does_not_stop_storing(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
@@ -717,7 +721,7 @@ def test_a_part_that_is_incompatible_keeps_the_types_that_use_it_out(
 
 
 @pytest.mark.parametrize("group", ["Boat", "/Boat/*"])
-def test_who_was_described_a_definition_is_described_a_further_one(
+def test_a_client_receives_a_new_description_when_the_type_changes(
     group: str, make_harbour: Callable[..., Harbour]
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Car(id=7))
@@ -764,7 +768,7 @@ LONG = "y" * 100
 
 
 def tags_of(guest: Guest, name: str = "Ship") -> list[list[int]]:
-    """The tags that came with each object of a type."""
+    """The tags that were received with each object of a type."""
     return [sorted(WIDE.Ship.decode(i.payload).attributes) for i in guest.items(name)]
 
 
@@ -775,7 +779,7 @@ def narrow(text: str) -> Any:
 NARROW = "struct Ship { 1: [key] uint32 id; 2: string name; }"
 
 
-def test_a_plain_guest_is_told_the_fields_that_it_described_and_no_other(harbour: Harbour) -> None:
+def test_a_dots_client_receives_only_the_fields_that_it_described(harbour: Harbour) -> None:
     guest, maker, late = harbour.plain("old"), harbour.guest("maker"), harbour.plain("late")
     maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG))
     guest.describe(narrow(NARROW))
@@ -790,7 +794,7 @@ def test_a_plain_guest_is_told_the_fields_that_it_described_and_no_other(harbour
     assert not guest.is_cut
 
 
-def test_a_plain_guest_with_another_definition_is_told_by_patterns_and_views(
+def test_a_dots_client_with_another_definition_receives_updates_by_patterns_and_filters(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
@@ -812,7 +816,7 @@ def test_a_plain_guest_with_another_definition_is_told_by_patterns_and_views(
     assert len(guest.items("Ship", 7)) == 100
 
 
-def test_a_plain_guest_whose_keys_are_others_is_told_nothing_of_the_type(harbour: Harbour) -> None:
+def test_a_dots_client_with_other_keys_receives_nothing_of_the_type(harbour: Harbour) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, name="Mary"))
     guest.describe(narrow("struct Ship { 1: [key] string id; 2: string name; }"))
@@ -824,7 +828,7 @@ def test_a_plain_guest_whose_keys_are_others_is_told_nothing_of_the_type(harbour
     assert harbour.row("Ship").refused == 1
 
 
-def test_a_view_ends_with_the_definition_it_was_of(harbour: Harbour) -> None:
+def test_a_filtered_subscription_ends_with_its_definition(harbour: Harbour) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, name="Mary"))
     guest.open_view(WIDE.Ship, 7, where="id > 0")
@@ -835,7 +839,7 @@ def test_a_view_ends_with_the_definition_it_was_of(harbour: Harbour) -> None:
     assert guest.items("Ship", 7) == []
 
 
-def test_a_plain_guest_with_a_narrower_part_gets_what_it_has_of_that(harbour: Harbour) -> None:
+def test_a_dots_client_with_a_narrower_struct_inside_receives_its_fields(harbour: Harbour) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, name="Mary", berth=WIDE.Berth(pier=3, note=LONG)))
     old = types(
@@ -856,7 +860,7 @@ def test_a_plain_guest_with_a_narrower_part_gets_what_it_has_of_that(harbour: Ha
     assert all(len(item.payload) < 20 for item in guest.items("Ship"))
 
 
-def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
+def test_a_dots_client_that_corrects_its_description_receives_all_objects(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
@@ -868,7 +872,7 @@ def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
     assert tags_of(guest) == [[1, 3]]
 
 
-def test_a_plain_guest_that_joins_before_it_describes_a_type_is_given_its_own_fields_from_then_on(
+def test_a_dots_client_that_describes_a_type_after_joining_receives_its_fields_from_then_on(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
@@ -895,7 +899,7 @@ BY_PATTERN = (
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_plain_guest_that_hears_of_a_type_by_a_pattern_is_told_what_it_has(
+def test_a_dots_client_that_joined_a_pattern_receives_the_fields_it_has(
     is_known: bool, make_harbour: Callable[..., Harbour]
 ) -> None:
     config = AdmissionConfig(permission=BY_PATTERN)
@@ -920,7 +924,7 @@ def test_a_plain_guest_that_hears_of_a_type_by_a_pattern_is_told_what_it_has(
     harbour.check()
 
 
-def test_a_reader_whose_parts_nest_the_other_way_round_is_harmless(
+def test_a_reader_whose_structs_nest_the_other_way_round_does_no_harm(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     rules = (

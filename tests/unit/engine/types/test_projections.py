@@ -1,4 +1,4 @@
-"""How objects are given to clients with another definition."""
+"""How objects are projected for clients with another definition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_values_that_a_program_cannot_read_are_left_out() -> None:
     assert found.project(wide(id=1, crew=3).encode()) == narrow(id=1, crew=3).encode()
 
 
-def test_an_object_whose_key_a_program_cannot_read_is_not_given() -> None:
+def test_an_object_whose_key_a_program_cannot_read_is_not_sent() -> None:
     narrow = skerry.define_types("struct Boat { 1: [key] uint8 id; }").Boat
     found = reading(narrow.descriptor, OLD.descriptor, can_skip=True)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Which types are messages to the site."""
+"""Which types are site messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from skerry.schema.model import StructType
         ("substruct_only", False),
     ],
 )
-def test_messages_to_the_site_are_told_by_flags_and_scope(options: str, expected: bool) -> None:
+def test_site_messages_are_recognized_by_flags_and_scope(options: str, expected: bool) -> None:
     (type_,) = define(f"struct T [{options}] {{ 1: uint32 x; }}", file="x").types
     assert isinstance(type_, StructType)
     assert is_site_message(type_) is expected
 
 
-def test_internal_types_stay_at_home() -> None:
+def test_internal_types_are_not_site_messages() -> None:
     structs = [type_ for type_ in internal_types().values() if isinstance(type_, StructType)]
     assert not any(is_site_message(type_) for type_ in structs)

@@ -1,4 +1,4 @@
-"""What clients say and ask about types."""
+"""Type descriptions that clients send and request."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from skerry.engine.admission.admission import (
 )
 from skerry.engine.services.node_services import SERVICE_BYTES_MAX
 from skerry.engine.types.type_descriptions import DEFINITION_USER_COUNT_MAX, UNUSABLE_TYPE_BYTES_MAX
-from skerry.limits import DESCRIBE_LOOK_COUNT, SELECT_SLICE_COUNT
+from skerry.limits import DESCRIBE_WORK, SELECT_SLICE_COUNT
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -59,7 +59,7 @@ def guarded(make_harbour: Callable[..., Harbour]) -> Any:
     harbour.check()
 
 
-def test_described_types_are_bounded_and_the_same_again_costs_nothing(
+def test_described_types_are_limited_and_repetitions_do_not_count(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=admission(type_count_max=2))
@@ -77,7 +77,7 @@ def test_described_types_are_bounded_and_the_same_again_costs_nothing(
     harbour.check()
 
 
-def test_who_follows_descriptions_hears_of_new_types_twice(harbour: Harbour) -> None:
+def test_subscribers_of_descriptions_receive_new_types_twice(harbour: Harbour) -> None:
     follower, maker = harbour.guest("follower"), harbour.guest("maker")
     for group in ("StructDescriptorData", "EnumDescriptorData"):
         follower.join(group)
@@ -111,7 +111,7 @@ def test_a_description_with_an_unknown_part_harms_only_its_sender(harbour: Harbo
     assert not other.is_cut
 
 
-def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour) -> None:
+def test_a_descriptor_request_is_answered_with_unknown_types(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     maker.describe(Boat)
     maker.describe(Car)
@@ -135,11 +135,11 @@ def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour)
     assert described() == []
 
 
-def test_many_types_are_described_in_slices_between_which_others_have_their_turn(
+def test_many_types_are_described_in_slices(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
-    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT
+    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_WORK
     text = "".join(f"struct Many{n:04} {{ 1: [key] uint32 id; }}" for n in range(count))
     types = skerry.define_types(text)
     for number in range(count):
@@ -153,7 +153,7 @@ def test_many_types_are_described_in_slices_between_which_others_have_their_turn
         harbour.carry()
         slice_counts.append(len(guest.messages("StructDescriptorData")) - before)
         harbour.node.advance(harbour.now_ns)
-    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT + 1
+    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_WORK + 1
     described = [message.name for message in guest.messages("StructDescriptorData")]
     assert described == [f"Many{n:04}" for n in range(count)]
     assert guest.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
@@ -171,7 +171,7 @@ def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: 
         part = skerry.define_types(f"struct Part {{ 1: bool a; 9: uint32 n{number}; }}").Part
         guest.connection.send_message(describe(part.descriptor), 0.0)
     harbour.node.receive(guest.connection.take_output(), guest.address, harbour.now_ns)
-    client = harbour.node.client(guest.client_id)
+    client = harbour.node.host.client(guest.client_id)
     assert client is not None
     assert client.input.is_held
     assert not harbour.node.registry["Part"].has_field("n19")
@@ -179,7 +179,7 @@ def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: 
     assert harbour.node.registry["Part"].has_field("n19")
 
 
-def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour) -> None:
+def test_a_descriptor_request_of_too_many_bytes_is_refused(harbour: Harbour) -> None:
     guest = harbour.guest()
     name = "x" * 1000
     guest.send("DotsDescriptorRequest", whitelist=[name] * (SERVICE_BYTES_MAX // len(name) + 1))
@@ -188,7 +188,7 @@ def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour
     assert str(SERVICE_BYTES_MAX) in reason
 
 
-def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:
+def test_a_client_without_rights_to_a_type_does_not_define_it(harbour: Harbour) -> None:
     squatter = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
     stranger, guest = harbour.guest("stranger", origin=ELSEWHERE), harbour.guest()
     stranger.describe(squatter)
@@ -201,7 +201,9 @@ def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> 
     assert stranger.refusals() == [("publish", "Boat: not permitted")]
 
 
-def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour) -> None:
+def test_a_client_without_rights_to_a_type_does_not_receive_its_description(
+    guarded: Harbour,
+) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.publish(Boat(id=1), Car(id=1), Log(id=1))
     low.send("DotsDescriptorRequest")
@@ -209,7 +211,7 @@ def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour)
     assert described == ["Place", "Boat", "Car"]
 
 
-def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour) -> None:
+def test_types_inside_a_published_type_are_registered_with_it(guarded: Harbour) -> None:
     low, watcher = guarded.guest("low"), guarded.guest("high")
     watcher.join("StructDescriptorData")
     low.connection.describe(Boat.descriptor, 0.0)
@@ -244,7 +246,7 @@ def test_a_client_does_not_change_a_type_that_it_may_not_publish_by_using_it_ins
     assert [boat.id for boat in guarded.cached(mine.Boat)] == [1, 2]
 
 
-def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
+def test_a_long_chain_of_types_inside_does_not_block_the_node(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=admission(*RULES))
@@ -265,7 +267,7 @@ def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
 
 
 def describe_large(guest: Guest, name: str, count: int) -> None:
-    """Describe a struct in so many bytes, about."""
+    """Describe a struct with a description of about this size."""
     field = internal_class("StructPropertyData")
     properties = [
         field(name=f"{tag:04}" + "x" * (count // 31), tag=tag, isKey=tag == 1, type="bool")
@@ -274,7 +276,7 @@ def describe_large(guest: Guest, name: str, count: int) -> None:
     guest.send("StructDescriptorData", name=name, properties=properties)
 
 
-def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(guarded: Harbour) -> None:
+def test_descriptions_of_types_that_a_client_may_not_use_are_limited(guarded: Harbour) -> None:
     size = 31 * 100
     for guest in (guarded.guest("low"), guarded.plain("plain")):
         count = 0
@@ -289,7 +291,7 @@ def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(guarded: Ha
         assert guest.is_cut == (not guest.connection.extensions)
 
 
-def test_all_descriptions_of_a_client_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_all_descriptions_of_a_client_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(type_bytes_max=4_000))
     guest = harbour.guest()
     for number in (0, 1, 2, 2):
@@ -301,7 +303,7 @@ def test_all_descriptions_of_a_client_are_bounded(make_harbour: Callable[..., Ha
     harbour.check()
 
 
-def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
+def test_monitors_are_notified_of_a_conflict_of_definitions(harbour: Harbour) -> None:
     watcher, plain = harbour.guest("watcher"), harbour.plain("watching")
     for guest in (watcher, plain):
         guest.join("SkerryConflict")
@@ -323,7 +325,9 @@ def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harb
     assert plain.messages("SkerryConflict") == []
 
 
-def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_node_without_extensions_publishes_no_conflict(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(extensions=False)
     other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
     harbour.plain("first").publish(Boat(id=1))
@@ -377,7 +381,7 @@ def test_dots_programs_describe_types_that_begin_like_internal_ones(harbour: Har
     assert harbour.cached(theirs) == [theirs(id=1)]
 
 
-def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
+def test_later_changes_and_conflicts_of_definitions_are_reported(
     harbour: Harbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     wide = skerry.define_types(
@@ -390,14 +394,14 @@ def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
     harbour.node.take_events()
     harbour.guest("late").publish(wide(id=2))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     assert [record.getMessage() for record in caplog.records] == ["definition of a type changed"]
     caplog.clear()
     harbour.guest("stranger").publish(other(id=3))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
-    assert "incompatible definition of a type refused" in messages
+    assert "incompatible definition of a type rejected" in messages
 
 
 # -- definitions and their users
@@ -433,7 +437,7 @@ def test_definitions_are_listed_with_their_users(harbour: Harbour) -> None:
     assert "SkerryDefinition" not in plain.names()
 
 
-def test_users_of_a_definition_are_listed_up_to_a_bound(harbour: Harbour) -> None:
+def test_listed_users_of_a_definition_are_limited(harbour: Harbour) -> None:
     tug = skerry.define_types("struct Tug { 1: [key] uint32 id; }").Tug
     for number in range(DEFINITION_USER_COUNT_MAX + 2):
         harbour.guest(f"g{number}").describe(tug)

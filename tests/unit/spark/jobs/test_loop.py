@@ -7,8 +7,8 @@ import pytest
 
 import skerry
 from skerry.errors import RecordingError
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.loop import Loop, Progress, _pipeline_error, backlog
 from skerry.spark.lake.lake import Lake

@@ -13,7 +13,7 @@ import pytest
 import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.source.options import ReadOptions, read_options

@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.followers import is_followed
+from skerry.runtime.recordings.files.followers import is_followed
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.source import stream_source as stream
 from skerry.spark.source.data_source import shape_of

@@ -41,14 +41,14 @@ def requests(world: World, host: Node[RequestHost], pair: Pair) -> Any:
 def test_holders_claims_and_open_requests_are_seen(
     host: Node[RequestHost], pair: Pair, requests: Any
 ) -> None:
-    first, second = (program.machine.space.client_id for program in pair)
+    first, second = (program.machine.space.connection.client_id for program in pair)
     state = look(host.machine.core)
     claims = pair[1].machine.claims
     assert state.seats == {
         ("Task", "port", None): Seat(
             kind="requests", subject="/Task/port", holder=(first, 1), standbys=((second, 1),)
         ),
-        (PLAIN, None, claims[1].place): Seat(
+        (PLAIN, None, claims[1].canonical_key): Seat(
             kind="objects", subject="/Boat/b1", holder=(second, 2), standbys=()
         ),
     }
@@ -67,11 +67,11 @@ def drop_claim(requests: Any) -> None:
 
 
 def keep_for_nobody(requests: Any) -> None:
-    requests._given[999] = {}
+    requests._forwarded[999] = {}
 
 
 def leave_without_holder(requests: Any) -> None:
-    next(iter(requests.ownership._places.values())).holder = None
+    next(iter(requests.ownership._targets.values())).holder = None
 
 
 def forget_owner(requests: Any) -> None:
@@ -83,37 +83,37 @@ def own_more(requests: Any) -> None:
 
 
 def tell_of_another(requests: Any) -> None:
-    place = next(iter(requests.ownership._places.values()))
+    place = next(iter(requests.ownership._targets.values()))
     place.standbys.append(place.standbys[0])
     requests.ownership._publish(place, requests._node.now_ns)
     place.standbys.pop()
 
 
 def close_desk(requests: Any) -> None:
-    requests._desks.clear()
+    requests._queues.clear()
 
 
 def count_less(requests: Any) -> None:
-    next(iter(requests._desks.values())).window.count -= 1
+    next(iter(requests._queues.values())).window.count -= 1
 
 
 def give_more(requests: Any) -> None:
-    (desk,) = requests._desks.values()
+    (desk,) = requests._queues.values()
     (call,) = desk.waiting.values()
     desk.waiting.clear()
     call.window = desk.window
     desk.window.count += 1
-    requests._given[desk.window.client.client_id][call.number] = call
+    requests._forwarded[desk.window.client.client_id][call.number] = call
 
 
 def keep_over(requests: Any) -> None:
-    (desk,) = requests._desks.values()
+    (desk,) = requests._queues.values()
     desk.window.is_open = False
-    next(iter(requests._given[desk.window.client.client_id].values())).is_over = True
+    next(iter(requests._forwarded[desk.window.client.client_id].values())).is_over = True
 
 
 def ask_more(requests: Any) -> None:
-    (calls,) = requests._by_asker.values()
+    (calls,) = requests._by_requester.values()
     call = next(iter(calls.values()))
     calls.update((100 + n, call) for n in range(REQUEST_LIMITS.request_count_max))
 
@@ -145,7 +145,7 @@ def claim_more(requests: Any) -> None:
         (claim_more, "claims"),
     ],
 )
-def test_what_does_not_agree_is_told(
+def test_inconsistencies_are_reported(
     host: Node[RequestHost], requests: Any, spoil: Callable[[Any], None], text: str
 ) -> None:
     spoil(requests)

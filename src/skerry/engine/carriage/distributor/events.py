@@ -1,4 +1,4 @@
-"""What a carrier tells whoever runs it: what it did not bring, who defines types otherwise."""
+"""Events and statistics of a carriage, and the reasons for which it drops messages."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CARRIAGE_DROPS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionConflict(MachineEvent):
-    """A sender of the group defines a type otherwise; what it sends of it is dropped."""
+    """A sender of the group has an incompatible definition of a type; its messages are dropped."""
 
     type_name: str
     sender: str
-    """Its application, address and sender id."""
+    """Application, address and sender id."""
     detail: str
 
 
@@ -53,21 +53,21 @@ class MessagesGivenUp(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriageStatistics(Statistics):
-    """Counters of a carrier since it was made, and what it holds now."""
+    """Counters of a carriage since it was made, and what it holds now."""
 
     sent_count: int
     """Messages of clients that were published to the group."""
     brought_count: int
-    """Messages from the group that were handed to the node."""
+    """Messages from the group that were forwarded to the node."""
     described_count: int
-    """Descriptions that were published, repetitions included."""
+    """Type descriptions that were published, repetitions included."""
     dropped: Mapping[str, int]
-    """Messages that were not brought to the other side, by reason."""
+    """Messages that were not forwarded, by reason."""
     conflict_count: int
     cut_count: int
-    """How often the node ended the connection of the carrier."""
+    """How often the node closed the connection of the carriage."""
     used_type_count: int
-    """Types that are described again and again, as they are in use."""
+    """Types in use, which are described periodically."""
     waiting_count: int
     """Messages that wait for the description of their type, or for bandwidth."""
     is_connected: bool
@@ -76,10 +76,10 @@ class CarriageStatistics(Statistics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatistics(Statistics):
-    """All numbers of a node's group at one instant."""
+    """All statistics of a node's group at one instant."""
 
     carrier: CarriageStatistics
     seal: SealStatistics | None
     """None for a group without keys."""
     kernel_drop_count: int | None
-    """None if the system does not tell."""
+    """Datagrams that the kernel dropped; None if the system does not report it."""

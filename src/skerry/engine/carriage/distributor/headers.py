@@ -1,4 +1,4 @@
-"""Headers one after another, most of which are like the one before but for their times."""
+"""Reads a sequence of headers, most of which differ from the one before only in their times."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ __all__ = ["HeaderReader"]
 
 
 class HeaderReader:
-    """Reads the headers that objects of one way come with."""
+    """Reads the headers of the updates of one stream or group."""
 
     def __init__(self) -> None:
         self._repeat: HeaderRepeat | None = None
         self._last_name = ""
 
     def read(self, data: bytes) -> tuple[Header, int]:
-        """The header at the beginning, and where its object begins; DecodeError if there is none.
+        """The header at the beginning, and the offset of the object after it.
 
-        It is not to be changed, and good until the next call.
+        The caller must not change the header, and may use it until the next call. Raises
+        DecodeError if there is no valid header.
         """
         repeat = self._repeat
         if repeat is not None and repeat.fits(data, 0, len(data)):
             header = repeat.header
             header.sent_time = repeat.sent_time(data, 0)
             header.server_sent_time = repeat.server_sent_time(data, 0)
-            # What stands for no time is not one that could be sent: it is refused below.
+            # NEVER is not a valid time on the wire: `read_header` raises DecodeError for it.
             if header.sent_time != NEVER:
                 return header, int(repeat.size)
         header, size = read_header(data, 0)
@@ -33,7 +34,7 @@ class HeaderReader:
         return header, size
 
     def _note(self, data: bytes, size: int, header: Header) -> None:
-        """Remember a header that may come again; of types that take turns it would not pay."""
+        """Remember a header if its type is the same as before; otherwise it would not pay."""
         if header.type_name != self._last_name:
             self._last_name = header.type_name
             return

@@ -1,7 +1,7 @@
-"""From the group to the node: objects are checked as strictly as the node would, then handed over.
+"""From the group to the node: messages are checked as strictly as by the node, then forwarded.
 
-The group has strangers on it, so nothing that comes from there may end the carrier's connection to
-its node: what the node would not take is dropped here, and counted by reason.
+Any program can send to the group, so no message of it may make the node close the connection of the
+carriage. A message that the node would reject is dropped here, and counted by reason.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ CARRIER_CONFLICT_COUNT_MAX: Final = 1000
 forgotten, and detected again."""
 
 _DESCRIPTORS: Final = ("StructDescriptorData", "EnumDescriptorData")
-_PATIENCE_INTERVAL_COUNT: Final = 2
-"""Who sends objects of a type describes it again each interval, so it comes within one."""
+_WAIT_INTERVAL_COUNT: Final = 2
+"""How many description intervals a message waits: senders describe a type in each interval."""
 
 _ENTRY_BYTES: Final = 512
-"""What keeping an object takes besides its bytes; strangers may send many that are small."""
+"""Memory of a waiting message besides its bytes; a sender may send many small ones."""
 
 _Sender = tuple[str, int, int]
 
 
-class _Waiting:
-    """Objects of one type that nobody has described yet."""
+class _WaitingMessages:
+    """Messages of a type that is not described yet."""
 
     def __init__(self, due_ns: int) -> None:
         self.due_ns = due_ns
@@ -54,27 +54,27 @@ class _Waiting:
 
 
 class GroupIncoming:
-    """Takes updates of the group, one after another."""
+    """Forwards messages of the group to the node."""
 
     def __init__(
         self,
         registry: Definitions,
         types: CarriedTypes,
-        door: NodeClient,
+        node: NodeClient,
         *,
         interval_ns: int,
     ) -> None:
         self._registry = registry
         self._types = types
-        self._door = door
-        self._patience_ns = _PATIENCE_INTERVAL_COUNT * interval_ns
+        self._node = node
+        self._wait_ns = _WAIT_INTERVAL_COUNT * interval_ns
         self._headers = HeaderReader()
-        self._learned: dict[str, bytes] = {}
+        self._descriptions: dict[str, bytes] = {}
         """The last description of each type; senders repeat descriptions."""
         self._united: dict[str, NamedType] = {}
-        """The union of what senders of the group described, by name."""
+        """The union of the definitions of all senders of the group, by name."""
         self._conflicts: dict[tuple[_Sender, str], None] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingMessages] = {}
         self._waiting_bytes = 0
         self.brought_count = 0
         self.conflict_count = 0
@@ -83,11 +83,11 @@ class GroupIncoming:
 
     @property
     def waiting_count(self) -> int:
-        """Objects that wait for the description of their type."""
+        """Messages that wait for the description of their type."""
         return sum(len(waiting.updates) for waiting in self._waiting.values())
 
     def take(self, sender: SenderInfo, subject: str, data: bytes, now_ns: int) -> None:
-        """An update; it reaches the node with the next `flush` of its door."""
+        """Process an update; it is sent to the node with the next `flush` of the node client."""
         try:
             header, at = self._headers.read(data)
         except CodecError:
@@ -95,20 +95,20 @@ class GroupIncoming:
             return
         if header_fault(header) is not None:
             self.dropped[DropReason.MALFORMED] += 1
-        elif not self._door.is_open:
+        elif not self._node.is_open:
             self.dropped[DropReason.ABSENT] += 1
         elif header.type_name in _DESCRIPTORS:
-            self._learn(sender, header, data, at, now_ns)
+            self._take_description(sender, header, data, at, now_ns)
         else:
-            self._bring(sender, subject, header, data, at, now_ns)
+            self._take_message(sender, subject, header, data, at, now_ns)
 
     def node_opened(self) -> None:
-        """There is a new stream to the node, on which all types have to be described again."""
-        self._learned.clear()
+        """Forget all descriptions: they have to be sent again on a new stream to the node."""
+        self._descriptions.clear()
         self._united.clear()
 
     def advance(self, now_ns: int) -> None:
-        """Give up objects that waited for too long."""
+        """Drop messages that waited too long."""
         for name, waiting in list(self._waiting.items()):
             if name in self._registry:
                 self._release(name, now_ns)
@@ -116,20 +116,20 @@ class GroupIncoming:
                 self._give_up(name)
 
     def deadline_ns(self) -> int | None:
-        """When to `advance`."""
+        """When to call `advance`."""
         return min((waiting.due_ns for waiting in self._waiting.values()), default=None)
 
-    # -- objects
+    # -- messages
 
-    def _bring(
+    def _take_message(
         self, sender: SenderInfo, subject: str, header: Header, data: bytes, at: int, now_ns: int
     ) -> None:
         name = header.type_name
         carried = self._types.get(name)
         if name in self._waiting and name in self._registry:
-            # A client of this node described it meanwhile.
+            # A client of this node has described the type meanwhile.
             self._release(name, now_ns)
-            # The header was good until another one was read.
+            # `release` read other headers, so this one is not valid any more.
             header, at = self._headers.read(data)
         if carried is None and name not in self._registry:
             self._wait(sender, subject, name, data, now_ns)
@@ -149,7 +149,7 @@ class GroupIncoming:
                 header.subject = chosen
                 data = write_header(header) + data[at:]
             self.brought_count += 1
-            self._door.put(data)
+            self._node.put(data)
 
     def _wait(self, sender: SenderInfo, subject: str, name: str, data: bytes, now_ns: int) -> None:
         size = len(data) + _ENTRY_BYTES
@@ -160,13 +160,13 @@ class GroupIncoming:
             return
         waiting = self._waiting.get(name)
         if waiting is None:
-            waiting = self._waiting[name] = _Waiting(now_ns + self._patience_ns)
+            waiting = self._waiting[name] = _WaitingMessages(now_ns + self._wait_ns)
         waiting.updates.append((sender, subject, data))
         waiting.size += size
         self._waiting_bytes += size
 
     def _release(self, name: str, now_ns: int) -> None:
-        """The type is known: bring what waited for it, before all that comes later."""
+        """Forward the messages that waited for a type, before later ones."""
         waiting = self._waiting.pop(name, None)
         if waiting is not None:
             self._waiting_bytes -= waiting.size
@@ -182,19 +182,21 @@ class GroupIncoming:
 
     # -- descriptions
 
-    def _learn(self, sender: SenderInfo, header: Header, data: bytes, at: int, now_ns: int) -> None:
-        """A description: the node gets the union of all that senders of the group described."""
+    def _take_description(
+        self, sender: SenderInfo, header: Header, data: bytes, at: int, now_ns: int
+    ) -> None:
+        """Describe a type to the node, as the union of the definitions of all senders."""
         try:
             message: Any = internal_class(header.type_name).decode(data[at:])
             name = message.name or ""
-            if self._learned.get(name) == data:
+            if self._descriptions.get(name) == data:
                 return
             found = from_description(message, ChainMap(self._united, self._registry))  # type: ignore[arg-type]
         except CodecError:
             self.dropped[DropReason.MALFORMED] += 1
             return
         except SchemaError:
-            # Most of the time what it is made of was described while nobody here listened.
+            # Most often the types inside were described before this carriage joined the group.
             self.dropped[DropReason.UNDESCRIBED] += 1
             return
         known = self._united.get(found.name)
@@ -206,27 +208,27 @@ class GroupIncoming:
         if united != known or found.name not in self._registry:
             self._describe(united, now_ns)
         if found.name not in self._registry:
-            # Refused, as there are too many of them; the door counts that.
+            # The node refused it because it has too many types; the node client counts that.
             return
-        held = self._registry.held(self._door.client_id, found.name)
+        held = self._registry.held(self._node.client_id, found.name)
         if held is not None and not held.is_accepted:
-            # Programs of this node have another definition, which counts more than the group's.
+            # The definition of a client of this node takes precedence over that of the group.
             self._note_conflict(sender, found.name, self._difference(united))
             if known is not None:
                 self._describe(known, now_ns)
             return
         self._united[found.name] = united
         self._conflicts.pop((_sender_key(sender), found.name), None)
-        self._learned[found.name] = data
+        self._descriptions[found.name] = data
         self._release(found.name, now_ns)
 
     def _describe(self, type_: NamedType, now_ns: int) -> None:
-        """Describe a type to the node at once: objects of it may follow in the same datagram."""
-        self._door.put(describing(type_)[1])
-        self._door.flush(now_ns)
+        """Describe a type to the node at once: messages of it may follow in the same datagram."""
+        self._node.put(describing(type_)[1])
+        self._node.flush(now_ns)
 
     def _difference(self, united: NamedType) -> str:
-        conflict = self._registry.conflict(self._door.client_id, united.name)
+        conflict = self._registry.conflict(self._node.client_id, united.name)
         if conflict is not None:
             return conflict.difference
         return str(obstacle(self._registry[united.name], united) or "a part of it differs")
@@ -248,5 +250,5 @@ class GroupIncoming:
 
 
 def _sender_key(sender: SenderInfo) -> _Sender:
-    # The upper half of the start is only known once the sender has announced itself.
+    # The upper half of the start is known only after the announcement of the sender.
     return sender.address, sender.sender_id, sender.start & 0xFFFFFFFF

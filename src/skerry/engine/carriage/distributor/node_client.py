@@ -1,13 +1,12 @@
-"""The carrier at its node: a client inside the program, by the protocol that all clients speak."""
+"""The connection of a carriage to its node: a client inside the program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from skerry.codec.frame import frame
 from skerry.engine.carriage.distributor.headers import HeaderReader
-from skerry.engine.node import NodeCore
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
 from skerry.protocol.access.connection import ConnectionStage, ReceivedFrame
 from skerry.protocol.access.header import Header
@@ -15,39 +14,47 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.schema.internal import internal_types
 
-__all__ = ["NodeClient"]
+__all__ = ["ConnectedNode", "NodeClient"]
 
 _REFUSAL: Final = "SkerryRefusal"
 
 
-class NodeClient:
-    """The way in and out of one node."""
+class ConnectedNode(Protocol):
+    """What the client needs of its node."""
 
-    def __init__(self, core: NodeCore, *, name: str) -> None:
+    def carry(self, peer: Address) -> None: ...
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None: ...
+    def wall_s(self, now_ns: int) -> float: ...
+
+
+class NodeClient:
+    """Exchanges headers and objects with one node by the access protocol."""
+
+    def __init__(self, core: ConnectedNode, *, name: str) -> None:
         self._core = core
         self._name = name
         self._client: ClientConnection | None = None
         self._headers = HeaderReader()
         self._out: list[bytes] = []
         self.address: Address | None = None
-        """By which the node knows the carrier; None while it is not connected."""
+        """The address of the stream at the node; None while there is no stream."""
         self.refusal_count = 0
-        """How often the node refused what it was given."""
+        """Messages that the node refused."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the node let the carrier in."""
+        """Whether the node accepted the client."""
         return self._client is not None and self._client.stage is ConnectionStage.CONNECTED
 
     @property
     def client_id(self) -> int:
-        """What the node calls the carrier; 0 before it does."""
+        """The client id of the carriage; 0 before the handshake."""
         return 0 if self._client is None else self._client.client_id
 
     def opened(self, address: Address) -> None:
-        """There is a stream to the node, under this address."""
+        """Start the handshake on a new stream, which has this address at the node."""
         self.address = address
-        # No secret and no chance: who is inside the node is not asked.
+        # A client inside the program gets no challenge, so it needs no secret or random number.
         self._client = ClientConnection(
             Wire(),
             name=self._name,
@@ -57,13 +64,13 @@ class NodeClient:
         )
 
     def closed(self) -> None:
-        """It is gone."""
+        """The stream was closed."""
         self.address = None
         self._client = None
         self._out.clear()
 
-    def hear(self, data: bytes, now_ns: int) -> Iterator[tuple[Header, bytes, int]]:
-        """The objects in bytes from the node: header, whole body, and where the object begins."""
+    def read(self, data: bytes, now_ns: int) -> Iterator[tuple[Header, bytes, int]]:
+        """The updates in bytes from the node: header, whole body, and offset of the object."""
         client = self._client
         assert client is not None
         cutter = client.wire.cutter
@@ -77,11 +84,11 @@ class NodeClient:
                 self._understand(client, header, body[at:], now_ns)
 
     def put(self, data: bytes) -> None:
-        """Hand the node a header and an object, with the next `flush`."""
+        """Send a header and an object to the node with the next `flush`."""
         self._out.append(frame(data))
 
     def flush(self, now_ns: int) -> None:
-        """Let the node have all of it now."""
+        """Send everything that was put to the node now."""
         if self._out and self.address is not None:
             data = b"".join(self._out)
             self._out.clear()
@@ -93,7 +100,7 @@ class NodeClient:
         assert self.address is not None
         item = client.understand(header, payload, self._core.wall_s(now_ns))
         if isinstance(item, ReceivedFrame):
-            # Descriptions come, too; the carrier looks types up in the registry of the node.
+            # Type descriptions are ignored: the carriage uses the registry of the node.
             self.refusal_count += header.type_name == _REFUSAL
             return
         output = client.take_output()

@@ -14,12 +14,12 @@ from skerry.tracing import DropReason
 __all__ = ["GroupOutgoing"]
 
 _IDLE_INTERVAL_COUNT: Final = 10
-"""A type of which nothing was sent for so many intervals is not in use any more. Its next message
-is described anew, so this only keeps the group free of descriptions that nobody needs."""
+"""A type of which no message was sent for so many intervals is not described any more, to save
+bandwidth. It is described again before its next message."""
 
 
 class GroupOutgoing:
-    """Publishes to the group. What the bandwidth has no room for waits here."""
+    """Publishes messages to the group; those that exceed the bandwidth wait here."""
 
     def __init__(
         self, connection: GroupConnection, *, interval_ns: int, update_bytes_max: int
@@ -32,7 +32,7 @@ class GroupOutgoing:
         self._batch: list[tuple[str, bytes]] = []
         self._pending: deque[tuple[str, bytes]] = deque()
         self._ready_ns = 0
-        """When there is bandwidth again for what waits."""
+        """When there is bandwidth again for waiting messages."""
         self._repeat_ns: int | None = None
         self.sent_count = 0
         self.described_count = 0
@@ -45,7 +45,7 @@ class GroupOutgoing:
 
     @property
     def pending_count(self) -> int:
-        """Updates that wait for bandwidth."""
+        """Messages and descriptions that wait for bandwidth."""
         return len(self._pending)
 
     def send(self, carried: CarriedType, header: Header, body: bytes, at: int, now_ns: int) -> None:
@@ -64,7 +64,7 @@ class GroupOutgoing:
             self.sent_count += 1
 
     def flush(self, now_ns: int) -> None:
-        """Let the group have all that there is bandwidth for."""
+        """Publish the messages of the batch for which there is bandwidth; the others wait."""
         if self._batch and not self._pending:
             taken = self._connection.publish_many(self._batch, 0, now_ns)
             del self._batch[:taken]
@@ -74,34 +74,37 @@ class GroupOutgoing:
             self._ready_ns = self._connection.ready_ns(now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Publish what waited, and describe again what is in use, if it is time."""
+        """Publish waiting messages, and repeat the descriptions of types in use when due."""
         while self._pending and self._publish(*self._pending[0], now_ns):
             self._pending.popleft()
         if self._repeat_ns is not None and now_ns >= self._repeat_ns:
             self._repeat(now_ns)
 
     def deadline_ns(self) -> int | None:
-        """When to `advance`."""
+        """When to call `advance`."""
         return self._ready_ns if self._pending else self._repeat_ns
 
     def _repeat(self, now_ns: int) -> None:
         since_ns = now_ns - _IDLE_INTERVAL_COUNT * self._interval_ns
         self._used = {name: used for name, used in self._used.items() if used[1] > since_ns}
         self._repeat_ns = now_ns + self._interval_ns if self._used else None
-        # Those that wait will be described when they are published; more would only wait, too.
+        # While messages wait for bandwidth, repeated descriptions would only wait as well.
         if not self._pending:
             self._describe([carried for carried, _ in self._used.values()], now_ns)
             self.flush(now_ns)
 
     def _describe(self, types: list[CarriedType], now_ns: int) -> None:
-        """Describe types; what several are made of once."""
+        """Describe types; a type inside several of them is described once."""
         for subject, data in dict.fromkeys(
             one for carried in types for one in carried.descriptions
         ):
             self.described_count += self._put(subject, data, now_ns)
 
     def _put(self, subject: str, data: bytes, now_ns: int) -> bool:
-        """Into the batch, or alone where the group may refuse it; whether it did not."""
+        """Add to the batch, or publish alone a subject that is not checked yet.
+
+        Returns False if it was dropped.
+        """
         if subject in self._connection.checked_subjects:
             self._batch.append((subject, data))
             return True
@@ -115,13 +118,13 @@ class GroupOutgoing:
         return self.dropped.total() == dropped
 
     def _publish(self, subject: str, data: bytes, now_ns: int) -> bool:
-        """Publish one; false if it has to wait."""
+        """Publish one message. Returns False if it has to wait."""
         try:
             self._connection.publish(subject, data, now_ns)
         except WouldBlock:
             self._ready_ns = self._connection.ready_ns(now_ns)
             return False
         except (LocalProtocolError, LimitExceeded):
-            # Java programs read ASCII only, and a subject has to fit a datagram.
+            # Java programs read only ASCII, and a subject has to fit into a datagram.
             self.dropped[DropReason.SUBJECT] += 1
         return True

@@ -1,4 +1,4 @@
-"""Types as a carrier needs them: how objects are read, their subjects, how types are described."""
+"""Types as a carriage needs them: their subjects, descriptions, and the check of messages."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Beyond it the cache is cleared."""
 
 
 class CarriedType:
-    """One struct type."""
+    """A struct type whose messages may be forwarded."""
 
     def __init__(self, type_: StructType) -> None:
         self.type = type_
         self.plan = codec_of(class_of(type_)).plan
         self.is_carried = is_site_message(type_)
-        """Whether its objects go by the group at all."""
+        """Whether its objects are distributed by the group at all."""
         self.names = frozenset(part.name for part in (*dependencies(type_), type_))
-        """Itself and all that it is made of."""
+        """Its name and those of the types inside."""
         own = default_pattern(self.plan)
         self._own = own
         self._prefix = own.partition("*")[0]
@@ -44,12 +44,12 @@ class CarriedType:
 
     @cached_property
     def descriptions(self) -> list[tuple[str, bytes]]:
-        """Subjects and data that describe it to others, what it is made of first."""
+        """Subject and data of each description, types inside first."""
         parts = (*dependencies(self.type), self.type)
         return [describing(part) for part in parts if part.name not in internal_types()]
 
     def subject_of(self, header: Header, payload: bytes) -> str:
-        """Where an object is published that came with this header."""
+        """The subject of a message: that of its header, or else the default one."""
         if header.subject:
             return header.subject
         if not self._has_key:
@@ -64,13 +64,13 @@ class CarriedType:
         return subject
 
     def is_default(self, subject: str) -> bool:
-        """Whether it is of the form of the default subjects, which nobody chose."""
+        """Whether a subject has the form of a default subject of this type."""
         if not self._has_key:
             return subject == self._own
         return subject.startswith(self._prefix) and subject.count("/") == self._slash_count
 
     def check(self, header: Header, payload: bytes) -> None:
-        """DecodeError unless a node would take it from a client."""
+        """Raise DecodeError if a node would reject the message."""
         pieces = split(self.plan, payload, 0)
         if pieces.stop != len(payload):
             raise DecodeError(type_name=self.type.name, detail="bytes follow the object")
@@ -78,33 +78,33 @@ class CarriedType:
             raise DecodeError(type_name=self.type.name, detail="the key is not complete")
         if header.remove_obj == 1:
             raise DecodeError(type_name=self.type.name, detail="a message cannot be removed")
-        # Asked this way round, since a time may also be not a number.
+        # Negated, because comparisons with NaN are false.
         if header.sent_time != NEVER and not (-TIME_S_MAX <= header.sent_time <= TIME_S_MAX):
             raise DecodeError(type_name=self.type.name, detail="sentTime is not a valid time")
 
 
 class CarriedTypes:
-    """Those of a node, by name, as they are in its registry now."""
+    """The types in the registry of a node, by name."""
 
     def __init__(self, registry: Mapping[str, NamedType]) -> None:
         self._registry = registry
         self._made: dict[str, CarriedType] = {}
 
     def get(self, name: str) -> CarriedType | None:
-        """The struct type of this name, if the node knows one."""
+        """The struct type of this name; None if the node does not know one."""
         type_ = self._registry.get(name)
         made = self._made.get(name)
         if made is not None and made.type is type_:
             return made
         if not isinstance(type_, StructType):
             return None
-        # No more than there are in the registry, which is bounded.
+        # The registry is bounded, so these are.
         made = self._made[name] = CarriedType(type_)
         return made
 
 
 def describing(type_: NamedType) -> tuple[str, bytes]:
-    """The subject and the data by which a type is described to the group."""
+    """The subject and the data of the message that describes a type to the group."""
     obj = describe(type_)
     header = Header(obj.descriptor.name)
     header.attributes = int(obj.attributes)

@@ -1,4 +1,4 @@
-"""Nodes with carriers on one group, without a network: what one sends, all receive."""
+"""Nodes with carriages in one group, without a network: all receive every datagram."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Site:
         return host
 
     def outsider(self) -> GroupConnection:
-        """Somebody in the group without a node."""
+        """A member of the group without a node."""
         connection = self.connection()
         connection.subscribe("/...", None)
         connection.open_publisher(self.now_ns)

@@ -1,4 +1,4 @@
-"""Messages of the site between nodes: all of them, once, in order, and nothing else."""
+"""Messages of the site between nodes: each is delivered once and in order."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_a_message_reaches_clients_of_all_nodes_once(site: Any) -> None:
     assert [host.statistics().brought_count for host in hosts] == [1, 2, 3]
 
 
-def test_the_very_first_messages_of_a_type_are_carried(site: Any) -> None:
-    """Also where description and objects come to the node in one piece."""
+def test_the_first_messages_of_a_type_are_forwarded(site: Any) -> None:
+    """Also if the description and the objects reach the node in one read."""
     first, second = site.add(), site.add()
     hearer = site.program(second, "q", "Tick")
     program = site.program(first, "p")
@@ -68,7 +68,7 @@ def _header(obj: Any, host: Any, now_ns: int) -> Any:
     return header
 
 
-def test_types_are_described_with_all_they_are_made_of(site: Any) -> None:
+def test_types_are_described_with_all_types_inside(site: Any) -> None:
     first, second = site.add(), site.add()
     hearer = site.program(second, "q", "Ping")
     site.program(first, "p")
@@ -81,7 +81,7 @@ def test_types_are_described_with_all_they_are_made_of(site: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "is_carried"), [("Tick", True), ("Far", True), ("Near", False), ("Kept", False)]
 )
-def test_only_messages_to_the_site_are_carried(site: Any, name: str, is_carried: bool) -> None:
+def test_only_messages_of_scope_site_are_forwarded(site: Any, name: str, is_carried: bool) -> None:
     first, second = site.add(), site.add()
     hearer = site.program(second, "q", name)
     at_home = site.program(first, "h", name)
@@ -92,7 +92,7 @@ def test_only_messages_to_the_site_are_carried(site: Any, name: str, is_carried:
     assert first.statistics().sent_count == is_carried
 
 
-def test_objects_have_their_default_subjects_or_the_chosen_ones(site: Any) -> None:
+def test_messages_have_their_default_or_chosen_subjects(site: Any) -> None:
     first, second, outsider = site.add(), site.add(), site.outsider()
     hearer = site.program(second, "q", "Ping", "/odd/...")
     site.program(first, "p")
@@ -125,7 +125,7 @@ def test_data_is_a_header_and_an_object_as_in_a_frame(site: Any) -> None:
     assert type(tick).decode(data[at:]) == tick
 
 
-def test_who_uses_the_group_alone_reaches_clients_of_nodes(site: Any) -> None:
+def test_a_program_without_a_node_reaches_clients_of_nodes(site: Any) -> None:
     host, outsider = site.add(), site.outsider()
     hearer = site.program(host, "q", "Tick", "/odd")
     site.program(host, "p")
@@ -172,7 +172,7 @@ def test_descriptions_are_repeated_while_a_type_is_in_use(site: Any) -> None:
     assert described() == ["Tick"]
 
 
-def test_a_node_that_comes_late_reads_what_follows(site: Any) -> None:
+def test_a_node_that_joins_late_receives_later_messages(site: Any) -> None:
     first = site.add()
     site.program(first, "p")
     site.publish(first, "p", site.make("Tick", number=1))
@@ -187,7 +187,7 @@ def test_a_node_that_comes_late_reads_what_follows(site: Any) -> None:
     assert late.statistics().waiting_count == 0
 
 
-def test_what_is_lost_on_the_way_is_asked_for(site: Any) -> None:
+def test_lost_datagrams_are_repaired(site: Any) -> None:
     first, second = site.add(), site.add()
     hearer = site.program(second, "q", "Tick")
     site.program(first, "p")
@@ -201,7 +201,7 @@ def test_what_is_lost_on_the_way_is_asked_for(site: Any) -> None:
     assert numbers(site, hearer) == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_cannot_be_had_any_more_is_told(site: Any) -> None:
+def test_losses_that_cannot_be_repaired_are_reported(site: Any) -> None:
     first, second = site.add(cache_bytes_max=0), site.add()
     site.program(first, "p")
     site.publish(first, "p", site.make("Tick", number=0))
@@ -214,8 +214,8 @@ def test_what_cannot_be_had_any_more_is_told(site: Any) -> None:
     assert lost.stop_seq - lost.first_seq == 1
 
 
-def test_clients_are_told_what_they_will_never_hear(site: Any) -> None:
-    """In its place, and only those who joined for it and know our types."""
+def test_clients_are_notified_of_losses(site: Any) -> None:
+    """A loss is reported in order, and only to subscribers with extensions."""
     first, second = site.add(cache_bytes_max=0, application="other"), site.add()
     site.program(first, "p")
     told: list[Any] = []
@@ -250,8 +250,8 @@ def test_clients_are_told_what_they_will_never_hear(site: Any) -> None:
     assert 0 < second.core.wall_s(site.now_ns) - loss.time < 1.1
 
 
-def test_clients_are_told_how_well_datagrams_arrive(site: Any) -> None:
-    """Of the others, every ten seconds and at the end, and only those who joined for it."""
+def test_clients_are_notified_of_link_quality(site: Any) -> None:
+    """Links from other senders are published to subscribers every ten seconds and at the end."""
     first, second = site.add(application="other"), site.add()
     watcher = site.program(second, "q", "SkerryLink")
     site.program(first, "p")
@@ -288,7 +288,7 @@ def test_clients_are_told_how_well_datagrams_arrive(site: Any) -> None:
 
 
 @pytest.mark.parametrize("extensions", [True, False])
-def test_a_plain_host_says_nothing_of_losses(site: Any, extensions: bool) -> None:
+def test_a_node_without_extensions_publishes_no_losses(site: Any, extensions: bool) -> None:
     host = site.add(core=NodeCore(extensions=extensions))
     site.program(host, "p", "SkerryLoss")
     sender = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
@@ -299,14 +299,14 @@ def test_a_plain_host_says_nothing_of_losses(site: Any, extensions: bool) -> Non
     assert sum(accepted) == int(extensions)
 
 
-def test_others_in_the_group_are_told_and_not_the_carrier_itself(site: Any) -> None:
+def test_events_are_about_other_senders_and_not_the_carriage_itself(site: Any) -> None:
     first, second = site.add(), site.add()
     site.run_ms(3000)
     assert [event.sender.address for event in site.events_of(first, SenderFound)] == ["10.0.0.2"]
     assert [event.sender.address for event in site.events_of(second, SenderFound)] == ["10.0.0.1"]
 
 
-def test_bandwidth_that_is_used_up_makes_the_node_keep_messages(site: Any) -> None:
+def test_the_node_queues_messages_while_the_bandwidth_is_used_up(site: Any) -> None:
     host = site.add(bandwidth_kbit_max=250)
     other = site.add()
     hearer = site.program(other, "q", "Ping")
@@ -322,7 +322,7 @@ def test_bandwidth_that_is_used_up_makes_the_node_keep_messages(site: Any) -> No
     assert host.statistics().sent_count == 40
 
 
-def test_a_carrier_that_is_cut_comes_back(site: Any) -> None:
+def test_a_carriage_that_is_disconnected_reconnects(site: Any) -> None:
     limits = ClientLimits(waiting_bytes_max=10_000)
     admission = Admission(AdmissionConfig(limits=limits), rng=_rng())
     host = site.add(core=NodeCore(admission=admission), bandwidth_kbit_max=250)
@@ -346,7 +346,7 @@ def test_a_carrier_that_is_cut_comes_back(site: Any) -> None:
     assert numbers(site, back) == [1]
 
 
-def test_what_comes_while_a_carrier_is_cut_is_counted(site: Any) -> None:
+def test_messages_are_counted_while_a_carriage_is_disconnected(site: Any) -> None:
     host, other = site.add(), site.add()
     site.program(other, "p")
     host.carrier.node_closed(site.now_ns)
@@ -355,7 +355,7 @@ def test_what_comes_while_a_carrier_is_cut_is_counted(site: Any) -> None:
     host.carrier.node_said(b"of the former connection", site.now_ns)
 
 
-def test_a_carrier_is_not_held_to_the_limits_of_one_client(site: Any) -> None:
+def test_the_limits_of_one_client_do_not_apply_to_a_carriage(site: Any) -> None:
     limits = ClientLimits(updates_per_s_max=1.0)
     admission = Admission(AdmissionConfig(limits=limits), rng=_rng())
     host, other = site.add(core=NodeCore(admission=admission)), site.add()
@@ -365,7 +365,7 @@ def test_a_carrier_is_not_held_to_the_limits_of_one_client(site: Any) -> None:
     assert host.statistics().cut_count == 0
 
 
-def test_permissions_hold_for_carriers(site: Any) -> None:
+def test_permissions_apply_to_carriages(site: Any) -> None:
     rules = (
         PermissionRule(verbs=("all",), network="inside", subjects=("Tick",)),
         PermissionRule(verbs=("all",), client="p"),
@@ -387,7 +387,7 @@ def test_permissions_hold_for_carriers(site: Any) -> None:
     assert host.statistics().is_connected
 
 
-def test_a_carrier_says_goodbye(site: Any) -> None:
+def test_a_carriage_leaves_the_group(site: Any) -> None:
     host, other = site.add(), site.add()
     site.run_ms(100)
     host.carrier.close(site.now_ns)

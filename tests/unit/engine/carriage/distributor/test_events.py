@@ -1,4 +1,4 @@
-"""What a carrier tells are values that name everything."""
+"""Events of a carriage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers that repeat are read as all others are."""
+"""Repeated headers are read like all others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_all_headers_are_read_alike() -> None:
                 assert data[at:] == data[size:] == b"the object"
 
 
-def test_a_time_that_stands_for_none_is_refused_also_in_a_header_that_repeats() -> None:
+def test_the_time_never_is_rejected_also_in_a_repeated_header() -> None:
     reader = HeaderReader()
     for number in range(3):
         reader.read(made(sent_time=float(number)))
@@ -57,7 +57,7 @@ def test_a_time_that_stands_for_none_is_refused_also_in_a_header_that_repeats() 
 
 
 @pytest.mark.parametrize("size", range(19))
-def test_what_is_cut_off_is_refused(size: int) -> None:
+def test_a_truncated_header_is_rejected(size: int) -> None:
     reader = HeaderReader()
     for number in range(3):
         reader.read(made(sent_time=float(number)))

@@ -1,4 +1,4 @@
-"""What comes from the group is checked, waits for its type, or is dropped with a reason."""
+"""Messages from the group are checked, wait for their type, or are dropped with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dropped(host: Any) -> dict[str, int]:
 
 @pytest.fixture
 def host(site: Any) -> Any:
-    """A node that knows the types, with a program that listens."""
+    """A node that knows the types, with a subscriber."""
     made = site.add()
     site.program(made, "q", "Tick", "Ping", "Near", "Kept")
     for name in ("Tick", "Ping", "Near", "Kept"):
@@ -59,7 +59,7 @@ def stranger(site: Any, host: Any) -> Any:
     return site.outsider()
 
 
-def test_an_object_is_brought(site: Any, host: Any, stranger: Any) -> None:
+def test_a_message_is_forwarded_to_the_node(site: Any, host: Any, stranger: Any) -> None:
     site.say(stranger, "/Tick", data_of(site.make("Tick", number=1)))
     assert len(host.programs["q"].heard) == 1
     assert dropped(host) == {}
@@ -82,7 +82,7 @@ def test_an_object_is_brought(site: Any, host: Any, stranger: Any) -> None:
         lambda site: data_of(site.make("Tick", number=1), type_name="StructDescriptorData"),
     ],
 )
-def test_what_is_malformed_is_counted_and_harms_nobody(
+def test_malformed_messages_are_counted_and_do_no_harm(
     site: Any, host: Any, stranger: Any, change: Any
 ) -> None:
     site.say(stranger, "/Tick", change(site))
@@ -92,7 +92,7 @@ def test_what_is_malformed_is_counted_and_harms_nobody(
     assert host.statistics().cut_count == 0
 
 
-def test_an_impossible_time_in_a_header_that_repeats_harms_nobody(
+def test_an_invalid_time_in_a_repeated_header_does_no_harm(
     site: Any, host: Any, stranger: Any
 ) -> None:
     tick = site.make("Tick", number=1)
@@ -111,7 +111,7 @@ def test_an_impossible_time_in_a_header_that_repeats_harms_nobody(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(start=st.integers(0, 60), length=st.integers(0, 8), other=st.binary(max_size=12), kind=KINDS)
-def test_whatever_a_stranger_changes_the_node_goes_on(
+def test_the_node_survives_any_change_of_a_message(
     site: Any, start: int, length: int, other: bytes, kind: str
 ) -> None:
     fresh = type(site)()
@@ -134,7 +134,7 @@ def test_whatever_a_stranger_changes_the_node_goes_on(
 
 
 @pytest.mark.parametrize("name", ["Near", "Kept", "DotsClient", "Colour"])
-def test_what_does_not_travel_this_way_is_dropped(
+def test_messages_of_other_scopes_are_dropped(
     site: Any, host: Any, stranger: Any, name: str
 ) -> None:
     site.say(stranger, "/x", data_of(site.make("Tick", number=1), type_name=name))
@@ -142,7 +142,7 @@ def test_what_does_not_travel_this_way_is_dropped(
     assert host.programs["q"].heard == []
 
 
-def test_a_type_that_is_not_described_in_time_is_given_up(
+def test_messages_of_a_type_that_is_not_described_in_time_are_dropped(
     site: Any, host: Any, stranger: Any
 ) -> None:
     for number in range(3):
@@ -158,7 +158,7 @@ def test_a_type_that_is_not_described_in_time_is_given_up(
     ]
 
 
-def test_what_waited_comes_first_also_when_a_client_here_describes_the_type(
+def test_waiting_messages_come_first_if_a_local_client_describes_the_type(
     site: Any, host: Any, stranger: Any
 ) -> None:
     hearer = site.program(host, "far", "Far")
@@ -170,7 +170,7 @@ def test_what_waited_comes_first_also_when_a_client_here_describes_the_type(
     assert [one.payload for one in hearer.heard] == [far[0].encode(), far[1].encode()]
 
 
-def test_what_waited_does_not_lend_its_time_to_what_follows(
+def test_waiting_messages_do_not_change_the_time_of_later_ones(
     site: Any, host: Any, stranger: Any
 ) -> None:
     far = site.make("Far", number=1)
@@ -185,7 +185,7 @@ def test_what_waited_does_not_lend_its_time_to_what_follows(
     assert host.statistics().cut_count == 0
 
 
-def test_small_objects_that_wait_are_bounded_too(site: Any, host: Any, stranger: Any) -> None:
+def test_small_waiting_messages_are_limited_too(site: Any, host: Any, stranger: Any) -> None:
     count = CARRIER_WAITING_BYTES_MAX // 512
     data = data_of(site.make("Far", number=1))
     for number in range(count):
@@ -195,7 +195,7 @@ def test_small_objects_that_wait_are_bounded_too(site: Any, host: Any, stranger:
     assert host.statistics().dropped["undescribed"] > 0
 
 
-def test_what_waited_is_not_given_up_if_its_type_became_known(
+def test_waiting_messages_are_not_dropped_if_their_type_became_known(
     site: Any, host: Any, stranger: Any
 ) -> None:
     hearer = site.program(host, "far", "Far")
@@ -207,7 +207,7 @@ def test_what_waited_is_not_given_up_if_its_type_became_known(
     assert dropped(host) == {}
 
 
-def test_objects_wait_for_their_type_up_to_a_bound(site: Any, host: Any, stranger: Any) -> None:
+def test_waiting_messages_are_limited(site: Any, host: Any, stranger: Any) -> None:
     size = CARRIER_WAITING_BYTES_MAX // 4
     text = "struct Large [cached=false] { 1: string text; }"
     data = data_of(site.make("Large", text, text="x" * (size - 600)))
@@ -223,7 +223,7 @@ def test_objects_wait_for_their_type_up_to_a_bound(site: Any, host: Any, strange
     assert dropped(host) == {"undescribed": 6}
 
 
-def test_a_description_without_its_parts_is_of_no_use_until_they_come(
+def test_a_description_is_unusable_until_the_types_inside_are_described(
     site: Any, stranger: Any
 ) -> None:
     host = site.add()
@@ -263,7 +263,7 @@ def test_a_compatible_definition_is_united_with_the_one_of_this_node(
     assert len(host.programs["q"].heard) == 3
 
 
-def test_another_definition_is_told_once_and_its_objects_are_dropped(
+def test_a_conflicting_definition_is_reported_once_and_its_messages_are_dropped(
     site: Any, host: Any, stranger: Any
 ) -> None:
     other = "struct Tick [cached=false] { 1: string number; }"
@@ -283,7 +283,7 @@ def test_another_definition_is_told_once_and_its_objects_are_dropped(
     assert len(host.programs["q"].heard) == 1
 
 
-def test_another_definition_of_a_part_concerns_the_whole(
+def test_a_conflicting_type_inside_concerns_the_whole_type(
     site: Any, host: Any, stranger: Any
 ) -> None:
     parts = types_of(TEXT_OF_PING.replace("2: green", "3: green"))
@@ -296,14 +296,14 @@ def test_another_definition_of_a_part_concerns_the_whole(
 
 
 @pytest.mark.slow
-def test_conflicts_are_remembered_up_to_a_bound(site: Any, stranger: Any) -> None:
+def test_remembered_conflicts_are_limited(site: Any, stranger: Any) -> None:
     limits = ClientLimits(type_count_max=2 * CARRIER_CONFLICT_COUNT_MAX)
     admission = Admission(AdmissionConfig(limits=limits), rng=_rng())
     host = site.add(core=NodeCore(admission=admission))
     text = "struct T{} [cached=false] {{ 1: {} number; }}"
     for number in range(CARRIER_CONFLICT_COUNT_MAX + 1):
         mine = types_of(text.format(number, "uint32"))[f"T{number}"]
-        host.core.registry.bring(mine, client=9, who="here", may_publish=lambda _: True)
+        host.core.registry.register(mine, client=9, client_name="here", may_publish=lambda _: True)
         theirs = types_of(text.format(number, "string"))[f"T{number}"]
         stranger.publish(*describing(theirs), site.now_ns)
     site.settle()
@@ -315,7 +315,7 @@ def test_conflicts_are_remembered_up_to_a_bound(site: Any, stranger: Any) -> Non
     assert host.statistics().conflict_count == CARRIER_CONFLICT_COUNT_MAX + 2
 
 
-def test_more_types_than_the_node_takes_are_refused(site: Any, stranger: Any) -> None:
+def test_more_types_than_the_node_accepts_are_refused(site: Any, stranger: Any) -> None:
     limits = ClientLimits(type_count_max=2)
     admission = Admission(AdmissionConfig(limits=limits), rng=_rng())
     host = site.add(core=NodeCore(admission=admission))

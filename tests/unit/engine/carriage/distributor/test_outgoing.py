@@ -1,4 +1,4 @@
-"""What goes to the group: described first, in order, refused with a reason where it cannot go."""
+"""Messages to the group: described first, in order, dropped with a reason."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_type_is_described_once_before_its_first_message(site: Any, stage: Sta
     assert stage.outgoing.described_count == 1
 
 
-def test_a_type_with_another_definition_is_described_anew(site: Any, stage: Stage) -> None:
+def test_a_type_with_another_definition_is_described_again(site: Any, stage: Stage) -> None:
     stage.send(site.make("Tick", number=1))
     site.carried.clear()
     stage.send(site.make("Tick", number=1))
@@ -82,9 +82,7 @@ def test_a_type_with_another_definition_is_described_anew(site: Any, stage: Stag
 
 
 @pytest.mark.parametrize("subject", ["/åäö", "/*/x", "/" + "x" * 8000])
-def test_a_subject_the_group_does_not_take_is_counted(
-    site: Any, stage: Stage, subject: str
-) -> None:
+def test_a_subject_that_the_group_rejects_is_counted(site: Any, stage: Stage, subject: str) -> None:
     stage.send(site.make("Tick", number=1), subject)
     stage.send(site.make("Tick", number=2))
     stage.outgoing.flush(site.now_ns)
@@ -93,7 +91,7 @@ def test_a_subject_the_group_does_not_take_is_counted(
     assert stage.update_count() == 2
 
 
-def test_subjects_beyond_ascii_go_where_they_are_allowed(site: Any) -> None:
+def test_subjects_beyond_ascii_are_sent_if_they_are_allowed(site: Any) -> None:
     site.carried = {}
     stage = Stage(site, unicode_subjects=True)
     stage.send(site.make("Tick", number=1), "/åäö")
@@ -108,7 +106,7 @@ def test_an_object_that_is_too_large_for_the_group_is_counted(site: Any, stage: 
     assert stage.outgoing.sent_count == 1
 
 
-def test_what_the_bandwidth_has_no_room_for_waits_in_order(site: Any) -> None:
+def test_messages_that_exceed_the_bandwidth_wait_in_order(site: Any) -> None:
     site.carried = {}
     stage = Stage(site, bandwidth_kbit_max=250)
     for number in range(40):
@@ -129,5 +127,5 @@ def test_what_the_bandwidth_has_no_room_for_waits_in_order(site: Any) -> None:
     assert stage.outgoing.sent_count == 40
 
 
-def test_nothing_is_due_while_nothing_is_in_use(stage: Stage) -> None:
+def test_nothing_is_due_while_no_type_is_in_use(stage: Stage) -> None:
     assert stage.outgoing.deadline_ns() is None

@@ -1,4 +1,4 @@
-"""Types as a carrier sees them: subjects, checks and descriptions."""
+"""Types of a carriage: subjects, checks and descriptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_subjects_are_chosen_or_made_of_the_key(site: Any) -> None:
     assert CarriedType(tick.descriptor).subject_of(header_of(tick), tick.encode()) == "/Tick"
 
 
-def test_subjects_are_remembered_up_to_a_bound(site: Any) -> None:
+def test_remembered_subjects_are_limited(site: Any) -> None:
     cls = type(site.make("Ping"))
     carried = CarriedType(cls.descriptor)
     for round_ in range(2):
@@ -58,18 +58,18 @@ def test_subjects_are_remembered_up_to_a_bound(site: Any) -> None:
         ("Tick", "/Tick/a", False),
     ],
 )
-def test_default_subjects_are_told_by_their_form(
+def test_default_subjects_are_recognized_by_their_form(
     site: Any, name: str, subject: str, is_default: bool
 ) -> None:
     assert CarriedType(site.make(name).descriptor).is_default(subject) is is_default
 
 
-def test_a_sound_object_passes(site: Any) -> None:
+def test_a_valid_message_passes_the_check(site: Any) -> None:
     ping = site.make("Ping", who="a", number=1)
     CarriedType(ping.descriptor).check(header_of(ping), ping.encode())
 
 
-def test_an_unsound_one_does_not(site: Any) -> None:
+def test_an_invalid_message_does_not_pass_the_check(site: Any) -> None:
     ping = site.make("Ping", who="a", number=1)
     carried, header, payload = CarriedType(ping.descriptor), header_of(ping), ping.encode()
     with pytest.raises(DecodeError, match="bytes follow"):
@@ -96,7 +96,7 @@ def test_a_description_is_an_update_that_reads_as_a_descriptor(site: Any) -> Non
     assert [item.name for item in message.properties] == ["who", "number", "colour", "at"]
 
 
-def test_what_a_type_is_made_of_is_described_first(site: Any) -> None:
+def test_types_inside_are_described_first(site: Any) -> None:
     carried = CarriedType(site.make("Ping").descriptor)
     assert [subject for subject, _ in carried.descriptions] == [
         "/EnumDescriptorData/Colour",

@@ -1,0 +1,151 @@
+"""What the services use of their node (`engine.services`, `engine.types`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skerry.engine.admission.admission import Admission, ClientLimits
+from skerry.engine.admission.shared_quotas import SharedQuotas
+from skerry.engine.clients import Client, Task
+from skerry.engine.connections.client_table import ClientTable
+from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.delivery.bulk_removal import BulkRemovals
+from skerry.engine.dispatch.cache import Cache
+from skerry.engine.dispatch.node_publisher import NodePublisher
+from skerry.engine.dispatch.topics import Topic
+from skerry.engine.events import NodeEvents
+from skerry.engine.persistence import Journal
+from skerry.engine.services.status_objects import StatusObjects
+from skerry.errors import SchemaMismatchError
+from skerry.objects.base import Struct
+from skerry.protocol.access.header import Header
+from skerry.protocol.machine import MachineEvent
+
+if TYPE_CHECKING:
+    from skerry.engine.connections.connections import Connections
+
+__all__ = ["ServiceHost"]
+
+
+class ServiceHost:
+    """The time, the quotas and the clients of a node, and what a service can do to them."""
+
+    def __init__(
+        self,
+        *,
+        clock: NodeClock,
+        table: ClientTable,
+        cache: Cache,
+        journal: Journal | None,
+        admission: Admission,
+        shares: SharedQuotas,
+        events: NodeEvents,
+        publisher: NodePublisher,
+        status_objects: StatusObjects,
+        bulk_removals: BulkRemovals,
+    ) -> None:
+        self.cache = cache
+        self.journal = journal
+        self.shares = shares
+        """What all clients use together."""
+        self._clock = clock
+        self._table = table
+        self._admission = admission
+        self._events = events
+        self._publisher = publisher
+        self._status_objects = status_objects
+        self._bulk_removals = bulk_removals
+        self._connections: Connections | None = None
+
+    def attach(self, connections: Connections) -> None:
+        """Set the connections, which are created after the services."""
+        self._connections = connections
+
+    @property
+    def connections(self) -> Connections:
+        """The connections of all clients."""
+        assert self._connections is not None
+        return self._connections
+
+    @property
+    def now_ns(self) -> int:
+        """Monotonic time of the current input."""
+        return self._clock.now_ns
+
+    @property
+    def limits(self) -> ClientLimits:
+        """The quotas of one client and of one address."""
+        return self._admission.limits
+
+    def wall_ns(self, now_ns: int) -> int:
+        """Wall time in nanoseconds."""
+        return self._clock.wall_ns(now_ns)
+
+    def wall_s(self, now_ns: int) -> float:
+        """Wall time in seconds."""
+        return self._clock.wall_s(now_ns)
+
+    def client(self, client_id: int) -> Client | None:
+        """The client with an id, if it is connected."""
+        return self._table.by_id.get(client_id)
+
+    def say(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
+        """Publish an object as the node itself, or remove it."""
+        self._publisher.publish(obj, now_ns, is_remove, subject)
+
+    def is_heard(self, type_name: str, subject: str) -> bool:
+        """Whether an object of a type under a subject would be delivered to any client."""
+        return self._publisher.has_subscribers(type_name, subject)
+
+    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None:
+        """Publish that a client has an incompatible definition of a type."""
+        self._publisher.publish_conflict(conflict, now_ns)
+
+    def watch_ledger(self, now_ns: int) -> None:
+        """Publish the ledger regularly, since a client joined it."""
+        self._status_objects.watch_ledger(now_ns)
+
+    def report(self, event: MachineEvent) -> None:
+        """Report an event to the program that runs the node."""
+        self._events.report(event)
+
+    def clear(
+        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
+    ) -> None:
+        """Remove all objects of a topic but the hidden ones, as the node itself.
+
+        `finish` is called after the last one.
+        """
+        self._bulk_removals.clear(topic, hidden, self._clock.wall_ns(now_ns), finish)
+
+    def start(self, client: Client, task: Task, now_ns: int) -> None:
+        """Add a task to a client's agenda, and run its first slice if no other task waits."""
+        self.connections.turns.start(client, task, now_ns)
+
+    def reviewed(self, client: Client) -> None:
+        """Resume the tasks of a client that was checked against other permissions."""
+        self.connections.turn_queue.schedule(client)
+
+    def take(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """Dispatch an object of a client; the client is disconnected if the object is invalid."""
+        self.connections.intake.publish(client, topic, header, payload, now_ns)
+
+    def refuse(
+        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
+    ) -> None:
+        """Refuse a request: send a SkerryRefusal, or disconnect a client that cannot read one.
+
+        `join` is the DotsMember that is refused, if it is one: the client waits for its answer.
+        """
+        self.connections.disconnection.refuse(client, what, reason, now_ns, join=join)
+
+    def count_refusal(self, client: Client, what: str, reason: str) -> None:
+        """Count and report a refusal that the client receives as the answer to its request."""
+        self.connections.disconnection.count_refusal(client, what, reason)
+
+    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None:
+        """End a connection with an error, which is sent to the client as a DotsMsgError."""
+        self.connections.disconnection.drop(client, now_ns, why, reason=reason)

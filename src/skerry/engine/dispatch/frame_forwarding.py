@@ -1,0 +1,294 @@
+"""Forwards frames whose header was received before, without decoding them.
+
+The relay of a client (`codec.hot_loops.FrameRelay`) recognises the headers that the client sent
+before, each by its header template. It writes the frames of most objects to the queues of
+subscribers by itself; objects that have to be cached or examined are processed here, and all
+others by `Dispatcher.take`.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from skerry.codec.frame import LARGE_FRAME_BYTES, FrameCutter
+from skerry.codec.hot_loops import ForwardedHeader, Frames
+from skerry.codec.pieces import split
+from skerry.engine.dispatch.cache import Entry
+from skerry.engine.dispatch.client_queue import ClientQueue
+from skerry.engine.dispatch.dispatcher import Dispatcher, ns_of_seconds
+from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
+from skerry.engine.dispatch.topics import Route, UpdateInTransit
+from skerry.limits import DELIVERIES_PER_WORK_UNIT
+from skerry.protocol.access.header import copy_header
+
+__all__ = ["FrameForwarding"]
+
+
+class FrameForwarding:
+    """Processes the frames of publishers that need no check but those of the dispatcher."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher: Dispatcher = dispatcher
+        self._plain: Frames = Frames()
+        self._full: Frames = Frames()
+        """Forwarded frames, without and with a subject."""
+
+    def take_frames(
+        self, queue: ClientQueue, cutter: FrameCutter, now_s: float, wall_ns: int
+    ) -> bool:
+        """Process frames as long as they have ordinary objects; returns whether those were all.
+
+        It also stops when the work units of the client's turn are used up; frames may be left then.
+        If it returns False, the cutter is at the first frame of another kind: a message for the
+        node, an object of a type that no client described, or an invalid object.
+        """
+        relay = queue.relay
+        dispatcher = self._dispatcher
+        # Frames above the limit of an update are not forwarded by the relay, nor are large ones,
+        # which it would copy for each subscriber.
+        bytes_max = min(cutter.frame_bytes_max, int(queue.update_bytes_max))
+        bytes_max = min(bytes_max, LARGE_FRAME_BYTES)
+        try:
+            while queue.work_left > 0:
+                form = relay.pass_on(
+                    cutter.buffer,
+                    int(cutter.stop),
+                    bytes_max,
+                    now_s,
+                    int(queue.work_left * DELIVERIES_PER_WORK_UNIT),
+                )
+                count: i64 = relay.count
+                if count > 0:
+                    dispatcher.position += count
+                    queue.sequence += count
+                    cutter.skip(relay.stop, relay.stop, int(count))
+                    queue.work_left -= i64(relay.work) // DELIVERIES_PER_WORK_UNIT
+                    if relay.is_spent:
+                        queue.work_left = 0
+                        break
+                if not cutter.step():
+                    break
+                work = dispatcher.work
+                is_taken = form is not None and self._take_known(
+                    queue, form, cutter, now_s, wall_ns
+                )
+                if not is_taken and not self._take_decoded(queue, now_s, wall_ns):
+                    return False
+                queue.work_left -= 1 + (dispatcher.work - work) // DELIVERIES_PER_WORK_UNIT
+            return True
+        finally:
+            self._count_forwarded(queue)
+
+    def _count_forwarded(self, queue: ClientQueue) -> None:
+        """Count the frames that the relay wrote to the queues of subscribers."""
+        for template, number in queue.relay.take_touched():
+            assert isinstance(template, HeaderTemplate)
+            topic, route = template.topic, template.route
+            assert route is not None
+            count: i64 = number
+            topic.accepted += count
+            topic.tally.due += len(route.queues) * count
+            if topic.name not in queue.published:
+                queue.note_published(topic.name)
+            for member in route.queues:
+                member.delivered(count, topic.tally)
+
+    def _take_decoded(self, queue: ClientQueue, now_s: float, wall_ns: i64) -> bool:
+        """Process an object by decoding its header; False, without effect, if it is special."""
+        header, payload = queue.wire.read_frame()
+        topic = self._dispatcher.topics.get(header.type_name)
+        if topic is None or topic.is_special or header.attributes < 0:
+            return False
+        doubtful = queue.doubtful_types
+        if doubtful is not None and topic.name in doubtful:
+            return False
+        relay = queue.relay
+        if relay.is_new and header.remove_obj != 1 and relay.wants():
+            relay.learn(HeaderTemplate(header, relay.parts(), topic, queue).form)
+        return self._dispatcher.take(queue, topic, header, payload, now_s, wall_ns) is None
+
+    def _renew(self, queue: ClientQueue, template: HeaderTemplate) -> bool:
+        """Resolve the route of a template again; False if the template cannot be used now."""
+        topic = template.topic
+        dispatcher = self._dispatcher
+        if dispatcher.topics.get(topic.name) is not topic or topic.bulk_removal is not None:
+            return False
+        if topic.plan is not template.plan:
+            queue.relay.forget(template.form)
+            return False
+        route: Route | None = None
+        if template.subject or not topic.needs_subject:
+            route = topic.routes.get(template.subject) if template.subject else topic.route
+            if route is None:
+                route = dispatcher.router.resolve(topic, template.subject)
+            if not route.is_common:
+                return False
+        template.open(route)
+        return True
+
+    def _take_known(
+        self,
+        queue: ClientQueue,
+        form: ForwardedHeader,
+        cutter: FrameCutter,
+        now_s: float,
+        wall_ns: i64,
+    ) -> bool:
+        """Process an object with a known header; False, without effect, if it must be decoded."""
+        template = form.owner
+        assert isinstance(template, HeaderTemplate)
+        relay = queue.relay
+        if not form.is_open:
+            # Frames that were written by the former route are counted first.
+            self._count_forwarded(queue)
+            if not self._renew(queue, template):
+                return False
+            # The relay tries the same frame again, with all that follow it.
+            cutter.back()
+            return True
+        if relay.is_run:
+            return self._forward_run(queue, template, cutter, now_s)
+        if not relay.is_checked:
+            return False
+        topic, route = template.topic, template.route
+        dispatcher = self._dispatcher
+        payload, key, present, sent_s = relay.checked()
+        subject = template.subject
+        if route is None:
+            route = dispatcher.route(topic, "", split(topic.plan, payload, 0))
+            if not route.is_common:
+                return False
+        update: UpdateInTransit | None = None
+        if route.listeners:
+            update = self._make_update(template, payload, sent_s, now_s)
+        if topic.is_cached:
+            known = topic.type_cache.objects.get(key)
+            if known is not None and known.subject != subject:
+                return False
+            owners = topic.owners
+            if owners is not None and not owners.allow(key, queue.client_id):
+                return False
+            if update is not None:
+                update.known_key = key
+                update.before = None if known is None else known.payload
+            entry = self._cache(queue, template, key, payload, present, sent_s, wall_ns)
+            if update is not None:
+                update.entry = entry
+        dispatcher.position += 1
+        queue.sequence += 1
+        dispatcher.work += len(route.queues)
+        if template.route is not None:
+            # Counted by `_count_forwarded`, with the frames that the relay forwarded.
+            relay.deliver()
+        else:
+            self._deliver(queue, template, route, payload, sent_s, now_s)
+        if update is not None:
+            update.header.position = dispatcher.position
+            update.header.sequence = queue.sequence
+            dispatcher.work += len(route.listeners) * DELIVERIES_PER_WORK_UNIT
+            for listener in route.listeners:
+                listener.receive(update)
+        return True
+
+    def _deliver(
+        self,
+        queue: ClientQueue,
+        template: HeaderTemplate,
+        route: Route,
+        payload: bytes,
+        sent_s: float,
+        now_s: float,
+    ) -> None:
+        """Deliver an object whose route depends on more than its header."""
+        topic = template.topic
+        topic.accepted += 1
+        if topic.name not in queue.published:
+            queue.note_published(topic.name)
+        topic.tally.due += len(route.queues)
+        frames: list[bytes] = [b"", b"", b""]
+        for member in route.queues:
+            kind = kind_of(member)
+            if not frames[kind]:
+                frames[kind] = template.form.frame(kind, sent_s, now_s, payload)
+            member.tally.due += 1
+            member.deliver(frames[kind], topic.tally)
+
+    def _make_update(
+        self, template: HeaderTemplate, payload: bytes, sent_s: float, now_s: float
+    ) -> UpdateInTransit:
+        """The update of an object with a known header, for the listeners of its route."""
+        header = copy_header(template.header)
+        header.sent_time = sent_s
+        header.server_sent_time = now_s
+        header.node = self._dispatcher.node
+        update = UpdateInTransit(template.topic, header, payload, template.subject)
+        # The relay accepts only objects whose tags are all described.
+        update.is_described = True
+        return update
+
+    def _forward_run(
+        self, queue: ClientQueue, template: HeaderTemplate, cutter: FrameCutter, now_s: float
+    ) -> bool:
+        """Forward consecutive messages with the same header, writing each once for all subscribers.
+
+        Returns False, without effect, if the first has to be decoded. Otherwise the cutter is at
+        the last of them.
+        """
+        topic, route = template.topic, template.route
+        assert route is not None
+        plain = self._plain if route.has_plain else None
+        full = self._full if route.has_full else None
+        count = template.forward(cutter, now_s, plain, full)
+        if count == 0:
+            return False
+        plain_data = b"" if plain is None else plain.take()
+        full_data = b"" if full is None else full.take()
+        # Frames that were written before are counted first.
+        self._count_forwarded(queue)
+        dispatcher = self._dispatcher
+        dispatcher.position += count
+        topic.accepted += count
+        queue.sequence += count
+        if topic.name not in queue.published:
+            queue.note_published(topic.name)
+        tally = topic.tally
+        tally.due += len(route.queues) * count
+        dispatcher.work += len(route.queues)
+        for member in route.queues:
+            data = full_data if member.has_subjects else plain_data
+            member.deliver_run(data, count, tally)
+        return True
+
+    def _cache(
+        self,
+        queue: ClientQueue,
+        template: HeaderTemplate,
+        key: bytes,
+        payload: bytes,
+        present: i64,
+        sent_s: float,
+        wall_ns: i64,
+    ) -> Entry:
+        topic = template.topic
+        dispatcher = self._dispatcher
+        journal_writer = dispatcher.journal_writer if topic.is_persistent else None
+        if journal_writer is not None:
+            journal_writer.check()
+        entry = dispatcher.cache.put(
+            topic.type_cache,
+            topic.plan,
+            key,
+            payload,
+            present,
+            template.header.attributes,
+            template.subject,
+            queue.client_id,
+            ns_of_seconds(sent_s),
+            wall_ns,
+            dispatcher.position + 1,
+            queue.object_count_max,
+            queue.object_bytes_max,
+        )
+        if journal_writer is not None:
+            queue.stored_number = journal_writer.keep(topic, key, entry)
+        return entry

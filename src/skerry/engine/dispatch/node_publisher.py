@@ -1,0 +1,119 @@
+"""Publishes objects of the node itself: status, conflicts, losses, the picture of the system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skerry.codec.pieces import split
+from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.routing import Routing
+from skerry.engine.services.picture import lone_picture
+from skerry.engine.types.node_types import NodeTypes
+from skerry.errors import SchemaMismatchError
+from skerry.ids import NODE_CLIENT
+from skerry.objects.base import Struct, codec_of
+from skerry.objects.internal import internal_class
+from skerry.objects.times import seconds_of_ns
+from skerry.protocol.access.header import Header
+from skerry.protocol.distributor.events import UpdatesLost
+from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.schema.internal import LINK_TYPE
+
+__all__ = ["NodePublisher"]
+
+
+class NodePublisher:
+    """Publishes objects with the node as their sender.
+
+    Without `has_extensions` it publishes no types of skerry's own.
+    """
+
+    def __init__(
+        self,
+        clock: NodeClock,
+        dispatcher: Dispatcher,
+        routing: Routing,
+        types: NodeTypes,
+        *,
+        has_extensions: bool,
+    ) -> None:
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._routing = routing
+        self._types = types
+        self._has_extensions = has_extensions
+        self._picture_count = 0
+
+    def publish(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
+        """Publish an object, or remove it."""
+        topic = self._types.topic(obj.descriptor.name)
+        assert topic is not None
+        header = Header(topic.name)
+        header.sent_time = header.server_sent_time = self._clock.wall_s(now_ns)
+        header.sender = NODE_CLIENT
+        header.is_from_myself = 1
+        header.remove_obj = int(is_remove)
+        header.attributes = topic.plan.key_mask if is_remove else int(obj.attributes)
+        payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
+        pieces = split(topic.plan, payload, 0)
+        wall_ns = self._clock.wall_ns(now_ns)
+        self._dispatcher.accept(None, topic, header, pieces, subject, wall_ns)
+
+    def has_subscribers(self, type_name: str, subject: str) -> bool:
+        """Whether an object of a type under a subject would be delivered to any client."""
+        topic = self._types.topic(type_name)
+        assert topic is not None
+        route = topic.routes.get(subject) or self._routing.resolve(topic, subject)
+        return bool(route.queues or route.listeners)
+
+    def publish_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None:
+        """Publish that a client has an incompatible definition of a type."""
+        if self._has_extensions:
+            self.publish(
+                internal_class("SkerryConflict")(
+                    typeName=conflict.name,
+                    known=conflict.known,
+                    offered=conflict.offered,
+                    difference=conflict.difference,
+                ),
+                now_ns,
+            )
+
+    def publish_loss(self, lost: UpdatesLost, now_ns: int) -> None:
+        """Publish that messages of another node were lost and cannot be delivered here."""
+        if self._has_extensions:
+            sender = lost.sender
+            self.publish(
+                internal_class("SkerryLoss")(
+                    sender=f"{sender.address}:{sender.sender_id}",
+                    application=sender.application,
+                    firstDatagram=lost.first_seq,
+                    datagramCount=(lost.stop_seq - lost.first_seq) & 0xFFFFFFFF,
+                    reason=lost.reason.value,
+                    isStopped=lost.is_stopped,
+                    time=self._clock.wall_s(now_ns),
+                ),
+                now_ns,
+            )
+
+    def publish_link(self, link: Link, receiver: str, now_ns: int) -> None:
+        """Publish how well the datagrams of a sender arrive here, if any client subscribed."""
+        if self._has_extensions and self._routing.member_count(LINK_TYPE):
+            self.publish(link.message(receiver), now_ns)
+
+    def publish_picture(
+        self, now_ns: int, *, system: str, name: str, endpoints: Sequence[str]
+    ) -> None:
+        """Publish the picture of a system that consists of this node, with its endpoints."""
+        if self._has_extensions:
+            self._picture_count += 1
+            picture = lone_picture(
+                system=system,
+                node_id=int(self._dispatcher.node),
+                name=name,
+                endpoints=endpoints,
+                started_s=seconds_of_ns(self._clock.started_ns),
+                sequence=self._picture_count,
+            )
+            self.publish(picture, now_ns)
