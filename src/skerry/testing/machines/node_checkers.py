@@ -369,7 +369,7 @@ class NobodyIsBlamed(Checker):
         if isinstance(event, (Failed, Refusal, TypeConflict, NodeTypeConflict)):
             return self._blame(f"{node.name}: {event}")
         if isinstance(event, StateChanged):
-            is_blamed = event.reason.startswith(("the node broke", "the node sent what"))
+            is_blamed = event.reason.startswith(("the node broke", "the node sent an invalid"))
             if is_blamed or event.state is SpaceState.CLOSED:
                 return self._blame(f"{node.name} is {event}")
         return None
