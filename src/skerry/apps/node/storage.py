@@ -104,8 +104,9 @@ class NodeStorage:
             await self._keeper.close()
         elif self._storage is not None:
             self._storage.close()
-        elif self._trouble:
-            raise StorageError(f"objects were not stored: {self._trouble}")
+        elif self._trouble or self._has_waiting:
+            reason = self._trouble or f"the storage did not open within {_RETRY_S:g} s"
+            raise StorageError(f"objects were not stored: {reason}")
 
     def _open(self) -> Storage:
         if self._is_default:
