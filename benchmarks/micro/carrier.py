@@ -16,7 +16,7 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
-from skerry.testing.machines.carrier_host import CarrierHost
+from tests.sim.carrier_host import CarrierHost
 
 GROUP = Address("239.192.7.1", 4711)
 BATCH_COUNT = 200

@@ -22,12 +22,12 @@ from skerry.protocol.distributor.messages import HEARTBEAT, RETRANSMISSION, UPDA
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf, Loss
-from skerry.testing.machines.distributor import GROUP
-from skerry.testing.machines.distributor_checkers import mark, marked
 from skerry.testing.node import Node, Setting
 from skerry.testing.packet import Packet
 from skerry.testing.scenarios import scenario
 from skerry.testing.world import MS, SECOND, World
+from tests.sim.distributor import GROUP
+from tests.sim.distributor_checkers import mark, marked
 
 __all__ = ["StartsAccounted", "group_starts", "play_starts"]
 

@@ -16,7 +16,12 @@ from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf, Loss
-from skerry.testing.machines.distributor import (
+from skerry.testing.node import Node, Setting
+from skerry.testing.packet import Packet
+from skerry.testing.scenarios import scenario
+from skerry.testing.workloads import Repeat
+from skerry.testing.world import MS, SECOND, World
+from tests.sim.distributor import (
     GROUP,
     GroupPublishing,
     GroupRoles,
@@ -24,7 +29,7 @@ from skerry.testing.machines.distributor import (
     make_connection,
     new_connection,
 )
-from skerry.testing.machines.distributor_checkers import (
+from tests.sim.distributor_checkers import (
     AllDelivered,
     NothingGivenUp,
     Stream,
@@ -33,11 +38,6 @@ from skerry.testing.machines.distributor_checkers import (
     stream_of,
     stream_of_identity,
 )
-from skerry.testing.node import Node, Setting
-from skerry.testing.packet import Packet
-from skerry.testing.scenarios import scenario
-from skerry.testing.workloads import Repeat
-from skerry.testing.world import MS, SECOND, World
 
 __all__ = [
     "AllAccounted",

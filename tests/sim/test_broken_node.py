@@ -21,8 +21,9 @@ from skerry.protocol.machine import Address, CloseReason, Transmit
 from skerry.testing import Factory, Setting, World
 from skerry.testing.machines.node_history import CLEANUP
 from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
-from skerry.testing.machines.node_scenarios import SLOW_LIMITS, play_node, play_slow
+from skerry.testing.machines.node_scenarios import play_node
 from skerry.testing.machines.program import Flushed, Program
+from tests.sim.slow_readers import SLOW_LIMITS, play_slow
 
 SEED_COUNT = 40
 """A crash has to come at the right moment; most are caught by the first few."""

@@ -17,9 +17,9 @@ from skerry.engine.services.requests import RequestTable
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import Factory, Setting, World
-from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import RequestEnded, RequestProgram
-from skerry.testing.machines.request_scenarios import play_requests
+from tests.sim.request_host import RequestHost
+from tests.sim.request_program import RequestEnded, RequestProgram
+from tests.sim.requests import play_requests
 
 SEED_COUNT = 40
 """Most are caught by the first."""

@@ -11,10 +11,10 @@ from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
 from skerry.errors import SimulationError
 from skerry.testing import World, run_scenario
-from skerry.testing.machines import carrier
-from skerry.testing.machines.carrier import MakeHost, make_host, play_carrier
-from skerry.testing.machines.carrier_host import CarrierHost
 from skerry.testing.node import Setting
+from tests.sim import carrier
+from tests.sim.carrier import MakeHost, make_host, play_carrier
+from tests.sim.carrier_host import CarrierHost
 
 SCENARIO = f"{carrier.__name__}:carrier"
 SEED_COUNT = 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -14,20 +15,45 @@ from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.patterns import PatternHandle
 from skerry.testing import World, run_scenario
-from skerry.testing.machines import distributor
-from skerry.testing.machines.distributor import (
+from skerry.testing.node import Setting
+from skerry.testing.world import SECOND
+from tests.sim import distributor
+from tests.sim.distributor import (
     MakeConnection,
     make_connection,
     play_distributor,
 )
-from skerry.testing.node import Setting
-from skerry.testing.world import SECOND
 from tests.sim.group_starts import play_starts
 from tests.sim.group_storms import play_short_lives, play_storm
 
 SCENARIO = f"{distributor.__name__}:distributor"
 SEED_COUNT = 100
 BROKEN_SEED_COUNT = 10
+
+
+@pytest.mark.parametrize("node_count", [2, 4])
+def test_the_scenario_holds_with_few_nodes(node_count: int) -> None:
+    outcome = run_scenario(SCENARIO, 1, node_count=node_count)
+    assert outcome.error is None
+    assert outcome.fault_count > 20
+
+
+@pytest.mark.slow
+def test_the_scenario_meets_every_fault_it_is_made_of() -> None:
+    seen: set[str] = set()
+    reasons: set[str] = set()
+
+    def look(line: str) -> None:
+        row = json.loads(line)
+        seen.add(row["event"])
+        if row["event"] == "UpdatesLost":
+            reasons.add(row["reason"])
+
+    for seed in range(20):
+        run_scenario(SCENARIO, seed, node_count=6, sink=look)
+    assert {"stopped", "pause", "crash", "partition", "drift"} <= seen
+    assert {"Delivered", "SenderFound", "SenderRemoved", "UpdatesLost"} <= seen
+    assert {"nak", "overflow", "retries"} <= reasons
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from skerry.protocol.distributor.messages import (
 from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.testing import World, run_scenario
-from skerry.testing.machines.distributor import GROUP, make_connection
 from skerry.testing.node import Node, Setting
 from skerry.testing.packet import MULTICAST, Packet
 from tests.sim import group_storms
+from tests.sim.distributor import GROUP, make_connection
 from tests.sim.group_storms import AllAccounted, RepairCounts
 from tests.sim.probe import Probe
 

@@ -45,4 +45,4 @@ def test_a_slow_program_that_joins_again_has_the_objects_of_the_node(
 @pytest.mark.slow
 def test_programs_that_join_again_under_faults_have_the_objects_of_the_node() -> None:
     for seed in range(10):
-        play_node(World(seed), 5, rejoins=True)
+        play_node(World(seed), 5)

@@ -19,12 +19,12 @@ from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import World
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Duplication, Loss, Reordering
-from skerry.testing.machines.distributor import GROUP
 from skerry.testing.node import Node, Setting
 from skerry.testing.node_faults import ClockDrift, Pauses
 from skerry.testing.packet import Packet
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND
+from tests.sim.distributor import GROUP
 
 CONFIG = DistributorConfig(
     segment_bytes=300,

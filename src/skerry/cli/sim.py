@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,16 +33,22 @@ def sim() -> None:
 @sim.command("list")
 @json_option
 def list_scenarios(as_json: bool) -> None:
-    """List the scenarios that skerry provides.
+    """List the scenarios of skerry and of the project in the working folder.
+
+    A project registers a scenario by a line `name = "module:attribute"` in the table
+    [tool.skerry.scenarios] of its pyproject.toml.
 
     \b
     Example:
       skerry sim list
     """
-    from skerry.testing.scenarios import SHIPPED, find_scenario
+    from skerry.testing.scenarios import find_scenario, known_scenarios
 
     output = current_output()
-    found = {name: find_scenario(name) for name in SHIPPED}
+    with _usage_errors():
+        names = known_scenarios()
+        _search_working_folder(names)
+        found = {name: find_scenario(name) for name in names}
     if as_json:
         for name, entry in found.items():
             row = {"scenario": name, "nodes": entry.node_count, "summary": entry.summary}
@@ -54,7 +62,7 @@ def list_scenarios(as_json: bool) -> None:
 @click.option(
     "--scenario",
     metavar="S",
-    help="Scenario of `sim list`, or your own as module:name. Default: all of `sim list`.",
+    help="Scenario of `sim list`, or your own as module:attribute. Default: all of `sim list`.",
 )
 @click.option(
     "--seed",
@@ -110,13 +118,12 @@ def run(
     Exit code 0: every run passed; 1: a run failed, or a signal arrived before the last run; 2: the
     command line was wrong.
     """
-    from skerry.testing.scenarios import SHIPPED, run_scenario
+    from skerry.testing.scenarios import known_scenarios, run_scenario
 
     chosen = _chosen_seeds(seed, seeds, count)
-    if scenario is not None and ":" in scenario:
-        # An installed script does not search the current folder for modules.
-        sys.path.insert(0, str(Path.cwd()))
-    names = list(SHIPPED) if scenario is None else [scenario]
+    with _usage_errors():
+        names = list(known_scenarios()) if scenario is None else [scenario]
+    _search_working_folder(names)
     output = current_output()
     sink = output.line if trace else None
     seed_count = chosen.stop - chosen.start
@@ -130,10 +137,8 @@ def run(
                 is_cut_short = True
                 output.note("stopped before all seeds were run")
                 break
-            try:
+            with _usage_errors():
                 outcome = run_scenario(name, number, node_count=nodes, sink=sink)
-            except ConfigError as error:
-                raise click.UsageError(_with_hint(error), ctx) from error
             tallies[name].add(outcome)
             _show(output, outcome, as_json=as_json, shows_success=shows_each)
             if outcome.error is not None and keep is not None:
@@ -243,5 +248,22 @@ def _keep(output: Output, outcome: Outcome, nodes: int | None, path: Path) -> No
         output.note(f"kept in {path}")
 
 
-def _with_hint(error: ConfigError) -> str:
-    return f"{error}; {error.hint}" if error.hint else str(error)
+def _search_working_folder(names: Iterable[str]) -> None:
+    """Search the working folder for modules of scenarios that are not part of skerry.
+
+    An installed script does not do so.
+    """
+    from skerry.testing.scenarios import SHIPPED
+
+    if any(name not in SHIPPED for name in names):
+        sys.path.insert(0, str(Path.cwd()))
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Turn a ConfigError into an error of the command line."""
+    try:
+        yield
+    except ConfigError as error:
+        message = f"{error}; {error.hint}" if error.hint else str(error)
+        raise click.UsageError(message, click.get_current_context()) from error

@@ -1,38 +1,50 @@
 """Named scenarios: functions that build a system in a world and run it with one seed.
 
 A scenario is a callable `play(world, node_count)` that is decorated with `@scenario(...)`. The
-scenarios of skerry have short names. Other scenarios are named `module:attribute`.
+scenarios of skerry have short names. Other scenarios are named `module:attribute`, or have a short
+name in the table `[tool.skerry.scenarios]` of the `pyproject.toml` in the working folder.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
+import tomllib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from skerry.errors import ConfigError, SimulationError
 from skerry.testing.world import World
 
-__all__ = ["SHIPPED", "Outcome", "Play", "Scenario", "find_scenario", "run_scenario", "scenario"]
+__all__ = [
+    "SHIPPED",
+    "Outcome",
+    "Play",
+    "Scenario",
+    "find_scenario",
+    "known_scenarios",
+    "run_scenario",
+    "scenario",
+]
 
 Play = Callable[[World, int], None]
 
 # By name and not by import, because each scenario imports the protocol that it tests.
 SHIPPED: Final[dict[str, str]] = {
-    "carrier": "skerry.testing.machines.carrier:carrier",
-    "distributor": "skerry.testing.machines.distributor:distributor",
     "echo": "skerry.testing.machines.scenarios:echo",
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
-    "moves": "skerry.testing.machines.node_scenarios:moves",
     "node": "skerry.testing.machines.node_scenarios:node",
-    "requests": "skerry.testing.machines.request_scenarios:requests",
-    "slow": "skerry.testing.machines.node_scenarios:slow",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
 }
 """The scenarios of skerry, with module and attribute."""
+
+_PROJECT_FILE: Final = "pyproject.toml"
+_TABLE: Final = ("tool", "skerry", "scenarios")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +93,27 @@ def scenario(
     return wrap
 
 
+def known_scenarios(folder: Path | None = None) -> dict[str, str]:
+    """All scenarios with a short name, by name, with module and attribute.
+
+    They are those of skerry, and those that the `pyproject.toml` of the folder registers. The
+    default is the working folder. Raises ConfigError if the file is not valid.
+    """
+    path = (folder or Path.cwd()) / _PROJECT_FILE
+    return dict(sorted({**SHIPPED, **_registered(path)}.items()))
+
+
 def find_scenario(name: str) -> Scenario:
     """Find a scenario by its short name or by `module:attribute`. Raises ConfigError."""
-    path = SHIPPED.get(name, name)
+    known = SHIPPED if name in SHIPPED or ":" in name else known_scenarios()
+    path = known.get(name, name)
     module_name, _, attribute = path.partition(":")
     if not attribute or not all(module_name.split(".")):
-        raise _unknown(name, "there is no such scenario")
-    module = _import(name, module_name)
+        raise _unknown(name, "there is no such scenario", known)
+    module = _import(name, module_name, known)
     found = getattr(module, attribute, None)
     if not isinstance(found, Scenario):
-        raise _unknown(name, f"{module_name} has no scenario {attribute}")
+        raise _unknown(name, f"{module_name} has no scenario {attribute}", known)
     return found
 
 
@@ -137,12 +160,53 @@ def run_scenario(
     )
 
 
-def _import(name: str, module_name: str) -> ModuleType:
+def _registered(path: Path) -> dict[str, str]:
+    """The scenarios in the table of a file; none if there is no such file or table."""
+    table = _read_toml(path) if path.exists() else {}
+    for depth, key in enumerate(_TABLE, start=1):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            raise _bad_table(path, ".".join(_TABLE[:depth]), "this is not a table")
+    for name, value in table.items():
+        key = ".".join((*_TABLE, name))
+        if not _NAME.fullmatch(name):
+            raise _bad_table(path, key, "a name consists of letters, digits, - and _")
+        if name in SHIPPED:
+            raise _bad_table(path, key, f"skerry itself has a scenario {name}; choose another name")
+        if not isinstance(value, str) or not _is_path(value):
+            raise _bad_table(path, key, f"{value!r} is not a text module:attribute")
+    return table
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _bad_table(path, ".".join(_TABLE), f"cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _bad_table(path, ".".join(_TABLE), f"not TOML: {error}") from error
+
+
+def _is_path(text: str) -> bool:
+    module_name, _, attribute = text.partition(":")
+    return attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))
+
+
+def _bad_table(path: Path, key: str, detail: str) -> ConfigError:
+    return ConfigError(
+        key=key,
+        origin=str(path),
+        detail=detail,
+        hint=f'a line of [{".".join(_TABLE)}] is name = "module:attribute"',
+    )
+
+
+def _import(name: str, module_name: str, known: Iterable[str]) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # a module of a user may raise anything
         if _is_absent(error, module_name):
-            raise _unknown(name, f"there is no module {module_name}") from error
+            raise _unknown(name, f"there is no module {module_name}", known) from error
         detail = f"{module_name} cannot be imported: {_described(error, module_name)}"
         raise ConfigError(key="scenario", origin=name, detail=detail) from error
 
@@ -170,10 +234,13 @@ def _command(name: str, seed: int, node_count: int | None) -> str:
     return f"skerry sim run --scenario {name} --seed {seed}{nodes} --trace"
 
 
-def _unknown(name: str, detail: str) -> ConfigError:
+def _unknown(name: str, detail: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(
         key="scenario",
         origin=name,
         detail=detail,
-        hint=f"the scenarios are {', '.join(SHIPPED)}; name your own as module:attribute",
+        hint=(
+            f"the scenarios are {', '.join(known)}; name your own as module:attribute,"
+            f" or register it in [{'.'.join(_TABLE)}] of {_PROJECT_FILE}"
+        ),
     )

@@ -25,7 +25,6 @@ __all__ = [
     "Publish",
     "Publisher",
     "matches",
-    "moving_subject",
     "subject_of",
 ]
 
@@ -106,12 +105,6 @@ class History:
 def subject_of(type_name: str, key: str) -> str:
     """The subject under which all programs publish an object; empty for the default one."""
     return f"/fleet/{type_name}/{key}" if key.startswith("s") else ""
-
-
-def moving_subject(type_name: str, key: str, number: int) -> str:
-    """The same for objects that change their subject with each publish."""
-    own = subject_of(type_name, key)
-    return own and ("", own, f"/yard/{type_name}/{key}")[number % 3]
 
 
 def matches(pattern: str, type_name: str, key: str, subject: str) -> bool:

@@ -1,6 +1,7 @@
-"""Scenarios of a node and its clients: lost connections, crashes, slow readers.
+"""The scenario of a node and its clients: lost connections and crashes.
 
-The factories of the machines are arguments, so that a test can pass a broken one.
+Other scenarios use its parts: the workload `Doing`, `build_system` with all checkers, and
+`finish_run`. The factories of the machines are arguments, so that a test can pass a broken one.
 """
 
 from __future__ import annotations
@@ -34,12 +35,11 @@ from skerry.testing.machines.node_history import (
     PLAIN,
     TYPES,
     History,
-    moving_subject,
     subject_of,
 )
 from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
-from skerry.testing.machines.program import NODE, Program
-from skerry.testing.node import Factory, Node, Setting
+from skerry.testing.machines.program import NODE, Kind, Program
+from skerry.testing.node import Factory, Node
 from skerry.testing.node_faults import (
     ClockDrift,
     ClockJumps,
@@ -48,7 +48,6 @@ from skerry.testing.node_faults import (
     Pauses,
     Refusals,
     Restarts,
-    SlowReaders,
     StreamLosses,
 )
 from skerry.testing.scenarios import scenario
@@ -57,19 +56,16 @@ from skerry.testing.world import MS, SECOND, World
 
 __all__ = [
     "KEYS",
-    "SLOW_LIMITS",
+    "PATTERNS",
     "Doing",
+    "build_system",
+    "finish_run",
     "inject_all",
-    "moves",
     "node",
-    "play_moves",
     "play_node",
-    "play_slow",
-    "slow",
-    "slow_host",
 ]
 
-_PATTERNS: Final = (
+PATTERNS: Final = (
     "/...",
     "/fleet/...",
     f"/fleet/{PLAIN}/*",
@@ -79,20 +75,20 @@ _PATTERNS: Final = (
     f"/{CLEANUP}/...",
     f"/{MESSAGE}/*",
 )
-_MORE_PATTERNS: Final = ("/yard/...", f"/yard/{PLAIN}/*", "/*/*/s1")
-"""Patterns of the subjects that objects move to."""
+"""Patterns that programs subscribe to."""
 _SUBSCRIPTION_COUNT_MIN: Final = 3
 _SUBSCRIPTION_COUNT_MAX: Final = 6
 KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
 """Objects with keys that begin with `s` have their own subject."""
 
-SLOW_LIMITS: Final = ClientLimits(waiting_bytes_max=150_000)
-"""More than the bytes that are queued before conflation begins, and low enough to be reached."""
-_SLOW_WINDOW_BYTES: Final = 8_192
-
 
 class Doing:
-    """The workload: programs publish whole objects and parts, remove, clear and subscribe."""
+    """The workload: programs publish whole objects and parts, remove, clear and subscribe.
+
+    A subclass may change `patterns`, `subject` and `on_slow`.
+    """
+
+    patterns: tuple[str, ...] = PATTERNS
 
     def __init__(
         self,
@@ -101,25 +97,18 @@ class Doing:
         kept: ConfirmedIsKept,
         *,
         note_bytes_max: int,
-        rejoins: bool,
-        moves: bool,
     ) -> None:
-        self._programs = programs
+        self.programs = programs
         self._history = history
         self._kept = kept
         self._note_bytes_max = note_bytes_max
-        self._rejoins = rejoins
-        self._moves = moves
-        self._patterns = (*_PATTERNS, *_MORE_PATTERNS) if moves else _PATTERNS
-        self.on_slow: dict[str, OnSlow] = {}
-        """The `on_slow` of all subscriptions of a program; random for programs not listed."""
 
     def act(self, _world: World, rng: Random) -> None:
-        node = rng.choice(self._programs)
+        node = rng.choice(self.programs)
         if not node.is_running:
             return
         kind = rng.random()
-        if len(node.machine.subscriptions) < _SUBSCRIPTION_COUNT_MIN and self._may_join(node):
+        if len(node.machine.subscriptions) < _SUBSCRIPTION_COUNT_MIN:
             self._subscribe(node, rng)
         elif kind < 0.72:
             self._publish(node, rng)
@@ -138,18 +127,22 @@ class Doing:
 
     def last_act(self, rng: Random) -> None:
         """After all faults have ended, every program subscribes and publishes once more."""
-        for node in self._programs:
-            if self._may_join(node):
-                self._ask(node, "type", PLAIN, on_slow=self._on_slow(node, rng))
+        for node in self.programs:
+            self.ask(node, "type", PLAIN, on_slow=self.on_slow(node, rng))
             self._publish(node, rng)
             self._flush(node)
 
-    def subscribe_all(self, node: Node[Program]) -> None:
-        """Subscribe to all types, and to one under a condition."""
-        on_slow = self.on_slow[node.name]
-        for name in TYPES:
-            self._ask(node, "type", name, on_slow=on_slow)
-        self._ask(node, "where", PLAIN, level_min=4, on_slow=on_slow)
+    def ask(self, node: Node[Program], kind: Kind, what: str, **options: Any) -> None:
+        """Subscribe, with the options of `Program.subscribe`."""
+        node.do(lambda machine, now_ns: machine.subscribe(kind, what, now_ns, **options))
+
+    def subject(self, type_name: str, key: str, number: int) -> str:
+        """The subject of the publish with this number; empty for the default one."""
+        return subject_of(type_name, key)
+
+    def on_slow(self, node: Node[Program], rng: Random) -> OnSlow:
+        """The `on_slow` of the next subscription of a program."""
+        return "disconnect" if rng.random() < 0.7 else "conflate"
 
     def _publish(self, node: Node[Program], rng: Random, type_name: str = "") -> None:
         history = self._history
@@ -163,8 +156,7 @@ class Doing:
         fields["number"] = number
         obj = TYPES[name](id=key, **fields)
         history.announce(name, key, fields)
-        moves = self._moves and name != MESSAGE
-        subject = moving_subject(name, key, number) if moves else subject_of(name, key)
+        subject = self.subject(name, key, number)
         try:
             node.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", *only], subject=subject))
         except WouldBlock:
@@ -199,29 +191,18 @@ class Doing:
         node.do(lambda machine, now_ns: machine.flush(number, now_ns))
 
     def _subscribe(self, node: Node[Program], rng: Random) -> None:
-        is_full = len(node.machine.subscriptions) >= _SUBSCRIPTION_COUNT_MAX
-        if is_full or not self._may_join(node):
+        if len(node.machine.subscriptions) >= _SUBSCRIPTION_COUNT_MAX:
             return
-        kind = rng.choice(["type", "where", "type" if node.machine.is_old else "pattern"])
+        kinds: list[Kind] = ["type", "where", "type" if node.machine.is_old else "pattern"]
+        kind = rng.choice(kinds)
         if kind == "pattern":
-            what = rng.choice(self._patterns)
+            what = rng.choice(self.patterns)
         else:
             what = rng.choice([name for name in TYPES if kind == "type" or name != MESSAGE])
         level_min = rng.randrange(9)
         fields = rng.choice([FIELDS, ("number", "level"), ("number", "note")])
-        on_slow = self._on_slow(node, rng)
-        self._ask(node, kind, what, level_min=level_min, fields=fields, on_slow=on_slow)
-
-    def _ask(self, node: Node[Program], kind: Any, what: str, **options: Any) -> None:
-        node.do(lambda machine, now_ns: machine.subscribe(kind, what, now_ns, **options))
-
-    def _on_slow(self, node: Node[Program], rng: Random) -> OnSlow:
-        if node.name in self.on_slow:
-            return self.on_slow[node.name]
-        return "disconnect" if rng.random() < 0.7 else "conflate"
-
-    def _may_join(self, node: Node[Program]) -> bool:
-        return self._rejoins or not node.machine.has_left
+        on_slow = self.on_slow(node, rng)
+        self.ask(node, kind, what, level_min=level_min, fields=fields, on_slow=on_slow)
 
     def _unsubscribe(self, node: Node[Program], rng: Random) -> None:
         if node.machine.subscriptions:
@@ -243,22 +224,11 @@ def play_node(
     *,
     host: Factory[Any] = NodeHost,
     program: Factory[Any] = Program,
-    rejoins: bool = True,
-    moves: bool = False,
 ) -> None:
     """A node and programs. Connections are lost, refused and stall; all of them crash at times."""
-    doing = _build(
-        world,
-        node_count,
-        host,
-        program,
-        limits=ClientLimits(),
-        note_bytes_max=40,
-        rejoins=rejoins,
-        moves=moves,
-    )
+    doing = build_system(world, node_count, host, program)
     inject_all(world)
-    _finish(world, doing)
+    finish_run(world, doing)
 
 
 def inject_all(world: World, *, node_life_ns: int = SECOND) -> None:
@@ -277,63 +247,20 @@ def inject_all(world: World, *, node_life_ns: int = SECOND) -> None:
     world.inject(ClockJumps(gap_ns=2 * SECOND, jump_ns_max=3600 * SECOND))
 
 
-def slow_host(setting: Setting) -> NodeHost:
-    """A node with a low bound on queued bytes per client."""
-    return NodeHost(setting, limits=SLOW_LIMITS)
-
-
-def play_slow(
-    world: World,
-    node_count: int,
-    *,
-    host: Factory[Any] = slow_host,
-    program: Factory[Any] = Program,
-    rejoins: bool = True,
-    moves: bool = False,
-) -> None:
-    """Large objects and slow readers: some are conflated, others disconnected; none lose
-    updates."""
-    world.network.streams.window_bytes = _SLOW_WINDOW_BYTES
-    doing = _build(
-        world,
-        node_count,
-        host,
-        program,
-        limits=SLOW_LIMITS,
-        note_bytes_max=4000,
-        rejoins=rejoins,
-        moves=moves,
-    )
-    names = [name for name in world.nodes if name != NODE.host]
-    for index, name in enumerate(names):
-        doing.on_slow[name] = "disconnect" if index % 2 else "conflate"
-        doing.subscribe_all(world.nodes[name])
-    # The last program reads all the time and must not be affected by the others.
-    world.inject(
-        SlowReaders(
-            gap_ns=200 * MS, length_ns_max=4 * SECOND, bytes_per_s_max=100_000, nodes=names[:-1]
-        )
-    )
-    world.inject(StreamLosses(gap_ns=2 * SECOND))
-    _finish(world, doing)
-
-
-def play_moves(world: World, node_count: int) -> None:
-    """The same with objects that change their subjects."""
-    play_slow(world, node_count, moves=True)
-
-
-def _build(
+def build_system(
     world: World,
     node_count: int,
     host: Factory[Any],
     program: Factory[Any],
     *,
-    limits: ClientLimits,
-    note_bytes_max: int,
-    rejoins: bool,
-    moves: bool,
+    limits: ClientLimits | None = None,
+    note_bytes_max: int = 40,
+    workload: type[Doing] = Doing,
 ) -> Doing:
+    """Add a node and programs to the world, with all checkers and a running workload.
+
+    `limits` are those of the host, if it has others than the default.
+    """
     world.add(NODE.host, host, port=NODE.port, listens=True)
     programs = [
         world.add(f"{OLD_PREFIX if n % 4 == 3 else ''}program-{n}", program)
@@ -351,19 +278,18 @@ def _build(
         CleanedUp(NODE.host),
         ConflatedIsNotCut(),
         Explained(NODE.host),
-        Bounded(NODE.host, limits.waiting_bytes_max),
+        Bounded(NODE.host, (limits or ClientLimits()).waiting_bytes_max),
         NobodyIsBlamed(),
     ]
     for checker in checkers:
         world.watch(checker)
-    doing = Doing(
-        programs, history, kept, note_bytes_max=note_bytes_max, rejoins=rejoins, moves=moves
-    )
+    doing = workload(programs, history, kept, note_bytes_max=note_bytes_max)
     world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=15 * MS))
     return doing
 
 
-def _finish(world: World, doing: Doing) -> None:
+def finish_run(world: World, doing: Doing) -> None:
+    """Run with faults for 5 s, and then without until all checkers are satisfied."""
     world.run_for(5 * SECOND)
     world.calm()
     doing.last_act(world.random("last act"))
@@ -375,13 +301,3 @@ node = scenario(
     node_count=5,
     node_count_min=2,
 )(play_node)
-slow = scenario(
-    "a node serves slow readers without effect on other programs",
-    node_count=4,
-    node_count_min=3,
-)(play_slow)
-moves = scenario(
-    "objects change their subjects, and subscribers of a subject receive create and remove",
-    node_count=5,
-    node_count_min=3,
-)(play_moves)

@@ -13,7 +13,6 @@ from skerry.testing.machines.node_history import (
     TYPES,
     History,
     matches,
-    moving_subject,
     subject_of,
 )
 
@@ -61,9 +60,3 @@ def test_some_objects_have_a_subject_of_their_own(pattern: str, key: str, is_mat
     subject = subject_of(PLAIN, key)
     assert matches(pattern, PLAIN, key, subject) is is_match
     assert bool(subject) is key.startswith("s")
-
-
-def test_those_that_have_a_subject_of_their_own_may_change_it() -> None:
-    moved = [moving_subject(PLAIN, "s1", number) for number in range(4)]
-    assert moved == ["", "/fleet/Boat/s1", "/yard/Boat/s1", ""]
-    assert {moving_subject(PLAIN, "b1", number) for number in range(4)} == {""}

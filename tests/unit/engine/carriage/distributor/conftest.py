@@ -16,7 +16,7 @@ from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.schema.check import define
 from skerry.schema.model import StructType
-from skerry.testing.machines.carrier_host import CarrierHost, InsideProgram
+from tests.sim.carrier_host import CarrierHost, InsideProgram
 
 GROUP = Address("239.192.7.1", 4711)
 MS = 1_000_000

@@ -11,7 +11,7 @@ from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
 from skerry.schema.check import define
 from skerry.schema.model import StructType
-from skerry.testing.machines.carrier_host import CarrierHost, MessageHeard
+from tests.sim.carrier_host import CarrierHost, MessageHeard
 
 GROUP = Address("239.192.7.1", 4711)
 (TICK,) = define("struct Tick [cached=false] { 1: uint32 number; }", file="x").types

@@ -10,9 +10,9 @@ from skerry.client.core.claims import ClaimState
 from skerry.limits import REQUEST_COUNT_MAX
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
-from skerry.testing.machines.request_history import TASKS
-from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import (
+from tests.sim.request_history import TASKS
+from tests.sim.request_host import RequestHost
+from tests.sim.request_program import (
     ClaimStateChanged,
     RequestEnded,
     RequestProgram,

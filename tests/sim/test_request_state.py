@@ -10,10 +10,10 @@ import pytest
 from skerry.limits import REQUEST_WINDOW_COUNT
 from skerry.testing import MS, Node, World
 from skerry.testing.machines.node_history import PLAIN
-from skerry.testing.machines.request_history import TASKS
-from skerry.testing.machines.request_host import REQUEST_LIMITS, RequestHost
-from skerry.testing.machines.request_program import RequestProgram
-from skerry.testing.machines.request_state import OpenCall, Seat, contradictions, look
+from tests.sim.request_history import TASKS
+from tests.sim.request_host import REQUEST_LIMITS, RequestHost
+from tests.sim.request_program import RequestProgram
+from tests.sim.request_state import OpenCall, Seat, contradictions, look
 
 Pair = tuple[Node[RequestProgram], ...]
 

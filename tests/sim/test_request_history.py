@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.testing.machines.request_history import HANDLERS, MANNERS, TASKS, Asked, Tasks
+from tests.sim.request_history import HANDLERS, MANNERS, TASKS, Asked, Tasks
 
 
 def asked(number: int) -> Asked:

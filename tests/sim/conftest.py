@@ -1,4 +1,4 @@
-"""A node with a witness, and programs that ask and own, quiet and connected."""
+"""A node with an observer, and connected programs that send requests and own objects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from skerry.testing import Node, World
 from skerry.testing.machines.program import NODE
-from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import RequestProgram
+from tests.sim.request_host import RequestHost
+from tests.sim.request_program import RequestProgram
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from skerry.schema.check import define
 from skerry.schema.model import StructType
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Duplication, Loss, Reordering
-from skerry.testing.machines.carrier_host import CarrierHost, MessageHeard
-from skerry.testing.machines.distributor import GROUP
 from skerry.testing.node import Node, Setting
 from skerry.testing.node_faults import ClockDrift, Partitions, Pauses, Restarts
 from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
+from tests.sim.carrier_host import CarrierHost, MessageHeard
+from tests.sim.distributor import GROUP
 
 __all__ = ["MakeHost", "MessagesInOrder", "carrier", "make_host", "play_carrier"]
 

@@ -12,7 +12,7 @@ from skerry.ids import NODE_CLIENT
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
 from skerry.testing.machines.program import Program
-from skerry.testing.machines.request_checkers import (
+from tests.sim.request_checkers import (
     AskedInOrder,
     CarriedOutOnce,
     ClaimsAgree,
@@ -24,14 +24,14 @@ from skerry.testing.machines.request_checkers import (
     OwnedIsOwn,
     partners,
 )
-from skerry.testing.machines.request_history import TASKS, Asked, Tasks
-from skerry.testing.machines.request_host import (
+from tests.sim.request_history import TASKS, Asked, Tasks
+from tests.sim.request_host import (
     HolderChanged,
     RequestCompleted,
     RequestHost,
     UpdateAccepted,
 )
-from skerry.testing.machines.request_program import RequestEnded, RequestProgram, RequestServed
+from tests.sim.request_program import RequestEnded, RequestProgram, RequestServed
 
 Pair = tuple[Node[RequestProgram], ...]
 

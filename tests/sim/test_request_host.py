@@ -6,8 +6,8 @@ from typing import Any
 
 from skerry.testing import MS, Node, World
 from skerry.testing.machines.node_history import MESSAGE, PLAIN, TYPES
-from skerry.testing.machines.request_history import TASKS
-from skerry.testing.machines.request_host import (
+from tests.sim.request_history import TASKS
+from tests.sim.request_host import (
     OBSERVER,
     OWNED_TYPES,
     REQUEST_LIMITS,
@@ -16,7 +16,7 @@ from skerry.testing.machines.request_host import (
     RequestHost,
     UpdateAccepted,
 )
-from skerry.testing.machines.request_program import RequestProgram
+from tests.sim.request_program import RequestProgram
 
 Pair = tuple[Node[RequestProgram], ...]
 

@@ -16,8 +16,8 @@ from skerry.protocol.deadlines import Deadlines
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing.machines.node_history import TYPES
 from skerry.testing.machines.program import Program
-from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
+from tests.sim.request_history import TASKS
 
 __all__ = ["ClaimStateChanged", "RequestEnded", "RequestProgram", "RequestServed"]
 

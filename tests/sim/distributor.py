@@ -15,17 +15,17 @@ from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import draw_identity
 from skerry.protocol.machine import Address
 from skerry.testing.faults import Duplication, Loss, Reordering
-from skerry.testing.machines.distributor_checkers import (
-    AllDelivered,
-    NothingGivenUp,
-    StreamsInOrder,
-    mark,
-)
 from skerry.testing.node import Node, Setting
 from skerry.testing.node_faults import ClockDrift, Partitions, Pauses, Restarts
 from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
+from tests.sim.distributor_checkers import (
+    AllDelivered,
+    NothingGivenUp,
+    StreamsInOrder,
+    mark,
+)
 
 __all__ = [
     "GROUP",

@@ -19,8 +19,8 @@ from skerry.protocol.machine import Address, Connect, MachineEvent, Transmit
 from skerry.testing.machines.node_history import TYPES
 from skerry.testing.machines.node_host import NodeHost
 from skerry.testing.machines.program import NODE
-from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
+from tests.sim.request_history import TASKS
 
 __all__ = [
     "OBSERVER",

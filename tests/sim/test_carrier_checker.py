@@ -1,4 +1,4 @@
-"""The scenario of carriers, and what its checker says to right and wrong."""
+"""The checker of messages between nodes of a group finds gaps, repetitions and missing ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from skerry.engine.carriage.distributor.events import MessagesGivenUp
 from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLost
 from skerry.testing import World
-from skerry.testing.machines.carrier import MessagesInOrder, make_host, play_carrier
-from skerry.testing.machines.carrier_host import MessageHeard
-from skerry.testing.machines.distributor import GROUP
+from tests.sim.carrier import MessagesInOrder, make_host, play_carrier
+from tests.sim.carrier_host import MessageHeard
+from tests.sim.distributor import GROUP
 
 
 @pytest.fixture

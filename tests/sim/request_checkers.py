@@ -11,12 +11,12 @@ from skerry.ids import NODE_CLIENT
 from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_host import OLD_PREFIX
-from skerry.testing.machines.request_history import Asked, Tasks
-from skerry.testing.machines.request_host import HolderChanged, RequestCompleted, UpdateAccepted
-from skerry.testing.machines.request_program import RequestEnded, RequestProgram, RequestServed
-from skerry.testing.machines.request_state import State, contradictions, look
 from skerry.testing.node import Node
 from skerry.testing.world import MS, World
+from tests.sim.request_history import Asked, Tasks
+from tests.sim.request_host import HolderChanged, RequestCompleted, UpdateAccepted
+from tests.sim.request_program import RequestEnded, RequestProgram, RequestServed
+from tests.sim.request_state import State, contradictions, look
 
 __all__ = [
     "AskedInOrder",

@@ -18,16 +18,16 @@ from skerry.protocol.distributor.segments import cut
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import MachineEvent
 from skerry.testing import World
-from skerry.testing.machines.distributor import GROUP, make_connection
-from skerry.testing.machines.distributor_checkers import (
+from skerry.testing.node import Node, Setting
+from skerry.testing.packet import MULTICAST, Packet
+from tests.sim.distributor import GROUP, make_connection
+from tests.sim.distributor_checkers import (
     AllDelivered,
     NothingGivenUp,
     StreamsInOrder,
     mark,
     marked,
 )
-from skerry.testing.node import Node, Setting
-from skerry.testing.packet import MULTICAST, Packet
 from tests.sim.probe import Probe
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2**32 + 2, application_id=3)

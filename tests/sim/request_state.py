@@ -16,7 +16,7 @@ from skerry.engine.node import NodeCore
 from skerry.engine.services.requests import RequestTable
 from skerry.limits import REQUEST_WINDOW_COUNT
 from skerry.objects.internal import internal_class
-from skerry.testing.machines.request_history import TASKS
+from tests.sim.request_history import TASKS
 
 __all__ = ["Identity", "OpenCall", "Owner", "Seat", "State", "contradictions", "look"]
 
@@ -64,8 +64,8 @@ def look(core: NodeCore) -> State:
     """The current state of a node."""
     requests = _requests(core)
     ownership: Any = requests.ownership
-    claims = [claim for mine in ownership._claims.values() for claim in mine.values()]  # noqa: SLF001
-    given, asked = requests._forwarded, requests._by_requester  # noqa: SLF001
+    claims = [claim for mine in ownership._claims.values() for claim in mine.values()]
+    given, asked = requests._forwarded, requests._by_requester
     return State(
         seats={
             identity: Seat(
@@ -74,12 +74,12 @@ def look(core: NodeCore) -> State:
                 holder=_owner(place.holder),
                 standbys=tuple(_owner(claim) for claim in place.standbys),
             )
-            for identity, place in ownership._targets.items()  # noqa: SLF001
+            for identity, place in ownership._targets.items()
         },
         claims=frozenset(_owner(claim) for claim in claims),
         calls=tuple(_open_call(call) for calls in asked.values() for call in calls.values()),
         kept_for=frozenset(
-            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_forwarded]  # noqa: SLF001
+            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_forwarded]
         ),
     )
 
@@ -115,7 +115,7 @@ def _published(core: NodeCore, state: State) -> Iterator[str]:
 
 def _owners(core: NodeCore, state: State) -> Iterator[str]:
     """What is asked at each update."""
-    hub: Any = core._dispatcher  # noqa: SLF001
+    hub: Any = core._dispatcher
     noted = {
         (topic.name, None, key): client
         for topic in hub.topics.values()
@@ -132,7 +132,7 @@ def _owners(core: NodeCore, state: State) -> Iterator[str]:
 
 def _request_queues(core: NodeCore, state: State) -> Iterator[str]:
     """Where requests wait."""
-    desks = _requests(core)._queues  # noqa: SLF001
+    desks = _requests(core)._queues
     at = {
         (name, handler, None): desk.window.client.client_id
         for (name, handler), desk in desks.items()
@@ -151,7 +151,7 @@ def _request_queues(core: NodeCore, state: State) -> Iterator[str]:
 
 def _windows(core: NodeCore) -> Iterator[str]:
     """What handlers were given."""
-    for client_id, calls in _requests(core)._forwarded.items():  # noqa: SLF001
+    for client_id, calls in _requests(core)._forwarded.items():
         counts = Counter(id(call.window) for call in calls.values())
         for call in calls.values():
             window = call.window
@@ -170,19 +170,19 @@ def _bounds(core: NodeCore) -> Iterator[str]:
     """Check the bounds of requests and claims per client."""
     requests = _requests(core)
     ownership: Any = requests.ownership
-    for calls in requests._by_requester.values():  # noqa: SLF001
+    for calls in requests._by_requester.values():
         asker = next(iter(calls.values())).requester
         if len(calls) > asker.limits.request_count_max:
             yield f"client {asker.client_id} has {len(calls)} requests"
-    for claims in ownership._claims.values():  # noqa: SLF001
+    for claims in ownership._claims.values():
         client = next(iter(claims.values())).client
         if len(claims) > client.limits.claim_count_max:
             yield f"client {client.client_id} has {len(claims)} claims"
 
 
 def _requests(core: NodeCore) -> RequestTable:
-    services: Any = core._services  # noqa: SLF001
-    requests: RequestTable = services._requests  # noqa: SLF001
+    services: Any = core._services
+    requests: RequestTable = services._requests
     return requests
 
 

@@ -22,7 +22,12 @@ from skerry.testing.machines.node_history import TYPES, History
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.machines.node_scenarios import KEYS, Doing, inject_all
 from skerry.testing.machines.program import NODE
-from skerry.testing.machines.request_checkers import (
+from skerry.testing.node import Factory, Node
+from skerry.testing.node_faults import SlowReaders
+from skerry.testing.scenarios import scenario
+from skerry.testing.workloads import Repeat
+from skerry.testing.world import MS, SECOND, World
+from tests.sim.request_checkers import (
     AskedInOrder,
     CarriedOutOnce,
     ClaimsAgree,
@@ -34,15 +39,10 @@ from skerry.testing.machines.request_checkers import (
     OwnedIsOwn,
     partners,
 )
-from skerry.testing.machines.request_history import HANDLERS, MANNERS, TASKS, Asked, Tasks
-from skerry.testing.machines.request_host import OWNED_TYPES, REQUEST_LIMITS, RequestHost
-from skerry.testing.machines.request_program import RequestProgram
-from skerry.testing.machines.request_state import look
-from skerry.testing.node import Factory, Node
-from skerry.testing.node_faults import SlowReaders
-from skerry.testing.scenarios import scenario
-from skerry.testing.workloads import Repeat
-from skerry.testing.world import MS, SECOND, World
+from tests.sim.request_history import HANDLERS, MANNERS, TASKS, Asked, Tasks
+from tests.sim.request_host import OWNED_TYPES, REQUEST_LIMITS, RequestHost
+from tests.sim.request_program import RequestProgram
+from tests.sim.request_state import look
 
 __all__ = ["Exchanging", "play_requests", "requests"]
 
@@ -185,7 +185,7 @@ def play_requests(
     kept = ConfirmedIsKept(NODE.host, history)
     for checker in (*_checkers(history, tasks), kept):
         world.watch(checker)
-    doing = Doing(programs, history, kept, note_bytes_max=40, rejoins=True, moves=False)
+    doing = Doing(programs, history, kept, note_bytes_max=40)
     exchanging = Exchanging(world, tasks)
     world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=40 * MS))
     world.drive(Repeat(exchanging.act, gap_ns_min=MS, gap_ns_max=15 * MS))
