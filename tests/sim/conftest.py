@@ -1,6 +1,12 @@
-"""A node with an observer, and connected programs that send requests and own objects."""
+"""Shared by the tests of simulated systems.
+
+The working folder in which scenarios have their names, a node with an observer, and connected
+programs that send requests and own objects.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +14,12 @@ from skerry.testing import Node, World
 from skerry.testing.machines.program import NODE
 from tests.sim.request_host import RequestHost
 from tests.sim.request_program import RequestProgram
+
+
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios are found by the names that the project registers."""
+    monkeypatch.chdir(Path(__file__).parents[2])
 
 
 @pytest.fixture

@@ -11,9 +11,11 @@ import pytest
 
 import skerry
 from skerry.testing import run_scenario
-from skerry.testing.scenarios import SHIPPED
+from skerry.testing.scenarios import known_scenarios
 
+ROOT = Path(__file__).parents[2]
 SOURCE = str(Path(skerry.__file__).parent.parent)
+NAMES = list(known_scenarios(ROOT))
 
 PRINT_TRACES = """
 import sys
@@ -27,8 +29,9 @@ for name in sys.argv[1:]:
 def traces(hash_seed: str) -> bytes:
     """All lines of seed 11 of every scenario, from a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", PRINT_TRACES, *sorted(SHIPPED)],
-        env={**os.environ, "PYTHONPATH": SOURCE, "PYTHONHASHSEED": hash_seed},
+        [sys.executable, "-c", PRINT_TRACES, *NAMES],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}", "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         check=True,
     )
@@ -44,7 +47,7 @@ def test_processes_with_different_hash_seeds_write_the_same_bytes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SHIPPED))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) -> None:
     lines: list[str] = []
     watched = run_scenario(name, 5, sink=lines.append)
@@ -54,7 +57,7 @@ def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SHIPPED))
+@pytest.mark.parametrize("name", NAMES)
 def test_different_seeds_give_different_runs(name: str) -> None:
     assert len({run_scenario(name, seed).digest for seed in range(4)}) == 4
 

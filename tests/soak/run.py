@@ -39,6 +39,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     sys.path.append(str(ROOT))  # for what soaks share
+    os.chdir(ROOT)  # where pyproject.toml names the scenarios of the simulator
     paths = soaks(arguments.only)
     if not paths:
         print(f"error: no soak has {arguments.only!r} in its name", file=sys.stderr)

@@ -118,12 +118,15 @@ def run(
     Exit code 0: every run passed; 1: a run failed, or a signal arrived before the last run; 2: the
     command line was wrong.
     """
-    from skerry.testing.scenarios import known_scenarios, run_scenario
+    from skerry.testing.scenarios import find_scenario, known_scenarios, run_scenario
 
     chosen = _chosen_seeds(seed, seeds, count)
     with _usage_errors():
         names = list(known_scenarios()) if scenario is None else [scenario]
-    _search_working_folder(names)
+        _search_working_folder(names)
+        # A scenario that is not found is reported before the first run, not after an hour.
+        for name in names:
+            find_scenario(name)
     output = current_output()
     sink = output.line if trace else None
     seed_count = chosen.stop - chosen.start

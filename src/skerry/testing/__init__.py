@@ -21,7 +21,7 @@ seeds         the file of seeds that have failed
 plugin        the `world` fixture for pytest
 strategies    Hypothesis strategies for types and objects
 sessions      captured sessions for fuzzing, and mutations of them
-machines      example machines, and the scenarios of `skerry sim`
+machines      example machines, a node and its clients, and the scenarios of `skerry sim`
 """
 
 from __future__ import annotations

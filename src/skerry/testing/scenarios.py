@@ -43,7 +43,7 @@ SHIPPED: Final[dict[str, str]] = {
 """The scenarios of skerry, with module and attribute."""
 
 _PROJECT_FILE: Final = "pyproject.toml"
-_TABLE: Final = ("tool", "skerry", "scenarios")
+_TABLE: Final = "tool.skerry.scenarios"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
@@ -162,13 +162,14 @@ def run_scenario(
 
 def _registered(path: Path) -> dict[str, str]:
     """The scenarios in the table of a file; none if there is no such file or table."""
-    table = _read_toml(path) if path.exists() else {}
-    for depth, key in enumerate(_TABLE, start=1):
-        table = table.get(key, {})
-        if not isinstance(table, dict):
-            raise _bad_table(path, ".".join(_TABLE[:depth]), "this is not a table")
+    content = _read_toml(path) if path.exists() else {}
+    own = _table(path, _table(path, content, "tool"), "tool.skerry")
+    for key in own:
+        if key != "scenarios":
+            raise _bad_table(path, f"tool.skerry.{key}", "there is no such key")
+    table = _table(path, own, _TABLE)
     for name, value in table.items():
-        key = ".".join((*_TABLE, name))
+        key = f"{_TABLE}.{name}"
         if not _NAME.fullmatch(name):
             raise _bad_table(path, key, "a name consists of letters, digits, - and _")
         if name in SHIPPED:
@@ -178,13 +179,21 @@ def _registered(path: Path) -> dict[str, str]:
     return table
 
 
+def _table(path: Path, above: dict[str, Any], key: str) -> dict[str, Any]:
+    """The table with this dotted key, which is in the table `above`; empty if it is missing."""
+    found = above.get(key.rpartition(".")[2], {})
+    if not isinstance(found, dict):
+        raise _bad_table(path, key, "this is not a table")
+    return found
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise _bad_table(path, ".".join(_TABLE), f"cannot be read: {error.strerror}") from error
+        raise _bad_table(path, _TABLE, f"cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _bad_table(path, ".".join(_TABLE), f"not TOML: {error}") from error
+        raise _bad_table(path, _TABLE, f"not TOML: {error}") from error
 
 
 def _is_path(text: str) -> bool:
@@ -197,7 +206,7 @@ def _bad_table(path: Path, key: str, detail: str) -> ConfigError:
         key=key,
         origin=str(path),
         detail=detail,
-        hint=f'a line of [{".".join(_TABLE)}] is name = "module:attribute"',
+        hint=f'a line of [{_TABLE}] is name = "module:attribute"',
     )
 
 
@@ -241,6 +250,6 @@ def _unknown(name: str, detail: str, known: Iterable[str]) -> ConfigError:
         detail=detail,
         hint=(
             f"the scenarios are {', '.join(known)}; name your own as module:attribute,"
-            f" or register it in [{'.'.join(_TABLE)}] of {_PROJECT_FILE}"
+            f" or register it in [{_TABLE}] of {_PROJECT_FILE}"
         ),
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skerry.testing.scenarios import SHIPPED
+from skerry.testing.scenarios import SHIPPED, known_scenarios
 from skerry.testing.seeds import read_seeds
 
 OWN = """
@@ -28,6 +28,8 @@ def odd(world: World, node_count: int) -> None:
         raise world.failure("parity", "the seed is odd")
 """
 
+ROOT = Path(__file__).parents[3]
+
 Run = Callable[..., Any]
 
 
@@ -38,6 +40,20 @@ def odd(clean_place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "own_sims", raising=False)
     return "own_sims:odd"
+
+
+@pytest.fixture
+def registered(odd: str, clean_place: Path) -> str:
+    """The scenario with a short name."""
+    (clean_place / "pyproject.toml").write_text(f'[tool.skerry.scenarios]\nuneven = "{odd}"\n')
+    return "uneven"
+
+
+@pytest.fixture
+def in_the_project(clean_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command is run in the folder of the project."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(ROOT)
 
 
 def test_a_run_that_passes_is_one_line(run: Run) -> None:
@@ -60,6 +76,66 @@ def test_without_a_scenario_all_are_run_with_seed_0(run: Run) -> None:
     assert [line.split(":")[0] for line in done.out.splitlines()] == [
         f"{name} seed 0" for name in SHIPPED
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_the_project")
+def test_the_scenarios_of_the_project_are_run_by_their_names(run: Run) -> None:
+    names = list(known_scenarios(ROOT))
+    assert len(names) == 9
+    done = run("sim", "run")
+    assert done.code == 0
+    assert [line.split(",")[0] for line in done.out.splitlines()] == [
+        f"{name} seed 0: ok" for name in names
+    ]
+
+
+@pytest.mark.usefixtures("in_the_project")
+def test_the_scenarios_of_the_project_are_listed(run: Run) -> None:
+    done = run("sim", "list")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == list(known_scenarios(ROOT))
+
+
+def test_a_registered_scenario_is_listed_and_run_by_its_name(run: Run, registered: str) -> None:
+    rows = [json.loads(line) for line in run("sim", "list", "--json").out.splitlines()]
+    assert [row["scenario"] for row in rows] == [*SHIPPED, registered]
+    assert rows[-1] == {"scenario": registered, "nodes": 2, "summary": "fails with odd seeds"}
+    done = run("sim", "run", "--scenario", registered, "--seed", "3")
+    assert done.code == 1
+    assert done.out.startswith("uneven seed 3: failed, 2 nodes, ")
+    assert "`skerry sim run --scenario uneven --seed 3 --trace`" in done.err
+    done = run("sim", "run")
+    assert [line.split(":")[0] for line in done.out.splitlines()] == [
+        f"{name} seed 0" for name in (*SHIPPED, registered)
+    ]
+
+
+@pytest.mark.parametrize("command", [("list",), ("run",), ("run", "--scenario", "uneven")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[tool.skerry]\nscenarios = 1\n", "tool.skerry.scenarios ({path}): this is not a table"),
+        ("[tool.skerry.scenarios]\nuneven = 7\n", "7 is not a text module:attribute"),
+        (
+            "[tool.skerry.scenarios]\nuneven = 'no_such_module:x'\n",
+            "scenario (uneven): there is no module no_such_module",
+        ),
+        (
+            "[tool.skerry.scenarios]\nuneven = 'own_sims:even'\n",
+            "scenario (uneven): own_sims has no scenario even",
+        ),
+    ],
+)
+def test_a_wrong_registration_is_a_wrong_command(
+    run: Run, odd: str, clean_place: Path, command: tuple[str, ...], text: str, message: str
+) -> None:
+    path = clean_place / "pyproject.toml"
+    path.write_text(text)
+    done = run("sim", *command)
+    assert (done.code, done.out) == (2, "")
+    assert message.format(path=path) in done.err
+    assert "fault of skerry" not in done.err
 
 
 def test_the_number_of_nodes_can_be_chosen(run: Run) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from skerry.errors import ConfigError
 from skerry.testing import World, find_scenario, run_scenario, scenario
-from skerry.testing.scenarios import SHIPPED, Scenario
+from skerry.testing.scenarios import SHIPPED, Scenario, known_scenarios
 from tests.sim.probe import Probe
 
 OWN = """
@@ -33,8 +33,15 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_scenarios"
 
 
-@pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_every_shipped_scenario_is_found(name: str) -> None:
+ROOT = Path(__file__).parents[3]
+OWN_NAMES = ["carrier", "distributor", "moves", "requests", "slow"]
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, *OWN_NAMES])
+def test_every_shipped_or_registered_scenario_is_found(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     found = find_scenario(name)
     assert isinstance(found, Scenario)
     assert found.summary
@@ -46,6 +53,80 @@ def test_ones_own_scenario_is_found_by_module_and_name(own_module: str) -> None:
     assert outcome.error is None
     assert outcome.node_count == 3
     assert outcome.simulated_ns == 3 * 10**9
+
+
+def test_the_project_registers_its_own_scenarios() -> None:
+    assert list(known_scenarios(ROOT)) == sorted([*SHIPPED, *OWN_NAMES])
+
+
+def test_a_scenario_is_registered_in_the_working_folder(
+    own_module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '[tool.skerry.scenarios]\nodd-one = "own_scenarios:odd"\n[tool.other]\nx = 1\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert known_scenarios(tmp_path) == {**SHIPPED, "odd-one": f"{own_module}:odd"}
+    monkeypatch.chdir(tmp_path)
+    outcome = run_scenario("odd-one", 1)
+    assert outcome.scenario == "odd-one"
+    assert outcome.error is not None
+    assert outcome.error.command == "skerry sim run --scenario odd-one --seed 1 --trace"
+    with pytest.raises(ConfigError, match="no such scenario") as caught:
+        find_scenario("even-one")
+    assert caught.value.hint is not None
+    assert "odd-one" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", [None, "", "[tool.other]\nx = 1\n", "[tool.skerry]\n"])
+def test_without_a_table_the_scenarios_are_those_of_skerry(
+    tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    assert known_scenarios(tmp_path) == SHIPPED
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "detail"),
+    [
+        ("tool = 1", "tool", "this is not a table"),
+        ("[tool]\nskerry = 1", "tool.skerry", "this is not a table"),
+        ("[tool.skerry]\nscenarios = []", "tool.skerry.scenarios", "this is not a table"),
+        ("[tool.skerry.scenario]\nx = 'a:b'", "tool.skerry.scenario", "there is no such key"),
+        ("[tool.skerry.scenarios]\nx = 1", "tool.skerry.scenarios.x", "1 is not a text module:"),
+        ("[tool.skerry.scenarios]\nx = 'a'", "tool.skerry.scenarios.x", "'a' is not a text mod"),
+        ("[tool.skerry.scenarios]\nx = '.a:b'", "tool.skerry.scenarios.x", "'.a:b' is not a tex"),
+        ("[tool.skerry.scenarios]\nx = 'a:'", "tool.skerry.scenarios.x", "'a:' is not a text mo"),
+        ("[tool.skerry.scenarios]\nx.y = 'a:b'", "tool.skerry.scenarios.x", "{'y': 'a:b'} is no"),
+        ("[tool.skerry.scenarios]\n'x:y' = 'a:b'", "tool.skerry.scenarios.x:y", "a name consist"),
+        ("[tool.skerry.scenarios]\n'' = 'a:b'", "tool.skerry.scenarios.", "a name consists of"),
+        ("[tool.skerry.scenarios]\necho = 'a:b'", "tool.skerry.scenarios.echo", "skerry itself "),
+        ("[tool", "tool.skerry.scenarios", "not TOML: "),
+        ("x = '\udcff'", "tool.skerry.scenarios", "not TOML: "),
+    ],
+)
+def test_a_bad_table_is_explained(tmp_path: Path, text: str, key: str, detail: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError) as caught:
+        known_scenarios(tmp_path)
+    assert caught.value.detail.startswith(detail)
+    assert (caught.value.key, caught.value.origin) == (key, str(path))
+    assert caught.value.hint == 'a line of [tool.skerry.scenarios] is name = "module:attribute"'
+
+
+def test_a_file_that_cannot_be_read_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        known_scenarios(tmp_path)
+
+
+def test_a_bad_table_does_not_affect_scenarios_that_do_not_need_it(
+    own_module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool")
+    monkeypatch.chdir(tmp_path)
+    assert find_scenario("echo").summary
+    assert find_scenario(f"{own_module}:odd").node_count == 3
 
 
 def test_a_failure_is_part_of_the_outcome(own_module: str) -> None:
