@@ -23,11 +23,14 @@ HOT_MODULES = (
     "src/skerry/apps/recorder/group_rows.py",
     "src/skerry/apps/recorder/node_rows.py",
     "src/skerry/client/distributor/dispatch.py",
-    "src/skerry/client/distributor/group_driver.py",
-    "src/skerry/client/distributor/outgoing.py",
+    "src/skerry/client/distributor/connection_base.py",
+    "src/skerry/client/distributor/group_session.py",
+    "src/skerry/client/distributor/publish_buffer.py",
     "src/skerry/client/distributor/delivery_queue.py",
     "src/skerry/client/distributor/router.py",
     "src/skerry/client/distributor/sync.py",
+    "src/skerry/client/core/type_route.py",
+    "src/skerry/client/core/type_store.py",
     "src/skerry/client/core/update_intake.py",
     "src/skerry/client/core/liveness.py",
     "src/skerry/client/io/endpoint_opener.py",
@@ -68,6 +71,7 @@ HOT_MODULES = (
     "src/skerry/engine/dispatch/header_templates.py",
     "src/skerry/engine/dispatch/topics.py",
     "src/skerry/engine/delivery/filtered_subscription.py",
+    "src/skerry/objects/times.py",
     "src/skerry/protocol/access/client.py",
     "src/skerry/protocol/access/connection.py",
     "src/skerry/protocol/access/header.py",
@@ -101,6 +105,7 @@ HOT_MODULES = (
     "src/skerry/protocol/patterns.py",
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/clock.py",
+    "src/skerry/runtime/udp/group_driver.py",
     "src/skerry/runtime/udp/multicast.py",
     "src/skerry/runtime/streams/socket_stream.py",
     "src/skerry/runtime/streams/node_server.py",
@@ -177,7 +182,7 @@ def compile_to_c() -> list[Extension]:
 
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
     """Two groups of about equal size. Two cores compile them in half the time of one group."""
-    distributor = [path for path in paths if "/distributor/" in path]
+    distributor = [path for path in paths if "/distributor/" in path or "/runtime/udp/" in path]
     rest = [path for path in paths if path not in distributor]
     named = [(rest, "skerry"), (distributor, "skerry_distributor")]
     return [(members, name) for members, name in named if members]

@@ -1,4 +1,4 @@
-"""What all tests share: the build they are of, and how Hypothesis searches."""
+"""Shared by all tests: the check of the build, the profile of Hypothesis, and Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["skerry.testing.plugin"]
 
-# A deadline measures the machine, not the code; speed has its own place, `make bench`.
+# A deadline would measure the machine, not the code. `make bench` measures speed.
 settings.register_profile(
     "skerry", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -32,32 +32,32 @@ def pytest_report_header() -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A run that was meant for one build must not quietly test the other."""
+    """Stop a run that should test one build but finds the other."""
     wanted = os.environ.get("SKERRY_TEST_MODE")
     if wanted and wanted != build_info.mode():
-        pytest.exit(f"this should be the {wanted} build, and it is {build_info.mode()}", 1)
+        pytest.exit(f"expected the {wanted} build, found the {build_info.mode()} build", 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever needs the object store may be the one for whom it is started."""
+    """Mark tests with the object store as slow, because each may have to start it."""
     for item in items:
         if "object_store" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
-# -- Spark, recordings for it, and an object store that these may lie in
+# -- Spark, recordings for it, and an object store
 
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[ObjectStore]:
-    """The one object store of a run."""
+    """The object store of a run."""
     with started() as store:
         yield store
 
 
 @pytest.fixture
 def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URI of a bucket with nothing in it, which this process has the credentials for."""
+    """The URI of an empty bucket, for which this process has the credentials."""
     from skerry.runtime.recordings.remote_paths import file_system
 
     for name, value in object_store.environment.items():
@@ -69,10 +69,10 @@ def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture(scope="session")
 def spark(object_store: ObjectStore) -> Iterator[SparkSession]:
-    """The one Spark of a run: two cores, little memory; commands find it and leave it running."""
+    """The Spark of a run: two cores, little memory. Commands find it and do not stop it."""
     from skerry.spark.startup.session import session
 
-    # Few rows are quicker interpreted than compiled.
+    # A few rows are processed faster interpreted than compiled.
     quick = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -80,7 +80,7 @@ def spark(object_store: ObjectStore) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
     }
     with pytest.MonkeyPatch.context() as patched:
-        # The processes of Spark get to the object store by what they are started with.
+        # The processes of Spark get the credentials of the object store by their environment.
         for name, value in object_store.environment.items():
             patched.setenv(name, value)
         spark = session("local[2]", app_name="tests", memory="1g", conf=quick)
@@ -90,7 +90,7 @@ def spark(object_store: ObjectStore) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def update_of() -> Callable[..., Update]:
-    """Makes the update that publishes an object."""
+    """Returns a function that makes the update of a published object."""
     from skerry.codec.envelope import ACCESS, CREATE, Update
     from skerry.objects.base import key_of
     from skerry.schema.fingerprint import fingerprint

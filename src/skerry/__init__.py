@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from skerry.client.api.service_handles import Ownership, Service
     from skerry.client.api.sync import Container, Space, Subscription, connect
     from skerry.client.core.claims import ClaimState
-    from skerry.client.core.events import Event
-    from skerry.client.core.object_info import ObjectInfo
+    from skerry.client.core.events import Event, ObjectInfo
     from skerry.client.core.states import Refusal, SpaceState, StateChanged
     from skerry.codec.envelope import Update
     from skerry.codec.values import AnyObject, PropertySet, Ref
@@ -186,7 +185,7 @@ _HOMES: Final = {
     "LimitExceeded": ("skerry.errors", "LimitExceeded"),
     "LocalProtocolError": ("skerry.errors", "LocalProtocolError"),
     "NotRegistered": ("skerry.errors", "NotRegistered"),
-    "ObjectInfo": ("skerry.client.core.object_info", "ObjectInfo"),
+    "ObjectInfo": ("skerry.client.core.events", "ObjectInfo"),
     "Ownership": ("skerry.client.api.service_handles", "Ownership"),
     "Picture": ("skerry.client.api.picture", "Picture"),
     "PictureNode": ("skerry.client.api.picture", "PictureNode"),

@@ -1,7 +1,7 @@
-"""The asyncio twins: `skerry.aio.connect` is `skerry.connect` for programs that run a loop.
+"""The asyncio API: `skerry.aio.connect` is `skerry.connect` for programs that run a loop.
 
-`skerry.aio.distributor` is `skerry.distributor` likewise, and `skerry.aio.run` is `asyncio.run` on
-the fastest loop there is. Every loop of asyncio's kind will do.
+`skerry.aio.distributor` is the asyncio API of `skerry.distributor`. `skerry.aio.run` is
+`asyncio.run` on the fastest installed loop. Any asyncio event loop can be used.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program to its end, on uvloop where it is installed (`pip install skerry[speed]`)."""
+    """Run a coroutine to its end, on uvloop if it is installed (`pip install skerry[speed]`)."""
     return run_loop(main)

@@ -1,4 +1,4 @@
-"""What can be closed and is used in a `with`, which closes it at the end."""
+"""The base of objects that a `with` statement closes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Closing"]
 
 
 class Closing:
-    """Gives itself to a `with`, and is closed when that ends."""
+    """A context manager that calls `close` at its end."""
 
     __slots__ = ()
 
     def close(self) -> None:
-        """End it; to do so twice does no harm."""
+        """Close it; a second call does nothing."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -6,8 +6,8 @@
         publisher = connection.publisher()
         publisher.publish("/prices/ERIC-B", b"92.14")
 
-Updates arrive in the order in which a publisher published them. What is lost on the way is asked
-for and sent again; what cannot be had any more is told by an event.
+Updates arrive in the order in which a publisher published them. Lost datagrams are requested and
+sent again. Updates that cannot be repaired are reported by an event.
 """
 
 from __future__ import annotations

@@ -109,26 +109,26 @@ class Mirror:
         if group in described or group in internal_types():
             cls = internal_class(group) if group in internal_types() else KNOWN[group]
             self.core.types.learn(cls)
-        interest = self.core.interests.of_group(group)
+        interest = self.core.subscriptions.of_group(group)
         interest.holder_count += 1
-        self.core.interests.ask(interest, 1.0)
+        self.core.subscriptions.join(interest, 1.0)
 
     def open(self) -> None:
-        self.core.start(0)
-        self.core.advance(0)
-        self.core.take_transmits()
-        self.core.stream_opened(NODE, 0)
+        self.core.connection.start(0)
+        self.core.connection.advance(0)
+        self.core.connection.take_transmits()
+        self.core.connection.stream_opened(NODE, 0)
 
     def play(self, frame: dict[str, Any]) -> None:
         self._now_ns += 1_000_000
         if frame["dir"] == "server->client":
-            self.core.receive(bytes.fromhex(frame["hex"]), NODE, self._now_ns)
-        elif self.core.state is SpaceState.CONNECTED:
+            self.core.connection.receive(bytes.fromhex(frame["hex"]), NODE, self._now_ns)
+        elif self.core.connection.state is SpaceState.CONNECTED:
             self._act(frame)
         self.pump()
 
     def pump(self) -> None:
-        for transmit in self.core.take_transmits():
+        for transmit in self.core.connection.take_transmits():
             if isinstance(transmit, Disconnect):
                 self.is_closed = True
             else:
@@ -223,7 +223,7 @@ def test_client_without_a_secret_goes_without_a_word() -> None:
         mirror.play(frame)
     assert mirror.heard == []
     assert mirror.is_closed
-    assert mirror.core.is_refused
+    assert mirror.core.connection.is_refused
 
 
 def test_rejected_client_does_not_come_back() -> None:
@@ -232,9 +232,9 @@ def test_rejected_client_does_not_come_back() -> None:
     for frame in mirror.frames:
         mirror.play(frame)
     assert [header.type_name for header, _ in mirror.heard] == ["DotsMsgConnect"]
-    mirror.core.stream_closed(NODE, CloseReason.ENDED, 5)
-    assert mirror.core.state is SpaceState.CLOSED
-    assert mirror.core.deadline_ns() is None
+    mirror.core.connection.stream_closed(NODE, CloseReason.ENDED, 5)
+    assert mirror.core.connection.state is SpaceState.CLOSED
+    assert mirror.core.connection.deadline_ns() is None
 
 
 def test_containers_are_what_the_captured_client_saw() -> None:
@@ -260,26 +260,26 @@ def test_client_of_the_websocket_says_what_the_captured_one_said() -> None:
         rng=Random(1),
         config=SpaceConfig(name="ws-client"),
     )
-    core.interests.of_group("GoldenAll").holder_count += 1
-    core.start(0)
-    core.advance(0)
-    core.take_transmits()
-    core.stream_opened(NODE, 0)
+    core.subscriptions.of_group("GoldenAll").holder_count += 1
+    core.connection.start(0)
+    core.connection.advance(0)
+    core.connection.take_transmits()
+    core.connection.stream_opened(NODE, 0)
     ours: list[Any] = []
     theirs: list[Any] = []
     for message in session["messages"][1:]:
         if message["dir"] == "server->client":
-            core.receive(message["text"].encode(), NODE, 1)
+            core.connection.receive(message["text"].encode(), NODE, 1)
         else:
             header, content = json.loads(message["text"])
             theirs.append((header["typeName"], header["attributes"], content))
-            if core.state is SpaceState.CONNECTED:
+            if core.connection.state is SpaceState.CONNECTED:
                 cls: Any = core.types.class_named(header["typeName"])
                 obj = cls.from_json(json.dumps(_named(content)))
                 fields = cls.descriptor.fields
                 only = [f.name for f in fields if header["attributes"] >> f.tag & 1]
                 core.publish(obj, 1.0, only=only)
-        for transmit in core.take_transmits():
+        for transmit in core.connection.take_transmits():
             for text in cut_messages(transmit.data):
                 header, content = json.loads(text)
                 ours.append((header["typeName"], header["attributes"], content))

@@ -84,13 +84,13 @@ def test_all_vectors_are_there() -> None:
 
 
 @pytest.mark.parametrize("packet", DATAGRAMS, ids=lambda p: f"{p.file}-{p.number}")
-def test_every_datagram_is_read_and_written_again_as_it_was(packet: Captured) -> None:
+def test_every_datagram_is_decoded_and_encoded_to_the_same_bytes(packet: Captured) -> None:
     message = packet.wire.decode(packet.data)
     assert packet.wire.encode(message) == packet.data
 
 
 @pytest.mark.parametrize("packet", DATAGRAMS, ids=lambda p: f"{p.file}-{p.number}")
-def test_every_field_has_the_value_that_was_written_down(packet: Captured) -> None:
+def test_every_field_has_the_documented_value(packet: Captured) -> None:
     message = packet.wire.decode(packet.data)
     fields = packet.fields
     header = message.header
@@ -157,7 +157,7 @@ CHECKS: dict[type[Any], Callable[[Any, dict[str, Any]], None]] = {
 }
 
 
-def test_the_overview_is_read_and_written_again_as_it_was() -> None:
+def test_the_overview_is_decoded_and_encoded_to_the_same_bytes() -> None:
     (packet,) = captured("management-overview")
     overview = Overview.decode(packet.data)
     assert overview.encode() == packet.data
@@ -214,13 +214,13 @@ def test_a_batch_of_the_java_program_is_delivered() -> None:
     ]
 
 
-def test_a_large_update_of_the_java_program_is_put_together() -> None:
+def test_a_large_update_of_the_java_program_is_reassembled() -> None:
     whole = vector("update-segmented")["reassembled"]
     (delivered,) = feed(connection(), captured("update-segmented"))
     assert delivered.updates == [(whole["subject"], bytes.fromhex(whole["payload_hex"]))]
 
 
-def test_a_loss_is_asked_for_as_the_java_program_does_and_its_answer_is_taken() -> None:
+def test_a_loss_is_requested_as_by_the_java_program_and_its_answer_is_used() -> None:
     original, request, answer = captured("retransmission")
     made = connection()
     before = seq_changed(original, 3)
@@ -273,7 +273,7 @@ def identity_of(header: DatagramHeader) -> SenderIdentity:
     )
 
 
-def test_what_we_send_is_what_the_java_program_sends() -> None:
+def test_sent_datagrams_equal_those_of_the_java_program() -> None:
     configuration = captured("configuration")[0]
     message = JAVA_WIRE.decode(configuration.data)
     assert isinstance(message, Configuration)
@@ -327,7 +327,7 @@ def test_a_large_update_is_cut_as_the_java_program_cuts_it() -> None:
 @pytest.mark.parametrize(
     ("file", "number"), [("configuration", 0), ("heartbeat", 0), ("retransmission", 1)]
 )
-def test_a_java_program_is_known_by_any_of_its_control_messages(file: str, number: int) -> None:
+def test_a_java_program_is_detected_by_any_of_its_control_messages(file: str, number: int) -> None:
     packet = captured(file)[number]
     made = connection()
     made.open_publisher(0)
@@ -344,7 +344,7 @@ def test_a_java_program_is_known_by_any_of_its_control_messages(file: str, numbe
 
 
 @pytest.mark.parametrize("file", ["retransmission-nak", "retransmission-nak-empty"])
-def test_a_nak_of_the_java_program_is_understood(file: str) -> None:
+def test_a_nak_of_the_java_program_is_processed(file: str) -> None:
     (nak,) = captured(file)
     header = JAVA_WIRE.decode_header(nak.data)
     made = connection()
@@ -368,7 +368,7 @@ def test_a_nak_of_the_java_program_is_understood(file: str) -> None:
     assert (lost.first_seq, lost.stop_seq, lost.reason) == (5, 7, LossReason.NAK)
 
 
-def test_pycast_is_understood_by_option_and_told_apart_without_it() -> None:
+def test_pycast_is_an_option_and_detected_without_it() -> None:
     packets = captured("pycast-dialect")
     found, delivered = feed(connection(Dialect.PYCAST, group="224.10.11.12"), packets)
     assert isinstance(found, SenderFound)

@@ -37,7 +37,7 @@ def seal_of(packet: dict[str, Any]) -> GroupSeal:
 
 
 @pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: packet["cipher"])
-def test_the_seal_makes_the_bytes_and_reads_them(packet: dict[str, Any]) -> None:
+def test_the_seal_makes_and_opens_the_recorded_bytes(packet: dict[str, Any]) -> None:
     plain, sealed = bytes.fromhex(packet["plain"]), bytes.fromhex(packet["hex"])
     assert seal_of(packet).seal(plain) == sealed
     assert seal_of(packet).open(sealed) == plain
@@ -45,7 +45,7 @@ def test_the_seal_makes_the_bytes_and_reads_them(packet: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: packet["cipher"])
-def test_the_bytes_are_what_the_reference_says(packet: dict[str, Any]) -> None:
+def test_the_bytes_equal_the_reference(packet: dict[str, Any]) -> None:
     sealed = bytes.fromhex(packet["hex"])
     identity = b"".join(
         part(packet, name)

@@ -23,7 +23,7 @@ from skerry.objects.classes import class_of
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.enums import EnumBase
 from skerry.objects.internal import internal_class
-from skerry.objects.json import from_plain, to_plain
+from skerry.objects.json import from_json_values, to_json_values
 from skerry.runtime.typefiles import load_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
@@ -470,12 +470,12 @@ def test_texts_of_the_websocket_are_objects_of_their_types() -> None:
         if "inf" in message["text"]:
             continue
         plain_header, plain = json.loads(message["text"])
-        header = from_plain(internal_class("DotsHeader"), plain_header)
+        header = from_json_values(internal_class("DotsHeader"), plain_header)
         cls = class_of(known[header.typeName])
-        obj = from_plain(cls, plain)
+        obj = from_json_values(cls, plain)
         assert without_nulls(plain) == with_tags(obj)
         assert cls.decode(obj.encode()) == obj
-        assert from_plain(cls, to_plain(obj)) == obj
+        assert from_json_values(cls, to_json_values(obj)) == obj
         assert obj.attributes & ~header.attributes_ == 0
         if header.typeName in DESCRIPTORS:
             known[obj.name] = from_description(obj, known)

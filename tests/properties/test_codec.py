@@ -28,7 +28,7 @@ from skerry.objects.base import Struct, build, key_of, merge
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.enums import EnumBase
-from skerry.objects.json import from_plain
+from skerry.objects.json import from_json_values
 from skerry.schema.check import define
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import (
@@ -424,7 +424,7 @@ JSON = st.recursive(
 @given(st.dictionaries(FIELD_NAMES, JSON, max_size=4))
 def test_random_json_brings_a_decode_error_or_an_object(plain: dict[str, Any]) -> None:
     try:
-        obj = from_plain(class_of(RICH), plain)
+        obj = from_json_values(class_of(RICH), plain)
     except DecodeError:
         return
     assert class_of(RICH).decode(obj.encode()).encode() == obj.encode()

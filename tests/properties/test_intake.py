@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.client.core.events import Event, ReceivedType
-from skerry.client.core.object_info import info_of
-from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
+from skerry.client.core.events import Event, ReceivedType, info_of
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter
 from skerry.objects.base import codec_of
 from skerry.objects.typeset import define_types
@@ -76,7 +76,7 @@ class Receiver:
 
     def __init__(self, patterns: list[str], is_joined: bool) -> None:
         self.intake = UpdateIntake()
-        self.intake.epoch = 4
+        self.intake.context.epoch = 4
         self.told: list[Any] = []
         self._cutter = FrameCutter()
         for name in ("Vessel", "Buoy", "Call"):
@@ -135,7 +135,7 @@ def test_known_headers_change_nothing(
     alone, together = Receiver(patterns, is_joined), Receiver(patterns, is_joined)
     for frame in frames:
         # Each header is read.
-        alone.intake._telling.forget()
+        alone.intake._delivery.forget()
         alone.take(frame)
     for start in range(0, len(frames), count):
         together.take(b"".join(frames[start : start + count]))

@@ -51,7 +51,7 @@ def test_a_tree_finds_each_pattern_that_selects_a_subject_once(
 
 
 @given(patterns, subjects)
-def test_a_subject_is_a_pattern_of_its_own(pattern: str, subject: str) -> None:
+def test_a_subject_is_a_pattern_that_selects_itself(pattern: str, subject: str) -> None:
     assert check_subject(subject) == subject
     assert covers(pattern, subject) is naive(pattern, subject)
     assert overlaps(pattern, subject) is naive(pattern, subject)

@@ -328,13 +328,13 @@ def play(program: bytes, **how: Any) -> None:
     st.sampled_from([1, 2**31 - 10, 2**32 - 10]),
     st.sampled_from([60, 130, 190]),
 )
-def test_whatever_comes_in_whatever_order_nothing_is_lost_untold_or_told_twice(
+def test_in_any_order_of_input_no_update_is_lost_silently_or_delivered_twice(
     program: bytes, policy: LossPolicy, base: int, room_bytes: int
 ) -> None:
     play(program, policy=policy, base=base, room_bytes=room_bytes)
 
 
-def test_long_runs_of_anything_at_all_end() -> None:
+def test_long_runs_of_any_input_end() -> None:
     for seed in range(20):
         rng = Random(seed)
         policy = rng.choice(list(LossPolicy))

@@ -146,7 +146,7 @@ def lose(connection: distributor.Connection, share: float) -> None:
     ]
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *s) for s in steps))
     pointer = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    made = connection._junction.socket._made
+    made = connection._session.driver.socket._made
     made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)
 
 

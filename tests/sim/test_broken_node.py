@@ -175,7 +175,7 @@ class KeepsTheDead(Program):
     """Does not know on which connection it heard of an object, so that none is ever stale."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        self.space.intake.epoch = 0
+        self.space.intake.context.epoch = 0
         super().receive(data, source, now_ns)
 
 
@@ -223,7 +223,7 @@ def test_a_broken_node_is_caught(host: Factory[NodeHost], checker: str) -> None:
     ("host", "checker"),
     [(Patient, "Bounded"), (Raises, "machine"), (Cutting, "ConflatedIsNotCut")],
 )
-def test_a_node_that_is_no_good_for_slow_clients_is_caught(
+def test_a_node_that_mistreats_slow_clients_is_caught(
     host: Factory[NodeHost], checker: str
 ) -> None:
     assert checker in caught_by(partial(play_slow, host=host), 4, checker)

@@ -271,7 +271,7 @@ class AsksAgain(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        requests: Any = self.space._requests
+        requests: Any = self.space.connection.requests
 
         def lost(why: str) -> None:
             for request in requests._waiting.values():
@@ -303,7 +303,7 @@ class ClaimsOnce(RequestProgram):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        claims: Any = self.space._claims
+        claims: Any = self.space.connection.claims
         connected = claims.connected
 
         def stay(connection: Any, now_s: float) -> None:

@@ -29,7 +29,7 @@ def fuzz() -> Any:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_strangers_harm_nobody(fuzz: Any, seed: int) -> None:
+def test_malicious_clients_do_not_affect_others(fuzz: Any, seed: int) -> None:
     assert fuzz.run_seed(seed, fuzz.all_sessions()) is None
 
 

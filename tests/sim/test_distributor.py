@@ -56,26 +56,26 @@ def test_a_seed_gives_the_same_run_again() -> None:
 
 
 @pytest.mark.slow
-def test_fifty_receivers_that_lose_the_same_ask_little_and_are_answered_once() -> None:
+def test_fifty_receivers_with_the_same_loss_send_few_requests_and_are_answered_once() -> None:
     for seed in range(2):
         play_storm(World(seed), 51)
 
 
 @pytest.mark.slow
-def test_of_publishers_that_come_and_go_nothing_is_missing_in_silence() -> None:
+def test_no_update_of_changing_publishers_is_lost_silently() -> None:
     for seed in range(10):
         play_short_lives(World(seed), 32, loss=0.1)
         play_short_lives(World(seed), 32, loss=0.3)
 
 
 @pytest.mark.slow
-def test_what_is_published_after_a_subscriber_joined_is_delivered_or_reported() -> None:
+def test_updates_after_a_subscriber_joined_are_delivered_or_reported() -> None:
     for seed in range(60):
         play_starts(World(seed), 9)
 
 
 @pytest.mark.slow
-def test_where_only_the_start_of_a_stream_is_lost_all_of_it_is_delivered() -> None:
+def test_a_stream_whose_start_is_lost_is_delivered_completely() -> None:
     for seed in range(40):
         accounted = play_starts(World(seed), 9, java_rate=0.0, loss=0.0, first_lost_count_max=5)
         assert accounted.is_whole()
@@ -183,7 +183,7 @@ class BeginsWhereItHears(GroupConnection):
 
 
 @pytest.mark.slow
-def test_a_connection_that_begins_with_what_it_hears_first_is_caught() -> None:
+def test_a_connection_that_begins_with_the_first_received_datagram_is_caught() -> None:
     with pytest.raises(SimulationError) as error:
         for seed in range(BROKEN_SEED_COUNT):
             play_short_lives(World(seed), 32, make=maker(BeginsWhereItHears))
@@ -207,7 +207,7 @@ class AsksForAll(GroupConnection):
 
 
 @pytest.mark.slow
-def test_a_connection_that_asks_for_what_was_before_it_is_caught() -> None:
+def test_a_connection_that_requests_earlier_datagrams_is_caught() -> None:
     with pytest.raises(SimulationError) as error:
         for seed in range(BROKEN_SEED_COUNT):
             play_starts(World(seed), 9, make=AsksForAll)
@@ -246,7 +246,7 @@ def test_a_sound_connection_passes_the_same_seeds() -> None:
 
 
 @pytest.mark.slow
-def test_connections_that_ask_as_soon_as_they_can_make_a_storm() -> None:
+def test_connections_that_request_at_once_cause_a_request_storm() -> None:
     def hasty(setting: Setting, config: DistributorConfig) -> GroupConnection:
         return make_connection(setting, DistributorConfig(request_delay_ms_max=0))
 

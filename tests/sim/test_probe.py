@@ -23,7 +23,7 @@ def test_a_probe_sends_in_order_and_only_once(world: World) -> None:
     assert probe.take_transmits() == []
 
 
-def test_a_probe_writes_down_what_happens_to_it(world: World) -> None:
+def test_a_probe_records_all_calls(world: World) -> None:
     probe = world.add("a", Probe).machine
     probe.stream_opened(PEER, 1)
     probe.receive(b"x", PEER, 2)

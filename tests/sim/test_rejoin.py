@@ -19,7 +19,7 @@ from skerry.testing.machines.program import NODE, Program
 
 
 @pytest.mark.parametrize(("kind", "what"), [("type", PLAIN), ("pattern", f"/{PLAIN}/*")])
-def test_a_slow_program_that_joins_again_has_what_the_node_has(
+def test_a_slow_program_that_joins_again_has_the_objects_of_the_node(
     world: World, kind: Literal["type", "pattern"], what: str
 ) -> None:
     world.add("node", NodeHost, port=NODE.port, listens=True)
@@ -43,6 +43,6 @@ def test_a_slow_program_that_joins_again_has_what_the_node_has(
 
 
 @pytest.mark.slow
-def test_programs_that_join_again_under_faults_have_what_the_node_has() -> None:
+def test_programs_that_join_again_under_faults_have_the_objects_of_the_node() -> None:
     for seed in range(10):
         play_node(World(seed), 5, rejoins=True)

@@ -158,7 +158,7 @@ def play(world: World) -> Heard:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_keys_take_turns_under_traffic_and_nothing_is_lost(seed: int) -> None:
+def test_keys_change_under_traffic_without_loss(seed: int) -> None:
     world = World(seed)
     heard = play(world)
     assert heard.key_ids == {0, *ROTATIONS}

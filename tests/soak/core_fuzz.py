@@ -156,8 +156,10 @@ class Stage:
         if unexplained:
             return f"{unexplained} updates are not explained"
         for space in self._honest.values():
-            if space.state is not SpaceState.CONNECTED:
-                return f"{space.config.name} is {space.state}: {space.failure}"
+            if space.connection.state is not SpaceState.CONNECTED:
+                return (
+                    f"{space.config.name} is {space.connection.state}: {space.connection.failure}"
+                )
         if self._seen != list(range(1, self._published + 1)):
             return f"of {self._published} reports {len(self._seen)} arrived, or in another order"
         return None
@@ -173,10 +175,10 @@ class Stage:
             wall_offset_ns=WALL_NS,
         )
         self._honest[address] = space
-        space.start(self._now_ns)
-        space.advance(self._now_ns)
+        space.connection.start(self._now_ns)
+        space.connection.advance(self._now_ns)
         self._settle()
-        assert space.state is SpaceState.CONNECTED
+        assert space.connection.state is SpaceState.CONNECTED
         return space
 
     def _publish(self) -> None:
@@ -222,10 +224,10 @@ class Stage:
                 is_busy = True
                 self._carry(transmit)
             for space in self._honest.values():
-                for transmit in space.take_transmits():
+                for transmit in space.connection.take_transmits():
                     is_busy = True
                     self._bring(space, transmit)
-                space.take_events()
+                space.connection.take_events()
             deadline_ns = self._core.deadline_ns()
             if deadline_ns is not None and deadline_ns <= self._now_ns:
                 is_busy = True
@@ -235,9 +237,9 @@ class Stage:
     def _bring(self, space: SpaceCore, transmit: Transmit) -> None:
         if isinstance(transmit, Connect):
             self._core.open(transmit.destination, Wire(), self._now_ns, origin=NEAR)
-            space.stream_opened(transmit.destination, self._now_ns)
+            space.connection.stream_opened(transmit.destination, self._now_ns)
         elif isinstance(transmit, Disconnect):
-            raise Unreadable(f"{space.config.name} left: {space.failure}")
+            raise Unreadable(f"{space.config.name} left: {space.connection.failure}")
         else:
             self._core.receive(transmit.data, transmit.destination, self._now_ns)
 
@@ -249,7 +251,7 @@ class Stage:
                 raise Unreadable(f"the node cut {space.config.name}")
             self._ears.pop(address, None)
         elif space is not None:
-            space.receive(transmit.data, address, self._now_ns)
+            space.connection.receive(transmit.data, address, self._now_ns)
         else:
             # It raises when what the node says makes no sense, whatever was said to it.
             _hear(self._ears[address], transmit.data)

@@ -21,6 +21,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 WIRE_AND_CONFIGURED = {
+    "BATCH_COUNT_MIN",
     "DEFINITION_COUNT_MAX",
     "FRESH_LOOK_COUNT",
     "HEADER_BYTES_MAX",

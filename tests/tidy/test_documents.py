@@ -27,7 +27,7 @@ def test_every_error_is_documented_and_no_other(root: Path) -> None:
     assert documented == errors
 
 
-def test_reference_of_commands_is_what_the_commands_say(root: Path) -> None:
+def test_the_reference_of_commands_equals_their_help(root: Path) -> None:
     """Refresh it with `.venv/bin/python tools/write_cli_reference.py`."""
     writer = runpy.run_path(str(root / "tools/write_cli_reference.py"))
     page = (root / "docs/reference/cli.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def test_diagrams_of_state_machines_are_drawn_from_their_tables(root: Path) -> N
     assert page == drawing["page"]()
 
 
-def test_every_command_says_what_it_is_for() -> None:
+def test_every_command_has_a_help_text() -> None:
     context = click.Context(command_line)
     for name in COMMANDS:
         command = command_line.get_command(context, name)

@@ -98,7 +98,7 @@ def expected() -> Surface:
     return read
 
 
-def test_nothing_public_is_gone() -> None:
+def test_no_public_name_was_removed() -> None:
     now = surface()
     gone = [
         f"{name}: {word}"

@@ -63,7 +63,7 @@ def name_of(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_python_block_runs_or_says_why_not(page: Path) -> None:
+def test_every_python_block_is_marked(page: Path) -> None:
     unmarked = [
         f"{name_of(page)}:{block.line}"
         for block in blocks(page)

@@ -21,7 +21,7 @@ from skerry import cbor
         (None, "f6"),
     ],
 )
-def test_values_become_bytes_and_come_back(value: Any, text: str) -> None:
+def test_values_are_encoded_and_decoded(value: Any, text: str) -> None:
     assert cbor.dumps(value).hex() == text
     assert cbor.loads(bytes.fromhex(text)) == value
 
@@ -50,7 +50,7 @@ def test_bytes_that_are_not_one_item_are_refused(data: bytes) -> None:
         cbor.loads(data)
 
 
-def test_what_follows_an_item_is_counted() -> None:
+def test_bytes_after_an_item_are_an_error() -> None:
     with pytest.raises(cbor.CBORError, match="2 bytes follow the item"):
         cbor.loads(b"\x01\x02\x03")
 

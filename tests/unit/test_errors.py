@@ -109,7 +109,7 @@ def test_schema_error_has_one_line_per_problem_and_the_first_hint() -> None:
     assert error.hint == "look"
 
 
-def test_simulation_error_says_how_to_repeat_it() -> None:
+def test_simulation_error_has_the_command_that_repeats_it() -> None:
     error: Any = SimulationError(scenario="pair", seed=7, checker="order", detail="x")
     assert "skerry sim run --scenario pair --seed 7" in error.hint
 

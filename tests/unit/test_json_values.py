@@ -61,5 +61,5 @@ def test_the_order_of_a_set_does_not_depend_on_how_it_was_made() -> None:
         ("\u202e\u2028\ud800\U000e0001", "\\u202e\\u2028\\ud800\\U000e0001"),
     ],
 )
-def test_what_a_terminal_would_obey_is_made_visible(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown

@@ -43,5 +43,5 @@ def test_a_frame_has_room_for_the_largest_payload_and_header() -> None:
     assert limits.FRAME_BYTES_MAX >= limits.PAYLOAD_BYTES_MAX + limits.HEADER_BYTES_MAX
 
 
-def test_what_is_skipped_may_nest_deeper_than_any_type() -> None:
+def test_skipped_values_may_nest_deeper_than_any_type() -> None:
     assert limits.SKIP_DEPTH_MAX > limits.TYPE_DEPTH_MAX

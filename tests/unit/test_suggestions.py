@@ -17,18 +17,18 @@ from skerry.suggestions import nearest
         ("", None),
     ],
 )
-def test_what_is_alike_is_found_whatever_the_case(name: str, meant: str | None) -> None:
+def test_similar_names_are_found_in_any_case(name: str, meant: str | None) -> None:
     assert nearest(name, ["Alarm", "Vessel"]) == meant
 
 
-def test_the_nearest_of_several_is_taken() -> None:
+def test_the_nearest_of_several_is_suggested() -> None:
     assert nearest("delay_ms_mx", ["delay_ms_min", "delay_ms_max", "delay"]) == "delay_ms_max"
 
 
-def test_what_is_a_little_alike_is_no_guess() -> None:
+def test_a_slightly_similar_name_is_not_suggested() -> None:
     assert nearest("abcdefg", ["abcdxyz"]) is None
     assert nearest("abcdefg", ["abcdexg"]) == "abcdexg"
 
 
-def test_nothing_to_choose_from_is_no_guess() -> None:
+def test_without_candidates_nothing_is_suggested() -> None:
     assert nearest("x", []) is None

@@ -101,7 +101,7 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
     """An object that has only this key."""
     import json
 
-    from skerry.objects.json import from_plain
+    from skerry.objects.json import from_json_values
     from skerry.schema.model import Kind
 
     fields = cls.descriptor.key_fields
@@ -115,7 +115,7 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
         except (ValueError, RecursionError):
             plain[field.name] = text
     with blamed_on("KEY", DecodeError):
-        obj: Struct = from_plain(cls, plain)
+        obj: Struct = from_json_values(cls, plain)
     return obj
 
 
@@ -123,10 +123,10 @@ def _joined(where: str | None, wanted: Struct | None) -> str | None:
     """The condition with the key in it, so that the node sends no other object."""
     conditions = [f"({where})"] if where else []
     if wanted is not None:
-        from skerry.objects.json import to_plain
+        from skerry.objects.json import to_json_values
         from skerry.schema.model import Kind
 
-        plain = to_plain(wanted)
+        plain = to_json_values(wanted)
         conditions += [
             f'"{field.name}" = {_literal(plain[field.name])}'
             for field in wanted.descriptor.key_fields

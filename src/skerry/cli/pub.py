@@ -117,9 +117,9 @@ class _Sender:
 
     def send(self, plain: Mapping[str, Any], *, is_removal: bool) -> None:
         """Fields by name, those to be unset with None."""
-        from skerry.objects.json import from_plain
+        from skerry.objects.json import from_json_values
 
-        obj: Struct = from_plain(self._cls, plain)
+        obj: Struct = from_json_values(self._cls, plain)
         only = list(plain) if None in plain.values() else None
         space, subject = self._space, self._subject
         self._done["removed" if is_removal else "published"] += 1

@@ -10,24 +10,23 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from skerry.client.core.events import BYTES_NAME, Event
-from skerry.client.core.object_info import ObjectInfo
+from skerry.client.core.events import BYTES_NAME, Event, ObjectInfo
 from skerry.json_values import visible
 from skerry.objects.base import Struct
-from skerry.objects.json import to_plain
+from skerry.objects.json import to_json_values
 
 __all__ = ["event_row", "event_text", "key_text", "object_row"]
 
 
 def object_row(obj: Struct, info: ObjectInfo) -> dict[str, Any]:
     """A current object."""
-    plain = to_plain(obj)
+    plain = to_json_values(obj)
     return {**plain, "_key": _key(obj, plain), **_facts(info)}
 
 
 def event_row(event: Event[Any]) -> dict[str, Any]:
     """What happened to an object: the whole of it as it is then."""
-    plain = to_plain(event.object)
+    plain = to_json_values(event.object)
     return {
         **plain,
         "_operation": event.operation,
@@ -48,7 +47,7 @@ def event_text(event: Event[Any]) -> str:
 def key_text(obj: Struct) -> str:
     """The key of an object in words."""
     names = [field.name for field in obj.descriptor.key_fields]
-    plain = to_plain(obj)
+    plain = to_json_values(obj)
     return visible(", ".join(f"{name}={plain.get(name)}" for name in names))
 
 

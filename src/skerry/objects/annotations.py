@@ -1,7 +1,7 @@
-"""Names for annotations of fields, where Python's own types do not say enough.
+"""Annotations of fields for kinds that Python's own types do not distinguish.
 
-`int`, `float`, `str`, `bytes`, `bool`, `UUID`, `list[...]`, classes of structs and of enums are
-understood as they are; `int` is then an int64 and `float` a float64.
+`int`, `float`, `str`, `bytes`, `bool`, `UUID`, `list[...]`, classes of structs and of enums can be
+used as well; `int` is an int64 and `float` a float64.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ float16: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT16)]
 float32: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT32)]
 float64: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT64)]
 timepoint: TypeAlias = Annotated[float, ScalarType(Kind.TIMEPOINT)]
-"""Seconds since the epoch; `skerry.to_timepoint` and `skerry.to_datetime` turn datetimes."""
+"""Seconds since the epoch; `skerry.to_timepoint` and `skerry.to_datetime` convert datetimes."""
 steady_timepoint: TypeAlias = Annotated[float, ScalarType(Kind.STEADY_TIMEPOINT)]
 duration: TypeAlias = Annotated[float, ScalarType(Kind.DURATION)]
 property_set: TypeAlias = Annotated[PropertySet, ScalarType(Kind.PROPERTY_SET)]
@@ -65,7 +65,7 @@ any_object: TypeAlias = Annotated[AnyObject, ScalarType(Kind.ANY)]
 instance_ref: TypeAlias = Annotated[Ref, RefType()]
 """A reference to an object of any type; `Annotated[Ref, "Vessel"]` is one to a Vessel."""
 
-_PLAIN: dict[Any, FieldType] = {
+_PYTHON_TYPES: dict[Any, FieldType] = {
     bool: ScalarType(Kind.BOOL),
     int: ScalarType(Kind.INT64),
     float: ScalarType(Kind.FLOAT64),
@@ -79,9 +79,9 @@ _PLAIN: dict[Any, FieldType] = {
 
 
 def field_type(annotation: Any, classes: dict[str, Any]) -> FieldType:
-    """The type that an annotation stands for; classes it names are added to `classes`.
+    """The type of a field with an annotation; classes that it names are added to `classes`.
 
-    TypeError says why an annotation cannot be a field.
+    Raises TypeError if the annotation cannot be used for a field.
     """
     annotation = _without_none(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -89,12 +89,12 @@ def field_type(annotation: Any, classes: dict[str, Any]) -> FieldType:
         return _annotated_type(arguments) or field_type(arguments[0], classes)
     if origin is list and arguments:
         return VectorType(field_type(arguments[0], classes))
-    if isinstance(annotation, Hashable) and annotation in _PLAIN:
-        return _PLAIN[annotation]
+    if isinstance(annotation, Hashable) and annotation in _PYTHON_TYPES:
+        return _PYTHON_TYPES[annotation]
     descriptor = getattr(annotation, "descriptor", None)
     if isinstance(descriptor, (StructType, EnumType)):
         if classes.setdefault(descriptor.name, annotation) is not annotation:
-            raise TypeError(f"two different types are called {descriptor.name} here")
+            raise TypeError(f"two different types have the name {descriptor.name}")
         return descriptor
     raise TypeError(_refusal(annotation))
 

@@ -1,8 +1,8 @@
-"""The base of all classes of structs: what every object can do.
+"""The base of all classes of structs.
 
-An object keeps its fields in slots, and an unset field is None: the wire has no null, so None can
-mean nothing else. `objects.classes` makes the classes. There is no `__getattr__`, `__setattr__` or
-`__delattr__` here, and none may come: each of them would make every access to a field slower.
+An object keeps its fields in slots, and an unset field is None: the wire has no null, so None has
+no other meaning. `objects.classes` creates the classes. There must not be a `__getattr__`,
+`__setattr__` or `__delattr__` here: each of them would make every access to a field slower.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 S = TypeVar("S", bound="Struct")
 
 NOT_EXTENDED = (
-    "a struct does not extend another one; make that a field of this one,"
+    "a struct cannot extend another struct; use a field of that type instead,"
     " or derive without fields to add methods"
 )
 
 
 class Struct:
-    """An object of a struct type. Fields that were not given are unset and read as None."""
+    """An object of a struct type. Fields that are not passed are unset and read as None."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Struct:
     _attributes: ClassVar[Mapping[str, str]]
     """Python names of the fields by their names in the type."""
     _nested: ClassVar[Mapping[str, Any]]
-    """Classes of the named types that the fields are made of."""
+    """Classes of the named types of the fields."""
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _key_values: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
@@ -81,7 +81,7 @@ class Struct:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The object that the bytes are; DecodeError when they are none."""
+        """The object that the bytes encode; raises DecodeError if they are invalid."""
         return cls._codec.decode(data)  # type: ignore[no-any-return]
 
     @property
@@ -107,7 +107,7 @@ class Struct:
 
     @classmethod
     def from_json(cls, data: str | bytes) -> Self:
-        """The object that JSON text is; DecodeError when it is none."""
+        """The object in JSON text; raises DecodeError if the text is invalid."""
         return json.load(cls, data)  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
@@ -133,13 +133,13 @@ class Struct:
 
 
 RESERVED_NAMES = frozenset({*dir(Struct), *Struct.__annotations__, "self"})
-"""What a field cannot be called in Python."""
+"""Names that a field cannot have in Python."""
 
 
 def selection(cls: type[Struct], names: Iterable[str]) -> PropertySet:
-    """Property set of an update that speaks of these fields: they and the key."""
+    """The property set of an update of these fields: the fields and the key."""
     if isinstance(names, str):
-        raise TypeError(f"expected the names of fields, got the text {names!r}")
+        raise TypeError(f"expected names of fields, got the str {names!r}")
     mask = cls.descriptor.key_mask
     for name in names:
         mask |= 1 << cls.descriptor.field(_field_name(cls, name)).tag
@@ -147,12 +147,12 @@ def selection(cls: type[Struct], names: Iterable[str]) -> PropertySet:
 
 
 def codec_of(cls: type[Struct]) -> Codec:
-    """What encodes and decodes objects of a class, and works on their bytes."""
+    """The codec of a class, which encodes and decodes its objects."""
     return cls._codec
 
 
 def key_of(obj: Struct) -> ObjectKey:
-    """The canonical key: equal for two objects of a type exactly when they are the same object."""
+    """The canonical key: equal for two objects of a type if and only if they have the same key."""
     return ObjectKey(obj._codec.encode_key(obj))
 
 
@@ -160,7 +160,7 @@ def ref_to(obj: Struct) -> Ref:
     """A reference to the object, for an `instance_ref` field."""
     for field in obj.descriptor.key_fields:
         if not obj.is_set(field.name):
-            raise ValueError(f"{obj!r} has no {field.name}, so nothing can refer to it")
+            raise ValueError(f"{obj!r} has no {field.name}, so there can be no reference to it")
     return Ref(obj.descriptor.name, key_of(obj))
 
 
@@ -170,7 +170,7 @@ def pack(obj: Struct) -> AnyObject:
 
 
 def unpack(packed: AnyObject, cls: type[S]) -> S:
-    """The object that an `any` field holds, which must be of this class's type."""
+    """The object in an `any` field; raises TypeError unless it is of this class's type."""
     if cls.descriptor.name != packed.type_name:
         raise TypeError(f"this is a {packed.type_name}, not a {cls.descriptor.name}")
     return cls.decode(packed.payload)
@@ -179,12 +179,12 @@ def unpack(packed: AnyObject, cls: type[S]) -> S:
 def merge(stored: S, update: S, only: Iterable[str] | PropertySet | None = None) -> S:
     """A new object: `stored` after a partial update of the fields in `only`.
 
-    A named field that is unset in the update becomes unset. Without `only`, the fields that are
-    set in the update are taken. The key never changes; ValueError when the update is for another
-    object. Lists and objects inside are shared, as by `copy.copy`.
+    A named field that is unset in the update becomes unset. Without `only`, the fields that are set
+    in the update are used. The key never changes; raises ValueError if the update has another key.
+    Lists and nested objects are shared, as by `copy.copy`.
     """
     if not _is_same_type(type(stored), type(update)):
-        raise TypeError(f"a {update.descriptor.name} does not update a {stored.descriptor.name}")
+        raise TypeError(f"a {update.descriptor.name} cannot update a {stored.descriptor.name}")
     if key_of(stored) != key_of(update):
         raise ValueError(f"{update!r} is an update of another object than {stored!r}")
     if only is None:
@@ -202,7 +202,7 @@ def merge(stored: S, update: S, only: Iterable[str] | PropertySet | None = None)
 
 
 def build(cls: type[S], values: Iterable[Any]) -> S:
-    """An object with these values of its fields in declaration order, past the constructor."""
+    """Create an object with these field values, in declaration order, without its constructor."""
     obj = object.__new__(cls)
     for attribute, value in zip(cls._attributes.values(), values, strict=True):
         setattr(obj, attribute, value)
@@ -210,7 +210,7 @@ def build(cls: type[S], values: Iterable[Any]) -> S:
 
 
 def extras_of(obj: Struct) -> dict[str, Any]:
-    """What an object has besides its fields, which only one of a derived class can."""
+    """The attributes of an object besides its fields; only derived classes have any."""
     return getattr(obj, "__dict__", {})
 
 
@@ -221,7 +221,7 @@ def _with_extras(obj: S, extras: dict[str, Any]) -> S:
 
 
 def _bind(cls: type[Struct]) -> None:
-    """Give a class, also one that a program derived, what works on its own objects."""
+    """Give a class the codec of its own objects; also a class that a program derived."""
     struct = cls.descriptor
     plan = make_plan(struct, cls, cls._attributes, lambda type_: cls._nested[type_.name])
     cls._codec = Codec(plan)
@@ -229,7 +229,7 @@ def _bind(cls: type[Struct]) -> None:
     keys = [cls._attributes[field.name] for field in struct.key_fields]
     cls._key_values = staticmethod(values_getter(keys))
     if "decode" not in vars(cls):
-        # Straight to the codec: this is the road of every object that arrives.
+        # Directly the codec's function, which decodes every received object.
         cls.decode = staticmethod(cls._codec.decode)  # type: ignore[method-assign,assignment]
 
 
@@ -238,7 +238,7 @@ def _attribute(cls: type[Struct], name: str) -> str:
 
 
 def _field_name(cls: type[Struct], name: str) -> str:
-    """The name in the type of a field, which may be given by its Python name too."""
+    """The name of a field in the type; `name` may be its Python name too."""
     if name in cls._attributes:
         return name
     for field, attribute in cls._attributes.items():

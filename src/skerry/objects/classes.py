@@ -1,8 +1,8 @@
-"""Python classes of types.
+"""Creates the Python classes of types.
 
-A type that came as text or in a descriptor gets a class here. Equal types get the same class, so
-a type file that is loaded twice, or a descriptor that arrives twice, does not split a program in
-two. Classes that a program declares itself are made by the same hands (`objects.declare`).
+A type from text or from a descriptor gets a class here. Equal types get the same class, so objects
+stay compatible when a type file is loaded twice or a descriptor is received twice. Classes that a
+program declares (`objects.declare`) are created by the same functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skerry.errors import CodecError, SchemaCheckError
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.base import RESERVED_NAMES, Struct, build, extras_of
 from skerry.objects.enums import DescribedEnum, EnumBase
-from skerry.objects.json import value_from_plain
+from skerry.objects.json import value_from_json_values
 from skerry.objects.names import python_name, python_names
 from skerry.schema.model import EnumType, Field, NamedType, StructType, content_of
 
@@ -33,20 +33,20 @@ __all__ = [
 ]
 
 _MODULE = "skerry.types"
-"""Where classes say they live that are in no module."""
+"""The `__module__` of classes that are not defined in a module."""
 
 
 _classes: dict[NamedType, Any] = {}
 
 
 def class_of(type_: NamedType) -> Any:
-    """The class of a type: always the same one for equal types, also in two threads at once.
+    """The class of a type: the same class for equal types, also with concurrent calls.
 
-    Past TYPE_COUNT_MAX classes the oldest is forgotten, and made anew if it is asked for again.
+    Above TYPE_COUNT_MAX classes the oldest is forgotten, and created again on demand.
     """
     found = _classes.get(type_)
     if found is None:
-        # Whoever is first here decides; a second class that was made meanwhile is dropped.
+        # The first class that is stored counts; one that another thread created is dropped.
         found = _classes.setdefault(type_, _make_class(type_))
         if len(_classes) > TYPE_COUNT_MAX:
             _classes.pop(next(iter(_classes)), None)
@@ -61,7 +61,7 @@ def _make_class(type_: NamedType) -> Any:
 
 
 def used_types(struct: StructType) -> list[NamedType]:
-    """The named types that the fields of a struct are of, each once."""
+    """The named types of the fields of a struct, without duplicates."""
     used: dict[str, NamedType] = {}
     for field in struct.fields:
         inner = content_of(field.type)
@@ -82,14 +82,14 @@ def member_names(type_: EnumType) -> dict[str, str]:
     taken = set(_ENUM_NAMES)
     while True:
         names = python_names(labels, taken)
-        kept = {name for name in names.values() if _is_kept_by_python(name, private)}
-        if not kept:
+        reserved = {name for name in names.values() if _is_reserved(name, private)}
+        if not reserved:
             return names
-        taken |= kept
+        taken |= reserved
 
 
-def _is_kept_by_python(name: str, private: str) -> bool:
-    """Whether it is `_so_`, which no member may be, or looks like a private name and is none."""
+def _is_reserved(name: str, private: str) -> bool:
+    """Whether Python reserves a name of a member: `_sunder_`, or a mangled private name."""
     is_single = name.endswith("_") and not name.endswith("__")
     return (is_single and name.startswith("_") and len(name) > 2) or (
         name.startswith(private) and not name.endswith("__")
@@ -103,11 +103,11 @@ _ENUM_NAMES = frozenset(
         "mro",
     }
 )
-"""What an element cannot be called in Python."""
+"""Names that an element cannot have in Python."""
 
 
 def make_enum_class(type_: EnumType, *, module: str) -> type[EnumBase]:
-    """A new class for an enum."""
+    """Create a class for an enum."""
     names = member_names(type_)
     members = [
         (names[element.name], (element.tag, element.value, element.documentation, element.name))
@@ -130,9 +130,9 @@ def make_struct_class(
     bases: tuple[type, ...] = (Struct,),
     attributes: Mapping[str, str] | None = None,
 ) -> type[Struct]:
-    """A new class for a struct, with what the namespace adds (methods a program wrote).
+    """Create a class for a struct, with the methods and attributes of a namespace.
 
-    `attributes` has the Python names of the fields, where a program chose them.
+    `attributes` are the Python names of the fields, if the program chose them.
     """
     attributes = attribute_names(struct) if attributes is None else attributes
     qualname = qualname or python_name(struct.name)
@@ -142,7 +142,7 @@ def make_struct_class(
         "__slots__": tuple(attributes.values()),
         "__module__": module,
         "__qualname__": qualname,
-        # A class takes no text that is not UTF-8, and a stranger's need not be.
+        # A docstring must be valid UTF-8, and received documentation need not be.
         "__doc__": struct.documentation.encode("utf-8", "replace").decode() or None,
         "__match_args__": tuple(attributes[field.name] for field in _positional(struct)),
         "__reduce__": _reduce_object,
@@ -156,7 +156,7 @@ def make_struct_class(
 
 
 def _positional(struct: StructType) -> tuple[Field, ...]:
-    """Fields that a pattern may name by position: those of the constructor, else all."""
+    """The positional fields of a match pattern: those with `ctor`, else all."""
     return tuple(field for field in struct.fields if field.is_ctor) or struct.fields
 
 
@@ -176,7 +176,7 @@ def _constructor(cls: Any, struct: StructType, attributes: Mapping[str, str]) ->
         if field.default is None:
             parameters.append(f"{attribute}=None")
         else:
-            # No field is called so: in Python none begins with two underscores.
+            # No conflict with a field: no Python name of a field begins with two underscores.
             scope["__absent"] = _ABSENT
             scope[f"__default_{field.tag}"] = _default(cls, field)
             parameters.append(f"{attribute}=__absent")
@@ -192,7 +192,7 @@ def _constructor(cls: Any, struct: StructType, attributes: Mapping[str, str]) ->
 
 
 class _Absent:
-    """Stands for a parameter that was not given, where None would mean unset."""
+    """The default of a parameter for which None means unset."""
 
     def __repr__(self) -> str:
         return "<default>"
@@ -202,16 +202,16 @@ _ABSENT = _Absent()
 
 
 def _default(cls: Any, field: Field) -> Callable[[], Any]:
-    """Makes the default value anew each time: it may be a list or an object."""
+    """A function that creates the default value, which may be a mutable list or object."""
     plan = cls._codec.plan
     spec = plan.by_tag[field.tag]
     assert field.default is not None
     try:
         plain = json.loads(field.default)
-        encode_value(plan, spec, value_from_plain(plan, spec, plain))
+        encode_value(plan, spec, value_from_json_values(plan, spec, plain))
     except (ValueError, CodecError) as error:
         raise SchemaCheckError(f"default of {cls.descriptor.name}.{field.name}: {error}") from None
-    return lambda: value_from_plain(plan, spec, plain)
+    return lambda: value_from_json_values(plan, spec, plain)
 
 
 # -- pickling
@@ -220,7 +220,7 @@ def _default(cls: Any, field: Field) -> Callable[[], Any]:
 def _reduce_object(self: Struct) -> tuple[Any, ...]:
     cls = type(self)
     source = _source_of(cls)
-    # A class that cannot be imported comes back as that of its type, which has only fields.
+    # A class that cannot be imported is restored as the class of its type, with fields only.
     extras = extras_of(self) if source is cls else {}
     return _restore_object, (source, cls._values(self)), extras or None
 
@@ -240,9 +240,9 @@ def _restore_member(source: Any, tag: int) -> EnumBase:
 
 
 def _source_of(cls: Any) -> Any:
-    """The class itself where another process can import it, else its type as bytes.
+    """The class itself if another process can import it, else its pickled type.
 
-    Bytes and not the description, which would be taken apart and put together for each object.
+    Pickled once, since a type in each pickle would be encoded and decoded for each object.
     """
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
@@ -261,5 +261,5 @@ def _class_from(source: Any) -> Any:
 
 @lru_cache(maxsize=TYPE_COUNT_MAX)
 def _class_of_bytes(source: bytes) -> Any:
-    # These bytes are part of a pickle that is being read, and deserve as much trust as the rest.
+    # These bytes are part of the pickle that is being read, and are trusted as much.
     return class_of(pickle.loads(source))  # noqa: S301

@@ -1,7 +1,7 @@
-"""Types declared in Python: a decorated class, its annotations the fields.
+"""Types declared in Python: a decorated class whose annotations are the fields.
 
-What is declared is written as text of the type language and read back, so every rule of the
-language holds here too, and the type is equal to the one that a file would give.
+A declaration is written as text of the type language and read back, so that every rule of the
+language applies, and the type is equal to the one that a type file would define.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skerry.objects.annotations import field_type
 from skerry.objects.base import NOT_EXTENDED, RESERVED_NAMES, Struct
 from skerry.objects.classes import make_struct_class
 from skerry.objects.declared import checked
-from skerry.objects.json import value_to_plain
+from skerry.objects.json import value_to_json_values
 from skerry.objects.names import python_name, python_names
 from skerry.objects.spec import FieldSpec
 from skerry.schema.model import (
@@ -49,8 +49,8 @@ def field(
 ) -> Any:
     """A field of a struct, identified on the wire by its tag (1 to 31).
 
-    `name` is what the type calls it, where Python needs another name. The default is a value, or
-    the JSON text that would stand in a type file. `options` are those without a meaning here.
+    `name` is the name in the type, if Python needs another name. The default is a value, or the
+    JSON text of a type file. `options` are options that skerry does not interpret.
     """
     return FieldSpec(
         tag=tag,
@@ -75,7 +75,7 @@ def key(
     ctor: bool = False,
     options: Mapping[str, str | bool] | None = None,
 ) -> Any:
-    """A field that is part of the identity of an object; otherwise as `field`."""
+    """A key field; otherwise as `field`."""
     spec: FieldSpec = field(
         tag,
         name=name,
@@ -92,9 +92,9 @@ def key(
 def removed(
     tag: int, *, name: str | None = None, type_name: str | None = None, documentation: str = ""
 ) -> Any:
-    """A field that is gone; its tag is not used again.
+    """A removed field, whose tag is not used again.
 
-    It stands among the fields as they do, or with name and type in `@skerry.struct(removed=[...])`.
+    It is declared among the fields, or with name and type in `@skerry.struct(removed=[...])`.
     """
     return FieldSpec(
         tag=tag, name=name, type_name=type_name, documentation=documentation, is_removed=True
@@ -123,17 +123,17 @@ def struct(
 ) -> Callable[[type[C]], type[C]]: ...
 
 
-# Without field specifiers: type checkers would take a field without `default=` for one that the
-# constructor has to be given.
+# Without field specifiers: type checkers would take a field without `default=` for a required
+# parameter of the constructor.
 @dataclass_transform(kw_only_default=True)
 def struct(cls: Any = None, /, **options: Any) -> Any:
     """Make a class a struct type: `@skerry.struct` or `@skerry.struct(cached=False)`.
 
-    Its annotations are the fields, `skerry.key(tag)` and `skerry.field(tag)` their defaults, its
-    docstring the documentation. Methods stay. Deriving the class from `skerry.Struct` changes
-    nothing but lets type checkers know `encode` and its like.
+    Its annotations are the fields, with `skerry.key(tag)` and `skerry.field(tag)` as defaults, and
+    its docstring is the documentation. Methods are kept. To derive the class from `skerry.Struct`
+    only lets type checkers see `encode` and the other methods.
     """
-    # Annotations that are text may name classes of the function the class stands in.
+    # Annotations that are text may name local classes of the enclosing function.
     caller = sys._getframe(1)
     if cls is None:
         return lambda decorated: _declare(decorated, options, caller.f_locals)
@@ -173,9 +173,7 @@ def _specs(cls: type) -> dict[str, FieldSpec]:
             continue
         if name.startswith(f"_{cls.__name__.lstrip('_')}__"):
             own = name.removeprefix(f"_{cls.__name__.lstrip('_')}")
-            raise _fault(
-                cls, f'{own} has a meaning of its own in Python; use field(..., name="{own}")'
-            )
+            raise _fault(cls, f'{own} is a private name in Python; use field(..., name="{own}")')
         if not isinstance(spec, FieldSpec):
             raise _fault(cls, f"{name} has no tag; write {name}: ... = skerry.field(tag)")
         specs[name] = spec
@@ -184,9 +182,9 @@ def _specs(cls: type) -> dict[str, FieldSpec]:
             raise _fault(cls, f"{name} has no type; write {name}: type = skerry.field({value.tag})")
     for base in cls.__mro__[1:]:
         if any(isinstance(value, FieldSpec) for value in base.__dict__.values()):
-            raise _fault(cls, f"its base {base.__name__} has fields and is no struct; move them")
+            raise _fault(cls, f"its base {base.__name__} has fields but is not a struct; move them")
     if "__init__" in cls.__dict__:
-        raise _fault(cls, "a struct has a constructor of its own; use __post_init__")
+        raise _fault(cls, "a struct cannot define __init__; use __post_init__")
     return specs
 
 
@@ -204,7 +202,7 @@ def _annotations(cls: type, names: Mapping[str, Any]) -> dict[str, Any]:
             cls, globals=vars(module) if module else {}, locals={**own, **names}, eval_str=True
         )
     except NameError as error:
-        raise _fault(cls, f"an annotation names what is not there: {error}") from None
+        raise _fault(cls, f"an annotation uses an undefined name: {error}") from None
 
 
 def _field(
@@ -216,7 +214,7 @@ def _field(
             raise _fault(cls, f"{name} has two defaults; leave out default or default_json")
         plan = value_plan(type_, lambda used: classes[used.name])
         try:
-            plain = value_to_plain(plan, spec.default)
+            plain = value_to_json_values(plan, spec.default)
             default = json.dumps(plain, allow_nan=False, ensure_ascii=False)
         except (AttributeError, TypeError, ValueError, OverflowError):
             raise _fault(cls, f"{name}: {spec.default!r:.60} is not a {type_.name}") from None
@@ -237,7 +235,7 @@ def _removed_field(
     cls: type, spec: Any, *, name: str | None = None, type_name: str | None = None
 ) -> RemovedField:
     if not isinstance(spec, FieldSpec) or not spec.is_removed:
-        raise _fault(cls, f"{spec!r} is no removed field; write skerry.removed(tag, ...)")
+        raise _fault(cls, f"{spec!r} is not a removed field; write skerry.removed(tag, ...)")
     name, type_name = spec.name or name, spec.type_name or type_name
     if name is None or type_name is None:
         raise _fault(cls, f"the removed field with tag {spec.tag} needs a name and a type")
@@ -264,11 +262,13 @@ def _struct_type(
         flags = Flags(**facts)
     except KeyError:
         names = ", ".join(item.name.lower() for item in Scope)
-        raise _fault(cls, f"there is no scope {scope!r}; there are {names}") from None
+        raise _fault(cls, f"unknown scope {scope!r}; the scopes are {names}") from None
     except TypeError:
         known = [*Flags.__dataclass_fields__, "name", "scope", "deprecated", "documentation"]
         unknown = ", ".join(name for name in facts if name not in known)
-        raise _fault(cls, f"@struct does not know {unknown}; it knows {', '.join(known)}") from None
+        raise _fault(
+            cls, f"@struct has no parameter {unknown}; it has {', '.join(known)}"
+        ) from None
     return StructType(
         name=name,
         fields=fields,
@@ -305,7 +305,7 @@ def _make(
 
 
 def _move_methods(values: Iterable[Any], made: type) -> None:
-    """Let `super()` in methods mean the class that was made, not the one it was made from."""
+    """Make `super()` in methods refer to the created class, not to the decorated one."""
     for value in values:
         parts = (value.fget, value.fset) if isinstance(value, property) else (value,)
         for part in parts:
@@ -317,11 +317,11 @@ def _move_methods(values: Iterable[Any], made: type) -> None:
 
 
 def _attributes(cls: type, model: StructType, specs: Mapping[str, FieldSpec]) -> dict[str, str]:
-    """The Python names of the fields: those that were chosen, and for the rest what is free."""
+    """The Python names of the fields: the chosen ones, and free names for the rest."""
     chosen = {spec.name: name for name, spec in specs.items() if spec.name and not spec.is_removed}
     for name in chosen.values():
         if python_name(name, RESERVED_NAMES) != name:
-            raise _fault(cls, f"{name} is taken; call it {python_name(name, RESERVED_NAMES)}")
+            raise _fault(cls, f"{name} is a reserved name; use {python_name(name, RESERVED_NAMES)}")
     names = [field.name for field in model.fields]
     rest = [name for name in names if name not in chosen]
     free = python_names(rest, {*RESERVED_NAMES, *chosen.values()})

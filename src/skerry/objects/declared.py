@@ -1,4 +1,4 @@
-"""A type that Python code declared, held to the rules of the type language."""
+"""Checks a type that Python code declares by the rules of the type language."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T", StructType, EnumType)
 
 
 def checked(declared: T, *, qualname: str, known: Mapping[str, NamedType]) -> T:
-    """The type as a file would give it: it is written as text and read back.
+    """The type as a type file would define it: it is written as text and read back.
 
-    SchemaCheckError has what is wrong with it. What only deserves a look stays unsaid here, where
-    it would be said at each import; `skerry types check` says it of the text `to_dots` gives.
+    Raises SchemaCheckError with its errors. Warnings are not reported, since they would appear at
+    each import; `skerry types check` reports them for the text that `to_dots` returns.
     """
     (type_,) = define(write_type(declared), file=f"<class {qualname}>", known=known).types
     assert isinstance(type_, type(declared))

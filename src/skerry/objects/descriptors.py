@@ -1,7 +1,7 @@
-"""Types as the objects in which they travel: StructDescriptorData and EnumDescriptorData.
+"""Types as descriptor objects, which are transmitted: StructDescriptorData, EnumDescriptorData.
 
-A description from the wire is a stranger's word. It is checked like a type file, but for names:
-whatever its language calls things is taken as it is.
+A received description is not trusted. It is checked like a type file, except for names, since other
+programming languages may have other names.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _FLAGS = (
 
 
 def describe(type_: NamedType, *, with_documentation: bool = False) -> Struct:
-    """The descriptor object of a type, as the C++ programs fill it.
+    """The descriptor object of a type, as C++ programs fill it.
 
-    Documentation is left out unless asked for: they do not send it.
+    They do not send documentation, so it is only included on request.
     """
     if isinstance(type_, EnumType):
         return _describe_enum(type_)
@@ -77,11 +77,11 @@ def describe(type_: NamedType, *, with_documentation: bool = False) -> Struct:
 
 
 def from_description(obj: Any, known: Mapping[str, NamedType]) -> NamedType:
-    """The type that a descriptor object describes; what it is made of must be `known`."""
+    """The type that a descriptor object describes; the types of its fields must be `known`."""
     name = obj.name
     _check_name("type", name)
     if name in BUILT_IN_NAMES or set(name) & set("<>"):
-        raise SchemaCheckError(f"a type cannot be called {name}: that is a built-in one")
+        raise SchemaCheckError(f"a type cannot have the name {name} of a built-in type")
     if obj.descriptor.name == "EnumDescriptorData":
         return EnumType(name=name, elements=tuple(_elements(obj)))
     struct = StructType(
@@ -118,7 +118,7 @@ def _elements(obj: Any) -> Iterable[EnumElement]:
     for item in elements:
         _check_name("element", item.name)
         if item.tag is None or item.enum_value is None:
-            raise SchemaCheckError(f"{obj.name}.{item.name} comes without its tag or value")
+            raise SchemaCheckError(f"{obj.name}.{item.name} has no tag or no value")
         if not TAG_MIN <= item.tag <= ENUM_TAG_MAX:
             raise SchemaCheckError(
                 f"{obj.name}.{item.name} has tag {item.tag}, not one of {TAG_MIN} to {ENUM_TAG_MAX}"
@@ -132,9 +132,7 @@ def _fields(obj: Any, known: Mapping[str, NamedType]) -> Iterable[Field]:
     for item in properties:
         _check_name("field", item.name)
         if item.tag is None or item.isKey is None or item.type is None:
-            raise SchemaCheckError(
-                f"{obj.name}.{item.name} comes without its tag, key flag or type"
-            )
+            raise SchemaCheckError(f"{obj.name}.{item.name} has no tag, key flag or type")
         if not TAG_MIN <= item.tag <= TAG_MAX:
             raise SchemaCheckError(
                 f"{obj.name}.{item.name} has tag {item.tag}, which is not {TAG_MIN} to {TAG_MAX}"
@@ -148,7 +146,7 @@ def _field_type(where: str, name: str, known: Mapping[str, NamedType]) -> FieldT
     if match := re.fullmatch(r"vector<(.*)>", name):
         element = match[1].strip()
         if element.startswith("vector<"):
-            raise SchemaCheckError(f"{where} is a vector of vectors, which cannot travel")
+            raise SchemaCheckError(f"{where} is a vector of vectors, which cannot be encoded")
         return VectorType(_field_type(where, element, known))
     if name in SCALAR_KINDS:
         return ScalarType(SCALAR_KINDS[name])
@@ -162,7 +160,7 @@ def _field_type(where: str, name: str, known: Mapping[str, NamedType]) -> FieldT
 
 
 def _flags(flags: Any) -> Flags:
-    """Flags that are not there count as false, `cached` too."""
+    """Flags that are unset count as false, even `cached`."""
     values = {name: bool(flags is not None and getattr(flags, wire)) for wire, name in _FLAGS}
     return Flags(**values)
 
@@ -178,13 +176,15 @@ def _documentation(obj: Any) -> str:
 
 def _check_name(what: str, name: str | None) -> None:
     if not name:
-        raise SchemaCheckError(f"a description does not name its {what}")
+        raise SchemaCheckError(f"a description has no name of its {what}")
     if not name.isprintable():
-        raise SchemaCheckError(f"the {what} {name[:40]!a} has a name that cannot be shown")
+        raise SchemaCheckError(
+            f"the {what} {name[:40]!a} has a name with characters that cannot be printed"
+        )
     if len(name.encode()) > NAME_BYTES_MAX:
         raise SchemaCheckError(f"the {what} {name[:40]}... has a name over {NAME_BYTES_MAX} bytes")
     if name.startswith("/"):
-        # A group whose name begins so is a subject pattern.
+        # A group name that begins with a slash is a subject pattern.
         raise SchemaCheckError(f"the {what} {name!r} has a name that begins with a slash")
 
 

@@ -1,4 +1,4 @@
-"""Python classes of enums: `Color.green.tag` travels, `Color.green.value` is for programs."""
+"""Python classes of enums: `Color.green.tag` is transmitted, `Color.green.value` is not."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["DescribedEnum", "EnumBase", "element"]
 class EnumBase(enum.Enum):
     """An enum type. Members are declared by tag: `red = 1`, or `green = element(2, value=10)`.
 
-    `Color(10)` finds a member by value, `Color.of_tag(2)` by tag. Where the type has another name
-    than the class, or has options, that stands beside the base: `class Color(Enum, name="color")`.
+    `Color(10)` finds a member by value, `Color.of_tag(2)` by tag. Another name of the type, or
+    options, are arguments of the class: `class Color(Enum, name="color")`.
     """
 
     descriptor: ClassVar[EnumType]
     """The immutable description of the type."""
     _tags: ClassVar[dict[int, Any]]
     tag: int
-    """What travels."""
+    """The number that is transmitted."""
     documentation: str
     _label: str
 
@@ -32,10 +32,10 @@ class EnumBase(enum.Enum):
         cls, tag: int, value: int | None = None, documentation: str = "", label: str = ""
     ) -> Self:
         if type(tag) is not int:
-            raise TypeError(f"an element is declared by its tag, a number, not by {tag!r}")
+            raise TypeError(f"an element is declared by its tag, an int, not by {tag!r}")
         member = object.__new__(cls)
         number = tag - 1 if value is None else value
-        member._value_ = _Twin(number) if number in cls._value2member_map_ else number
+        member._value_ = _DuplicateValue(number) if number in cls._value2member_map_ else number
         member.tag = tag
         member.documentation = documentation
         member._label = label
@@ -50,7 +50,7 @@ class EnumBase(enum.Enum):
         **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
-        cls._settle()
+        cls._complete()
         if not cls.__members__:
             return
         declared = EnumType(
@@ -71,32 +71,32 @@ class EnumBase(enum.Enum):
         cls.__doc__ = cls.descriptor.documentation or None
 
     @classmethod
-    def _settle(cls) -> None:
-        """What can be done only when all members are there."""
+    def _complete(cls) -> None:
+        """Index the members, when all of them exist."""
         for member in cls:
-            # No member can become another's name any more, so the value can be a plain number.
+            # No member can become an alias of another any more, so the value can be an int.
             member._value_ = int(member._value_)
         cls._tags = {member.tag: member for member in cls}
 
     @classmethod
     def of_tag(cls, tag: int) -> Self:
-        """The member with this tag; ValueError when there is none."""
+        """The member with this tag; raises ValueError if there is none."""
         member = cls._tags.get(tag)
         if member is not None:
             return member  # type: ignore[no-any-return]
         raise ValueError(f"{cls.descriptor.name} has no element with tag {tag}")
 
     if TYPE_CHECKING:
-        # Type checkers cannot see through `__new__`.
+        # Type checkers do not evaluate `__new__`.
         @property
         def value(self) -> int: ...
 
     @property
     def label(self) -> str:
-        """The element's name in the type, where Python may need another one."""
+        """The element's name in the type, which may differ from its Python name."""
         return self._label or self.name
 
-    # Two classes of one type (from a file and from a descriptor, say) have equal members.
+    # Two classes of one type, such as from a file and from a descriptor, have equal members.
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -117,17 +117,17 @@ class EnumBase(enum.Enum):
 
 
 class DescribedEnum(EnumBase):
-    """Base of classes made for a type that is there already and was checked as it came."""
+    """Base of classes that are created for a type which is already checked."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super(EnumBase, cls).__init_subclass__(**kwargs)
-        cls._settle()
+        cls._complete()
 
 
 def element(tag: int, *, value: int | None = None, documentation: str = "", name: str = "") -> Any:
-    """Declares a member of an enum class with more than its tag.
+    """A member of an enum class with more than its tag.
 
-    `name` is what the type calls it, where Python needs another name.
+    `name` is the name in the type, if Python needs another name.
     """
     return (tag, value, documentation, name)
 
@@ -136,10 +136,10 @@ def _member_of_tag(cls: type[EnumBase], tag: int) -> EnumBase:
     return cls.of_tag(tag)
 
 
-class _Twin(int):
-    """The value of a member while its class is made, when an earlier member has the same.
+class _DuplicateValue(int):
+    """The value of a member during the creation of its class, if an earlier member has the same.
 
-    Python would make the later member a second name of the earlier one, and its tag would be lost.
+    Python would make the later member an alias of the earlier one, and its tag would be lost.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -151,5 +151,5 @@ class _Twin(int):
 
 def _own_documentation(cls: type[EnumBase]) -> str:
     text = cls.__dict__.get("__doc__")
-    # Python gives an undocumented enum class a sentence of its own.
+    # Python gives an enum class without a docstring a default one.
     return "" if text is None or text == enum.Enum.__doc__ else inspect.cleandoc(text)

@@ -1,8 +1,8 @@
-"""Python modules of types: source that needs no type file, and stubs with the precise types.
+"""Generates Python modules for types, and stubs with precise types for type checkers.
 
-The module declares its classes as a person would, so it can be read; what it declares is equal to
-the types it was made of. The stub tells type checkers what the declarations cannot: constructors
-with their parameters, and patterns.
+The module declares its classes as one would by hand, and the declared types are equal to the given
+ones. The stub has what type checkers do not see in the declarations: the parameters of
+constructors, and the fields of match patterns.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from skerry.errors import SchemaCheckError, SchemaMismatchError
 from skerry.objects.source.layout import Brackets, lay_out, text_literal
-from skerry.objects.source.literals import Spelling
 from skerry.objects.source.module import class_lines
+from skerry.objects.source.source_names import SourceNames
 from skerry.objects.source.stub import stub_lines
 from skerry.schema.check import define
 from skerry.schema.model import NamedType, dependencies
@@ -23,36 +23,41 @@ __all__ = ["generate_module", "generate_stub"]
 
 
 def generate_module(types: Iterable[Any], *, source: str = "type definitions") -> str:
-    """Source of a module with the classes of these types (or classes) and of what they need.
+    """Source of a module with the classes of these types (or classes) and of their dependencies.
 
-    SchemaCheckError if a type cannot be declared, SchemaMismatchError if two of one name differ.
+    Raises SchemaCheckError if a type cannot be declared, SchemaMismatchError if two types with one
+    name differ.
     """
-    ordered = _in_order_of_need(types)
-    spelling = Spelling(ordered)
-    bodies = [class_lines(type_, spelling) for type_ in ordered]
+    ordered = _with_dependencies(types)
+    source_names = SourceNames(ordered)
+    bodies = [class_lines(type_, source_names) for type_ in ordered]
     parts = [[*_header(source), "", "from __future__ import annotations"]]
-    parts += [spelling.imports(), _exports(spelling), *_non_empty(spelling.built_in_aliases())]
+    parts += [
+        source_names.imports(),
+        _exports(source_names),
+        *_non_empty(source_names.built_in_aliases()),
+    ]
     lines = [line for part in parts for line in (*part, "")]
     for type_, body in zip(ordered, bodies, strict=True):
         lines += ["", *body, ""]
-        for alias in spelling.alias(spelling.classes[type_.name]):
+        for alias in source_names.alias(source_names.classes[type_.name]):
             lines += ["", alias, ""]
     return "\n".join(lines)
 
 
 def generate_stub(types: Iterable[Any], *, source: str = "type definitions") -> str:
     """The stub of that module."""
-    ordered = _in_order_of_need(types)
-    spelling = Spelling(ordered)
-    bodies = [stub_lines(type_, spelling) for type_ in ordered]
-    parts = [_header(source), spelling.imports(), _exports(spelling)]
-    parts += _non_empty(spelling.built_in_aliases())
+    ordered = _with_dependencies(types)
+    source_names = SourceNames(ordered)
+    bodies = [stub_lines(type_, source_names) for type_ in ordered]
+    parts = [_header(source), source_names.imports(), _exports(source_names)]
+    parts += _non_empty(source_names.built_in_aliases())
     for type_, body in zip(ordered, bodies, strict=True):
-        parts += [body, *_non_empty(spelling.alias(spelling.classes[type_.name]))]
+        parts += [body, *_non_empty(source_names.alias(source_names.classes[type_.name]))]
     return "\n".join(line for part in parts for line in (*part, ""))
 
 
-def _in_order_of_need(types: Iterable[Any]) -> list[NamedType]:
+def _with_dependencies(types: Iterable[Any]) -> list[NamedType]:
     ordered: dict[str, NamedType] = {}
     for item in types:
         given: NamedType = getattr(item, "descriptor", item)
@@ -62,11 +67,13 @@ def _in_order_of_need(types: Iterable[Any]) -> list[NamedType]:
                     name=type_.name,
                     known="one definition",
                     offered="another",
-                    difference="a module has one class of a name",
+                    difference="a module can have only one class of a name",
                 )
-    # A descriptor from elsewhere may hold what the language, and so a declaration, cannot say.
+    # A received descriptor may have what the type language, and so a declaration, cannot express.
     if define(write_types(ordered.values())).types != tuple(ordered.values()):
-        raise SchemaCheckError("these types cannot be declared: the type language lacks a word")
+        raise SchemaCheckError(
+            "these types cannot be declared: the type language cannot express them"
+        )
     return list(ordered.values())
 
 
@@ -77,8 +84,8 @@ def _header(source: str) -> list[str]:
     ]
 
 
-def _exports(spelling: Spelling) -> list[str]:
-    names = [text_literal(name) for name in sorted(spelling.classes.values())]
+def _exports(source_names: SourceNames) -> list[str]:
+    names = [text_literal(name) for name in sorted(source_names.classes.values())]
     return lay_out(Brackets("__all__ = [", names, "]"))
 
 

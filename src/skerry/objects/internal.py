@@ -1,4 +1,4 @@
-"""Classes of the internal types: the messages that programs talk with."""
+"""Classes of the internal types, which are the messages of the protocol."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["internal_class"]
 
 
 def internal_class(name: str) -> Any:
-    """The class of an internal type; KeyError when there is no such type."""
+    """The class of an internal type; raises KeyError if there is no such type."""
     return class_of(internal_types()[name])

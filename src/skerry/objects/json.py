@@ -1,8 +1,8 @@
 """Objects as JSON and back: fields by name, unset fields left out.
 
-Elements of enums go by name (their tag is understood too), times and durations as seconds, property
-sets as their mask, uuids as text, bytes in hexadecimal, and numbers that JSON does not have as the
-texts `nan`, `inf` and `-inf`.
+Elements of enums are written by name (and read by tag too), times and durations as seconds,
+property sets as their mask, UUIDs as text, bytes in hexadecimal, and numbers that JSON does not
+have as the texts `nan`, `inf` and `-inf`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from skerry.objects.times import to_timepoint
 from skerry.schema.model import Kind
 from skerry.suggestions import nearest
 
-__all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
+__all__ = [
+    "dump",
+    "from_json_values",
+    "load",
+    "to_json_values",
+    "value_from_json_values",
+    "value_to_json_values",
+]
 
 _FLOATS = (
     Kind.FLOAT16,
@@ -37,36 +44,38 @@ _FLOATS = (
 
 
 def dump(obj: Any) -> str:
-    """The object as JSON text; EncodeError when a value does not fit its field."""
-    # JSON would take many a value that is none of the type; the encoder knows.
+    """The object as JSON text; raises EncodeError if a value does not fit its field."""
+    # JSON accepts values that are invalid for the type; the encoder does not.
     obj._codec.encode(obj)
-    return json.dumps(to_plain(obj), allow_nan=False)
+    return json.dumps(to_json_values(obj), allow_nan=False)
 
 
 def load(cls: Any, text: str | bytes) -> Any:
-    """The object of a class that JSON text is; DecodeError when it is none."""
+    """The object of a class in JSON text; raises DecodeError if the text is invalid."""
     try:
-        plain = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_twins)
+        plain = json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates
+        )
     except (ValueError, RecursionError) as error:
         raise DecodeError(type_name=cls.descriptor.name, detail=f"not JSON: {error}") from None
-    return from_plain(cls, plain)
+    return from_json_values(cls, plain)
 
 
-def to_plain(obj: Any) -> dict[str, Any]:
-    """The object as what JSON has: dictionaries, lists, texts and numbers."""
+def to_json_values(obj: Any) -> dict[str, Any]:
+    """The object as JSON values: dictionaries, lists, texts and numbers."""
     plan: StructPlan = obj._codec.plan
     values = type(obj)._values(obj)
     return {
-        field.name: value_to_plain(field.value, value)
+        field.name: value_to_json_values(field.value, value)
         for field, value in zip(plan.fields, values, strict=True)
         if value is not None
     }
 
 
-def from_plain(cls: Any, plain: object) -> Any:
-    """The object of a class that such a dictionary is; None stands for unset."""
+def from_json_values(cls: Any, plain: object) -> Any:
+    """The object of a class in such a dictionary; None stands for unset."""
     plan: StructPlan = cls._codec.plan
-    obj = _struct_from_plain(plan, plain)
+    obj = _struct_from_json_values(plan, plain)
     try:
         cls._codec.encode(obj)
     except EncodeError as error:
@@ -76,19 +85,19 @@ def from_plain(cls: Any, plain: object) -> Any:
     return obj
 
 
-def value_from_plain(plan: StructPlan, field: FieldPlan, plain: object) -> Any:
-    """One field's value from what JSON has."""
-    return _value_from_plain(plan, field, field.value, plain)
+def value_from_json_values(plan: StructPlan, field: FieldPlan, plain: object) -> Any:
+    """The value of a field from its JSON value."""
+    return _value_from_json_values(plan, field, field.value, plain)
 
 
-def value_to_plain(spec: ValuePlan, value: Any) -> Any:
-    """One value as what JSON has."""
+def value_to_json_values(spec: ValuePlan, value: Any) -> Any:
+    """One value as a JSON value."""
     kind = int(spec.kind)
     if kind == Kind.VECTOR:
         assert spec.element is not None
-        return [value_to_plain(spec.element, item) for item in value]
+        return [value_to_json_values(spec.element, item) for item in value]
     if kind == Kind.STRUCT:
-        return to_plain(value)
+        return to_json_values(value)
     if kind == Kind.ENUM:
         return value.label
     if kind in _FLOATS:
@@ -106,7 +115,7 @@ def value_to_plain(spec: ValuePlan, value: Any) -> Any:
     return value
 
 
-def _struct_from_plain(plan: StructPlan, plain: object) -> Any:
+def _struct_from_json_values(plan: StructPlan, plain: object) -> Any:
     if not isinstance(plain, Mapping):
         _refuse(plan, "", f"expected an object with fields, got {_name_of(plain)}")
     by_name = {item.name: item for item in plan.fields}
@@ -120,22 +129,22 @@ def _struct_from_plain(plan: StructPlan, plain: object) -> Any:
             advice = f"; did you mean {guess}?" if guess else ""
             _refuse(plan, "", f"there is no field {name!s:.60}{advice}")
         if value is not None:
-            setattr(obj, known.attribute, _value_from_plain(plan, known, known.value, value))
+            setattr(obj, known.attribute, _value_from_json_values(plan, known, known.value, value))
     return obj
 
 
-def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
+def _value_from_json_values(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
     kind = int(spec.kind)
     if kind == Kind.VECTOR:
         if not isinstance(plain, list):
             _refuse(plan, field.name, f"expected a list, got {_name_of(plain)}")
         assert spec.element is not None
-        return [_value_from_plain(plan, field, spec.element, item) for item in plain]
+        return [_value_from_json_values(plan, field, spec.element, item) for item in plain]
     if kind == Kind.STRUCT:
         assert spec.struct is not None
         if not isinstance(plain, Mapping):
             _refuse(plan, field.name, f"expected an object with fields, got {_name_of(plain)}")
-        return _struct_from_plain(spec.struct, plain)
+        return _struct_from_json_values(spec.struct, plain)
     if kind == Kind.ENUM:
         return _member(plan, field, spec, plain)
     if kind in _FLOATS:
@@ -188,31 +197,31 @@ def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> f
         try:
             return to_timepoint(plain)
         except ValueError:
-            _refuse(plan, field.name, f"{shown(plain)} is not an ISO 8601 time with a zone")
+            _refuse(plan, field.name, f"{shown(plain)} is not an ISO 8601 time with a time zone")
     _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
 
 
 def _rounded(spec: ValuePlan, number: float) -> float:
-    """The number as it will be when it has travelled."""
+    """The number as it is after encoding and decoding."""
     code = {Kind.FLOAT32: ">f", Kind.FLOAT16: ">e"}.get(Kind(int(spec.kind)))
     if code is None:
         return number
     try:
         return float(struct.unpack(code, struct.pack(code, number))[0])
     except OverflowError:
-        return number  # the encoder says that it does not fit
+        return number  # the encoder rejects it
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f'{name} is no JSON; write "{name.lower().replace("infinity", "inf")}"')
+    raise ValueError(f'{name} is not JSON; write "{name.lower().replace("infinity", "inf")}"')
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) < len(pairs):
         names = [name for name, _ in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twin} is there twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{duplicate} appears twice")
     return plain
 
 

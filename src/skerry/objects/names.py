@@ -1,4 +1,4 @@
-"""Python names for the names of types: a taken one gets a trailing underscore, in Python only."""
+"""Python names for names in types: a reserved name gets a trailing underscore in Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["python_name", "python_names"]
 
 
 def python_name(name: str, taken: Iterable[str] = ()) -> str:
-    """The name in Python for one from a type, which may be a stranger's."""
+    """The Python name for a name in a type, which may contain any characters."""
     result = re.sub(r"\W", "_", name, flags=re.ASCII)
     if result.startswith("__"):
-        # Two leading underscores have a meaning of their own inside a class.
+        # Python mangles names with two leading underscores inside a class.
         result = result.lstrip("_") + "_"
     if not result or result[0].isdigit():
         result = "_" + result
@@ -26,7 +26,7 @@ def python_names(names: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """Distinct Python names for the names of one type, none of them in `taken`."""
     used = set(taken)
     names = list(names)
-    # Names that can stay as they are come first, so that no other name pushes them aside.
+    # Names that need no change come first, so that no other name takes them.
     kept = {name for name in names if python_name(name, used) == name}
     used |= kept
     result: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What stands as the default of an annotated field until its class is declared a struct."""
+"""The specification of a field: its default value in a class until the class is declared."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["FieldSpec"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSpec:
-    """The facts of one field that its annotation does not tell."""
+    """The facts of a field besides its annotation."""
 
     tag: int
     name: str | None = None
-    """In the type; None when it is the one in Python."""
+    """The name in the type; None if it is the Python name."""
     type_name: str | None = None
-    """Of a removed field, whose type may be gone as well."""
+    """The type of a removed field, which may not exist any more."""
     default: Any = None
     default_json: str | None = None
     documentation: str = ""
@@ -30,7 +30,7 @@ class FieldSpec:
 
     def __post_init__(self) -> None:
         if type(self.tag) is not int:
-            raise TypeError(f"a field is declared by its tag, a number, not by {self.tag!r}")
+            raise TypeError(f"a field is declared by its tag, an int, not by {self.tag!r}")
         for name, value in self.options:
             if not isinstance(value, (str, bool)):
-                raise TypeError(f"the option {name} is {value!r}; it can be a text or a bool")
+                raise TypeError(f"the option {name} is {value!r}; it must be a str or a bool")

@@ -1,4 +1,4 @@
-"""Objects as text in the manner of the type language: `Vessel{ .mmsi = 1u, .lat = 52.1 }`."""
+"""Objects as text in the style of the type language: `Vessel{ .mmsi = 1u, .lat = 52.1 }`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def object_text(obj: Any) -> str:
 
 
 def value_text(type_: FieldType, value: Any) -> str:
-    """One value of a field of that type; what does not fit the type shows as Python has it."""
+    """The text of one value of a type; a value that does not fit the type is shown by `repr`."""
     try:
         text = _value_text(type_, value)
     except (AttributeError, TypeError, ValueError, OverflowError):
         text = shown(value)
-    # A byte that was no UTF-8 shows as an escape: its stand-in cannot be printed.
+    # A byte that is not UTF-8 is shown as an escape: its surrogate cannot be printed.
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -76,7 +76,7 @@ def _value_text(type_: FieldType, value: Any) -> str:
 
 
 def _short_float(value: float) -> str:
-    """The shortest text that is this float32; as a float64 it would have ten digits more."""
+    """The shortest text of a float32; as a float64 it would have ten digits more."""
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
         if struct.pack(">f", float(text)) == struct.pack(">f", value):

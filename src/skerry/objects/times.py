@@ -1,9 +1,11 @@
-"""Times in objects are seconds as on the wire; these turn them into what people use, and back."""
+"""Conversions of times, which are seconds in objects and on the wire. This module is compiled."""
 
 from __future__ import annotations
 
 import datetime as dt
-import math
+from operator import truediv
+
+from mypy_extensions import i64
 
 __all__ = ["ns_of_seconds", "seconds_of_ns", "to_datetime", "to_timepoint"]
 
@@ -11,30 +13,33 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def to_timepoint(when: dt.datetime | str) -> float:
-    """Seconds since the epoch of an aware datetime or of ISO 8601 text with a zone."""
+    """Seconds since the epoch of a datetime or ISO 8601 text, both with a time zone."""
     moment = dt.datetime.fromisoformat(when) if isinstance(when, str) else when
     if moment.tzinfo is None:
-        raise ValueError(f"{when} has no time zone; say which, for example {moment.isoformat()}Z")
+        raise ValueError(f"{when} has no time zone; add one, for example {moment.isoformat()}Z")
     return (moment - _EPOCH).total_seconds()
 
 
 def to_datetime(seconds: float) -> dt.datetime:
-    """The datetime in UTC of a timepoint, rounded to microseconds."""
+    """The datetime in UTC of seconds since the epoch, rounded to microseconds."""
     return _EPOCH + dt.timedelta(seconds=seconds)
 
 
-def ns_of_seconds(seconds: float) -> int:
-    """Nanoseconds of a time in seconds, as exact as the seconds are."""
-    whole = math.floor(seconds)
-    # Taken apart, since the product of the whole would have steps of 256 ns today.
-    return whole * 1_000_000_000 + round((seconds - whole) * 1e9)
+def ns_of_seconds(seconds: float) -> i64:
+    """Nanoseconds of a time in seconds, rounded to the nearest; halves are rounded up."""
+    whole = int(seconds)
+    if whole > seconds:
+        whole -= 1
+    # Split, since the product of the whole time would have steps of 256 ns today.
+    return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
 
 
 def seconds_of_ns(ns: int) -> float:
-    """Seconds of a time in nanoseconds, the nearest there are.
+    """Seconds of a time in nanoseconds, rounded to the nearest.
 
-    Gives back what `ns_of_seconds` was given, if that was no finer than nanoseconds: any moment
-    since the spring of 1970.
+    It is the inverse of `ns_of_seconds` for times after the spring of 1970, whose precision is not
+    finer than nanoseconds.
     """
-    # Division of whole numbers rounds once.
-    return ns / 1_000_000_000
+    # Python rounds a division of integers only once. Compiled code would convert both to float
+    # first, which rounds twice; a call of `truediv` is not compiled.
+    return float(truediv(ns, 1_000_000_000))

@@ -1,4 +1,4 @@
-"""A set of types that a program works with: their classes by name."""
+"""A set of types: their classes by name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TypeSet(Mapping[str, Any]):
         names = python_names(self._classes, {*dir(TypeSet), "warnings_"})
         self._attributes = {names[name]: cls for name, cls in self._classes.items()}
         self.warnings_: tuple[Problem, ...] = checked.warnings
-        """What deserves a look in the definitions."""
+        """Warnings about the definitions."""
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self.__dict__["_attributes"][name]
         except KeyError:
             known = ", ".join(self.__dict__.get("_classes", ())) or "none"
-            raise AttributeError(f"there is no type {name} here; there are {known}") from None
+            raise AttributeError(f"there is no type {name}; there are {known}") from None
 
     def __getitem__(self, name: str) -> Any:
         return self._classes[name]
@@ -49,12 +49,12 @@ class TypeSet(Mapping[str, Any]):
 
 
 def define_types(text: str) -> TypeSet:
-    """The types that text of the type language defines; SchemaError has every fault of it."""
+    """The types that text of the type language defines; raises SchemaError with all errors."""
     return TypeSet(define(text))
 
 
 def to_dots(*types: Any) -> str:
-    """Text of the type language that defines these types (or classes) and what they need."""
+    """Text of the type language that defines these types (or classes) and their dependencies."""
     return write_types(_models(types))
 
 

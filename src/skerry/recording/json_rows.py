@@ -11,7 +11,7 @@ from skerry.codec.plans import TAG_COUNT
 from skerry.errors import DecodeError, RecordingError
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
-from skerry.objects.json import to_plain
+from skerry.objects.json import to_json_values
 from skerry.recording.gaps import gap_of
 from skerry.schema.model import StructType
 
@@ -70,7 +70,7 @@ def time_text(time_ns: int) -> str:
 
 def _fields(update: Update, type_: StructType) -> dict[str, Any]:
     cls = class_of(type_)
-    plain = to_plain(cls.decode(update.payload))
+    plain = to_json_values(cls.decode(update.payload))
     for field in type_.fields:
         if update.present >> field.tag & 1:
             plain.setdefault(field.name, None)

@@ -68,9 +68,12 @@ def test_a_type_that_the_host_does_not_have_has_no_objects(run: Run, host: DotsH
         (("get", "GoldenUncached"), "GoldenUncached is not cached"),
         (("get", "SkerryPicture"), "SkerryPicture is a type of skerry nodes, and dotsd is not one"),
         (("sub", "SkerryLedger"), "SkerryLedger is a type of skerry nodes"),
-        (("sub", "/prices/*"), "the node dotsd knows only types, no subjects"),
-        (("pub", "--subject", "/x", "--data", "y"), "the node dotsd knows only types, no subjects"),
-        (("picture",), "the node dotsd knows no pictures"),
+        (("sub", "/prices/*"), "the node dotsd supports only types and not subjects"),
+        (
+            ("pub", "--subject", "/x", "--data", "y"),
+            "the node dotsd supports only types and not subjects",
+        ),
+        (("picture",), "the node dotsd does not support pictures"),
     ],
 )
 def test_what_only_our_node_has_is_refused_in_words(

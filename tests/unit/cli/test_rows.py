@@ -6,7 +6,7 @@ from typing import Any
 
 import skerry
 from skerry.cli.rows import event_row, event_text, key_text, object_row
-from skerry.client.core.object_info import ObjectInfo
+from skerry.client.core.events import ObjectInfo
 
 TYPES = skerry.define_types(
     "struct One { 1: [key] string id; 2: float32 x; }"

@@ -63,7 +63,7 @@ class Stage:
         for what in preload:
             core.preload(what, self.now_ns)
         if start:
-            core.start(self.now_ns)
+            core.connection.start(self.now_ns)
             self.run()
         return core
 
@@ -73,13 +73,13 @@ class Stage:
         while True:
             while self._step():
                 pass
-            due = [core.deadline_ns() for core in self.spaces.values()]
+            due = [core.connection.deadline_ns() for core in self.spaces.values()]
             next_ns = min((ns for ns in due if ns is not None), default=None)
             if next_ns is None or next_ns > until_ns:
                 break
             self.now_ns = max(self.now_ns, next_ns)
             for core in self.spaces.values():
-                core.advance(self.now_ns)
+                core.connection.advance(self.now_ns)
         self.now_ns = until_ns
 
     def _step(self) -> bool:
@@ -92,11 +92,11 @@ class Stage:
                 continue
             if isinstance(transmit, Disconnect):
                 del self.streams[transmit.destination]
-                core.stream_closed(NODE, CloseReason.ENDED, self.now_ns)
+                core.connection.stream_closed(NODE, CloseReason.ENDED, self.now_ns)
             else:
-                core.receive(transmit.data, NODE, self.now_ns)
+                core.connection.receive(transmit.data, NODE, self.now_ns)
         for core in self.spaces.values():
-            for said in core.take_transmits():
+            for said in core.connection.take_transmits():
                 is_busy = True
                 self._carry(core, said)
         return is_busy
@@ -105,13 +105,13 @@ class Stage:
         address = next((a for a, owner in self.streams.items() if owner is core), None)
         if isinstance(transmit, Connect):
             if not self.is_up:
-                core.stream_closed(NODE, CloseReason.REFUSED, self.now_ns)
+                core.connection.stream_closed(NODE, CloseReason.REFUSED, self.now_ns)
                 return
             self._stream_count += 1
             address = Address("client", self._stream_count, is_stream=True)
             self.streams[address] = core
-            core.stream_opened(NODE, self.now_ns)
-            wire = core._new_wire(core.types.registry)
+            core.connection.stream_opened(NODE, self.now_ns)
+            wire = core.connection.new_wire(core.types.registry)
             self.node.open(address, wire, self.now_ns)
         elif address is None:
             return
@@ -126,7 +126,7 @@ class Stage:
         (address,) = [a for a, owner in self.streams.items() if owner is core]
         del self.streams[address]
         self.node.stream_closed(address, CloseReason.LOST, self.now_ns)
-        core.stream_closed(NODE, CloseReason.LOST, self.now_ns)
+        core.connection.stream_closed(NODE, CloseReason.LOST, self.now_ns)
 
     def kill(self) -> None:
         """The node dies, with all it knew."""
@@ -175,7 +175,7 @@ def operations(events: list[Event[Any]]) -> list[str]:
 
 def states(core: SpaceCore) -> list[str]:
     """How a space stood, since it was asked last."""
-    return [str(e.state) for e in core.take_events() if isinstance(e, StateChanged)]
+    return [str(e.state) for e in core.connection.take_events() if isinstance(e, StateChanged)]
 
 
 def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None:
@@ -184,16 +184,16 @@ def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None
     hello = {"authChallenge": 0, **answer.pop("hello", {})}
     peer.send_message(internal_class("DotsMsgHello")(serverName="h", **hello), 1.0)
     peer.send_message(internal_class("DotsMsgConnectResponse")(**{"clientId": 7, **answer}), 1.0)
-    core.receive(peer.take_output(), NODE, SECOND)
+    core.connection.receive(peer.take_output(), NODE, SECOND)
 
 
 def alone(*, wire: type[Wire] = Wire, **config: Any) -> SpaceCore:
     """A space with a stream, and nobody behind it."""
     core = SpaceCore(node=NODE, wire=lambda _: wire(), rng=Random(1), config=SpaceConfig(**config))
-    core.start(SECOND)
-    core.advance(SECOND)
-    assert core.take_transmits() == [Connect(destination=NODE)]
-    core.stream_opened(NODE, SECOND)
+    core.connection.start(SECOND)
+    core.connection.advance(SECOND)
+    assert core.connection.take_transmits() == [Connect(destination=NODE)]
+    core.connection.stream_opened(NODE, SECOND)
     return core
 
 
@@ -201,8 +201,8 @@ def met(**config: Any) -> SpaceCore:
     """A space that was let in by a node of our own kind, which is played by hand."""
     core = alone(**config)
     greet(core)
-    core.take_events()
-    core.take_transmits()
+    core.connection.take_events()
+    core.connection.take_transmits()
     return core
 
 
@@ -214,17 +214,17 @@ def greet(core: SpaceCore) -> None:
 
 def meet_again(core: SpaceCore) -> None:
     """The stream of a space broke, if it has one; there is another, on which it is let in."""
-    if core.state is SpaceState.CONNECTED:
-        core.stream_closed(NODE, CloseReason.LOST, SECOND)
-    core.advance(60 * SECOND)
-    core.take_transmits()
-    core.stream_opened(NODE, SECOND)
+    if core.connection.state is SpaceState.CONNECTED:
+        core.connection.stream_closed(NODE, CloseReason.LOST, SECOND)
+    core.connection.advance(60 * SECOND)
+    core.connection.take_transmits()
+    core.connection.stream_opened(NODE, SECOND)
     greet(core)
 
 
 def said(core: SpaceCore, name: str = "") -> list[Any]:
     """What a space has to say now: names of types, or the messages of one of them."""
-    data = b"".join(transmit.data for transmit in core.take_transmits())
+    data = b"".join(transmit.data for transmit in core.connection.take_transmits())
     arrived = Wire().feed(data) if data else []
     if not name:
         return [header.type_name for header, _ in arrived]
@@ -239,7 +239,7 @@ def hears(core: SpaceCore, name: str, **fields: Any) -> None:
     """A space is told a message of an internal type by the node that is played by hand."""
     peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), 1.0)
-    core.receive(peer.take_output(), NODE, SECOND)
+    core.connection.receive(peer.take_output(), NODE, SECOND)
 
 
 def claimed(core: SpaceCore, number: int, state: str, reason: str | None = None) -> None:

@@ -61,7 +61,7 @@ def test_a_plan_of_a_struct(types: TypeSet) -> None:
     assert plan.key_mask == types.Keyed.descriptor.key_mask
 
 
-def test_values_come_as_a_tuple_however_many_there_are(types: TypeSet) -> None:
+def test_values_are_a_tuple_of_any_length(types: TypeSet) -> None:
     obj = types.Keyed(first=1, text="t")
     assert values_getter([])(obj) == ()
     assert values_getter(["first"])(obj) == (1,)

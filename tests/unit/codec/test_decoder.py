@@ -210,7 +210,7 @@ def test_reserved_heads_are_refused_everywhere(same: Same, types: TypeSet, head:
 # -- structs
 
 
-def test_fields_come_in_any_order(same: Same, types: TypeSet) -> None:
+def test_fields_may_be_in_any_order(same: Same, types: TypeSet) -> None:
     obj = types.Keyed(value=0.5, text="t", first=1, second="s")
     entries = {1: 0.5, 2: 1, 3: "t", 7: "s"}
     for order in ((1, 2, 3, 7), (3, 7, 2, 1), (7, 3, 2, 1), (2, 1, 7, 3)):
@@ -341,7 +341,7 @@ def full(types: TypeSet) -> Any:
     )
 
 
-def test_an_object_with_everything_comes_back(same: Same, types: TypeSet) -> None:
+def test_an_object_with_all_kinds_of_fields_is_decoded(same: Same, types: TypeSet) -> None:
     obj = full(types)
     data = same(types.Everything, "encode", obj)
     assert same(types.Everything, "decode", data) == obj

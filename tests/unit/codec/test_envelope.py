@@ -39,7 +39,7 @@ ALL = {
 }
 
 
-def test_what_is_not_known_has_a_value_that_says_so() -> None:
+def test_unknown_facts_have_default_values() -> None:
     plain = update()
     assert (plain.space, plain.source, plain.sent_ns) == ("local", "internal", -1)
     assert (plain.sender, plain.node, plain.sequence, plain.position, plain.time_ns) == (0,) * 5

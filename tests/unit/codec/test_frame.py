@@ -70,7 +70,7 @@ def test_an_old_stream_is_cut_the_same_way_however_it_arrives(seed: int) -> None
     assert cutter.held_bytes == 0
 
 
-def test_what_is_not_whole_waits() -> None:
+def test_an_incomplete_frame_is_kept() -> None:
     cutter = FrameCutter()
     assert cutter.feed(b"") == []
     assert cutter.feed(b"\x1a\x00\x00") == []
@@ -82,7 +82,7 @@ def test_what_is_not_whole_waits() -> None:
     assert cutter.held_bytes >= 1
 
 
-def test_what_is_not_whole_waits_in_an_old_stream() -> None:
+def test_an_incomplete_frame_is_kept_in_a_version_1_stream() -> None:
     cutter = OldFrameCutter(payload_size)
     assert cutter.feed_pairs(b"\x01") == []
     assert cutter.feed_pairs(b"\x00\x02a") == []
@@ -163,9 +163,7 @@ def buffers_of(cutter: FrameCutter) -> int:
 @pytest.mark.parametrize("size", [10, 3000, 70_000, 2_500_000])
 @pytest.mark.parametrize("piece_size", [1, 1000, 65_536])
 @pytest.mark.parametrize("is_old", [False, True])
-def test_the_bytes_that_wait_are_counted_as_their_buffers_take(
-    size: int, piece_size: int, is_old: bool
-) -> None:
+def test_held_bytes_are_the_memory_of_the_buffer(size: int, piece_size: int, is_old: bool) -> None:
     piece_size = max(piece_size, size // 1000)
     cutter: FrameCutter = OldFrameCutter(lambda _: size) if is_old else FrameCutter()
     data = old_frame(b"head", bytes(size)) if is_old else frame(bytes(size))
@@ -180,7 +178,7 @@ def test_the_bytes_that_wait_are_counted_as_their_buffers_take(
     assert buffers_of(cutter) <= empty + 100
 
 
-def test_a_frame_that_comes_in_tiny_pieces_takes_no_more_memory_than_its_bytes() -> None:
+def test_a_frame_in_tiny_parts_takes_little_more_memory_than_its_bytes() -> None:
     size = 500_000
     piece = b"ab"
     cutter = FrameCutter()
@@ -196,7 +194,7 @@ def test_a_frame_that_comes_in_tiny_pieces_takes_no_more_memory_than_its_bytes()
     assert cutter.feed(piece) == [piece * (size // 2)]
 
 
-def test_who_has_looked_ahead_says_where_it_is() -> None:
+def test_a_caller_can_skip_frames() -> None:
     cutter = FrameCutter(frame_bytes_max=400)
     bodies = [b"one", b"two", b"three", b"four"]
     cutter.load(b"".join(frame(body) for body in bodies))

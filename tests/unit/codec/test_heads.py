@@ -28,7 +28,7 @@ def test_an_argument_of_any_width_is_read(plan: Any, number: int) -> None:
     assert heads.head_size(number) == len(data)
 
 
-def test_an_argument_of_the_upper_half_comes_out_negative(plan: Any) -> None:
+def test_an_argument_of_the_upper_half_is_negative(plan: Any) -> None:
     assert heads.read_argument(plan, None, b"\x1b" + b"\xff" * 8, 0, 9, 0x00) == (-1, 9)
     assert heads.head_size(-1) == 9
 

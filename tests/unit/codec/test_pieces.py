@@ -112,7 +112,7 @@ def test_every_value_has_one_form(make_codec: MakeCodec, types: TypeSet, value: 
     assert codec.split(normal).is_canonical
 
 
-def test_what_is_in_its_form_is_given_back_untouched(make_codec: MakeCodec, types: TypeSet) -> None:
+def test_canonical_bytes_are_returned_unchanged(make_codec: MakeCodec, types: TypeSet) -> None:
     data = types.Keyed(text="t", first=1).encode()
     assert make_codec(types.Keyed).normalize(data) is data
 
@@ -218,7 +218,7 @@ def test_a_singleton_is_merged_too(make_codec: MakeCodec, types: TypeSet) -> Non
     assert result == types.Singleton(text="x", count=5).encode()
 
 
-def test_what_is_merged_is_in_its_form(make_codec: MakeCodec, types: TypeSet) -> None:
+def test_a_merged_object_is_in_canonical_form(make_codec: MakeCodec, types: TypeSet) -> None:
     codec = make_codec(types.Keyed)
     stored = cbor2.dumps({2: 1, 7: "s", 3: "old", 99: "unknown"})
     update = bytes.fromhex("a301f93e000961780201")
@@ -275,7 +275,7 @@ def test_an_object_is_cut_to_the_fields_of_a_mask(
     assert cut(plan, found, everything(*named)) == types.Keyed(**left).encode()
 
 
-def test_a_mask_may_name_what_is_not_there_and_what_no_type_has(types: TypeSet) -> None:
+def test_a_mask_may_name_absent_and_undefined_tags(types: TypeSet) -> None:
     plan = codec_of(types.Keyed).plan
     found = split(plan, types.Keyed(first=1, second="s").encode(), 0)
     assert cut(plan, found, -1) == found.data
@@ -283,7 +283,7 @@ def test_a_mask_may_name_what_is_not_there_and_what_no_type_has(types: TypeSet) 
     assert cut(plan, found, 1 << 31) == b"\xa0"
 
 
-def test_what_is_cut_is_in_its_form(types: TypeSet) -> None:
+def test_a_cut_object_is_in_canonical_form(types: TypeSet) -> None:
     plan = codec_of(types.Keyed).plan
     odd = types.Keyed(first=1, second="s").encode()
     found = split(plan, b"\xb8" + bytes([odd[0] & 0x1F]) + odd[1:], 0)

@@ -21,7 +21,7 @@ def test_numbers_of_kinds_are_those_of_the_model() -> None:
     assert {"BOOL", "INT8", "UINT8", "UINT64", "FLOAT64", "STRUCT", "VECTOR"} <= set(CONSTANTS)
 
 
-def test_kinds_that_are_tested_as_a_range_stand_together() -> None:
+def test_kinds_of_a_range_are_consecutive() -> None:
     integers = [kind for kind in Kind if plans.INT8 <= kind <= plans.UINT64]
     assert [kind.name for kind in integers] == [
         *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
@@ -42,7 +42,7 @@ def plan_with(*tags: int, keys: tuple[int, ...] = ()) -> StructPlan:
     return StructPlan("T", object, fields, None)
 
 
-def test_fields_keep_declaration_order_and_keys_go_by_tag() -> None:
+def test_fields_keep_declaration_order_and_keys_are_in_tag_order() -> None:
     plan = plan_with(31, 2, 7, 1, keys=(7, 2))
     assert [int(field.index) for field in plan.fields] == [0, 1, 2, 3]
     assert [int(field.tag) for field in plan.keys] == [2, 7]

@@ -88,7 +88,7 @@ def test_a_level_of_every_kind(kind: str, value: Any, level: str) -> None:
     assert subject(cls(k=value)) == f"/T/{level}"
 
 
-def test_an_element_goes_by_the_name_of_its_type() -> None:
+def test_the_level_of_an_element_is_its_name() -> None:
     types = define_types("enum E { 1: None, 2: other = 5 } struct T { 1: [key] E e; }")
     assert subject(types.T(e=types.E.None_)) == "/T/None"
     assert subject(types.T(e=types.E.other)) == "/T/other"
@@ -107,7 +107,7 @@ def test_the_form_on_the_wire_makes_no_difference() -> None:
     assert subject_of(cls, other) == subject(exact) == "/T/~fb3ff8000000000000/1"
 
 
-def test_a_missing_key_is_told_apart_from_every_key() -> None:
+def test_the_level_of_a_missing_key_is_unique() -> None:
     cls = define_types("struct T { 1: [key] string k; }").T
     assert subject(cls()) == "/T/~f6"
     assert subject(cls(k="~f6")) != subject(cls())
@@ -130,7 +130,7 @@ def test_the_default_pattern_has_a_wild_card_for_each_key_field(types: TypeSet) 
 
 
 @pytest.mark.parametrize("name", ["a/b", "*", "...", "~x", "\u00e4"])
-def test_the_default_pattern_selects_what_default_subjects_are(name: str) -> None:
+def test_the_default_pattern_matches_exactly_the_default_subjects(name: str) -> None:
     key = Field(tag=1, name="id", type=ScalarType(Kind.STRING), is_key=True)
     cls: Any = class_of(StructType(name=name, fields=(key,)))
     pattern = default_pattern(cls._codec.plan)
@@ -153,7 +153,7 @@ def test_the_default_pattern_selects_what_default_subjects_are(name: str) -> Non
         ("float64", [0.5, -0.0], ["0.5", "~zz"]),
     ],
 )
-def test_keys_begin_with_what_follows_from_the_levels_of_their_subjects(
+def test_keys_contain_the_parts_of_their_subject_levels(
     kind: str, values: list[Any], strange: list[str]
 ) -> None:
     cls = define_types(f"struct T {{ 1: [key] {kind} a; 2: [key] uint32 b; }}").T

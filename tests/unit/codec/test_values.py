@@ -52,7 +52,7 @@ def test_set_operations_give_property_sets() -> None:
         assert list(result) == tags
 
 
-def test_a_negative_number_is_no_property_set_and_says_so() -> None:
+def test_a_negative_number_is_not_a_property_set() -> None:
     wrong = PropertySet(-1)
     assert repr(wrong) == "PropertySet(-1)"
     with pytest.raises(ValueError, match="-1 is not a property set"):

@@ -17,8 +17,7 @@ from skerry.engine.admission.admission import (
 from skerry.engine.clients import OWED_COUNT_MAX, Client, Later, do_at_once
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import ConnectionStage
-from skerry.protocol.access.server import ServerConnection
+from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 
@@ -54,18 +53,20 @@ def test_a_client_has_the_number_of_its_lane_and_the_name_it_gave() -> None:
 
 
 def test_a_client_is_in_from_its_acceptance_to_its_disconnection() -> None:
-    client = make()
-    stages = [
-        ConnectionStage.CONNECTING,
-        ConnectionStage.EARLY_SUBSCRIBE,
-        ConnectionStage.CONNECTED,
-        ConnectionStage.CLOSED,
-    ]
-    found = []
-    for stage in stages:
-        client.connection.stage = stage
-        found.append(client.is_in)
-    assert found == [False, True, True, False]
+    assert not make().is_in
+    for wants_preload in (True, False):
+        client = make()
+        asked = ConnectAsked(
+            name="c", wants_preload=wants_preload, response="", cnonce="", extensions=0
+        )
+        client.connection.accept(asked, 0.0)
+        assert is_in(client)
+        client.connection.close()
+        assert not is_in(client)
+
+
+def is_in(client: Client) -> bool:
+    return client.is_in
 
 
 def known(harbour: Harbour, guest: Guest) -> Client:

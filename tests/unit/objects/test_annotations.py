@@ -38,7 +38,7 @@ PLAIN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "name"), PLAIN, ids=str)
-def test_an_annotation_stands_for_a_type(annotation: Any, name: str) -> None:
+def test_annotation_has_a_field_type(annotation: Any, name: str) -> None:
     classes: dict[str, Any] = {}
     assert field_type(annotation, classes).name == name
     assert classes == {}
@@ -80,7 +80,7 @@ def test_classes_of_types_are_noted(types: TypeSet) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_field_is_told(annotation: Any, why: str) -> None:
+def test_invalid_annotation_is_rejected(annotation: Any, why: str) -> None:
     with pytest.raises(TypeError, match=why):
         field_type(annotation, {})
 
@@ -93,5 +93,5 @@ def test_an_annotation_may_carry_more_than_ours() -> None:
 
 def test_two_types_of_one_name_are_not_mixed(types: TypeSet) -> None:
     classes: dict[str, Any] = {"Vessel": object}
-    with pytest.raises(TypeError, match="two different types are called Vessel here"):
+    with pytest.raises(TypeError, match="two different types have the name Vessel"):
         field_type(types.Vessel, classes)

@@ -58,7 +58,7 @@ def test_equal_types_have_one_class() -> None:
     assert class_of(struct_of("a")) is not class_of(struct_of("b"))
 
 
-def test_nested_types_have_the_class_they_have_alone() -> None:
+def test_nested_types_have_the_same_class() -> None:
     inner = struct_of("x", name="Inner")
     outer = class_of(struct_of("a", type_=VectorType(inner), name="Outer"))
     assert outer._nested["Inner"] is class_of(inner)
@@ -96,7 +96,7 @@ def test_threads_that_meet_get_one_class() -> None:
 
 
 @pytest.mark.slow
-def test_classes_are_kept_to_the_limit_and_the_oldest_go() -> None:
+def test_cached_classes_are_limited() -> None:
     before = dict(classes._classes)
     try:
         classes._classes.clear()
@@ -115,7 +115,7 @@ def test_classes_are_kept_to_the_limit_and_the_oldest_go() -> None:
         classes._classes.update(before)
 
 
-def test_types_that_use_each_other_many_times_over_are_no_burden() -> None:
+def test_repeated_nested_types_are_fast() -> None:
     """Each of the 31 fields of a type is of the type below it, sixteen levels deep."""
     type_ = struct_of("x", name="L0")
     for level in range(1, 16):
@@ -145,7 +145,7 @@ def test_a_class_looks_like_one_that_was_written(types: TypeSet) -> None:
     )
 
 
-def test_fields_are_given_by_name_and_those_of_the_constructor_by_place(types: TypeSet) -> None:
+def test_ctor_fields_are_positional_and_others_by_name(types: TypeSet) -> None:
     assert types.Vessel(5) == types.Vessel(mmsi=5)
     with pytest.raises(TypeError):
         types.Vessel(5, "Aurora")
@@ -153,7 +153,7 @@ def test_fields_are_given_by_name_and_those_of_the_constructor_by_place(types: T
         types.Position(1.0)
 
 
-def test_defaults_are_made_anew_for_each_object(types: TypeSet) -> None:
+def test_defaults_are_created_for_each_object(types: TypeSet) -> None:
     first, second = types.Vessel(), types.Vessel()
     assert first.flags == []
     first.flags.append(1)
@@ -185,7 +185,7 @@ def test_a_default_of_every_kind(kind: str, default: str, value: Any) -> None:
     assert types.T(x=None).x is None
 
 
-def test_a_default_that_does_not_fit_is_refused() -> None:
+def test_invalid_default_is_rejected() -> None:
     type_ = struct_of("x", default="256")
     with pytest.raises(SchemaCheckError, match=r"default of T\.x: .*256 is out of the range"):
         class_of(type_)

@@ -24,7 +24,7 @@ def test_broken_rule_names_the_class() -> None:
         checked(declared, qualname="Outer.Thing", known={})
 
 
-def test_questionable_type_is_taken() -> None:
+def test_type_with_warnings_is_accepted() -> None:
     declared = struct(Field(tag=1, name="at", type=ScalarType(Kind.FLOAT64), is_key=True))
     assert checked(declared, qualname="Thing", known={}) == declared
 

@@ -44,7 +44,7 @@ def enum_described(*elements: tuple[Any, Any, Any], name: str = "E") -> Any:
 # -- there and back
 
 
-def test_types_travel(types: TypeSet) -> None:
+def test_types_round_trip_as_descriptions(types: TypeSet) -> None:
     known: dict[str, NamedType] = {}
     for cls in types.values():
         type_ = cls.descriptor
@@ -65,7 +65,7 @@ def test_a_type_that_travelled_makes_equal_objects(types: TypeSet) -> None:
     assert repr(dynamic.decode(vessel.encode())) == repr(vessel)
 
 
-def test_what_the_cpp_programs_do_not_send_is_left_out(types: TypeSet) -> None:
+def test_description_has_only_what_cpp_programs_send(types: TypeSet) -> None:
     obj: Any = describe(types.Vessel.descriptor)
     assert list(obj.attributes) == [1, 2, 5]
     assert list(obj.flags.attributes) == [1, 2, 3, 4, 5, 6]
@@ -73,7 +73,7 @@ def test_what_the_cpp_programs_do_not_send_is_left_out(types: TypeSet) -> None:
     assert list(describe(types.Kind.descriptor).attributes) == [1, 2]
 
 
-def test_documentation_travels_when_asked_for(types: TypeSet) -> None:
+def test_documentation_is_described_on_request(types: TypeSet) -> None:
     obj: Any = describe(types.Vessel.descriptor, with_documentation=True)
     assert obj.documentation.description == "A vessel at sea."
     found = from_description(
@@ -84,7 +84,7 @@ def test_documentation_travels_when_asked_for(types: TypeSet) -> None:
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_a_scope_travels_only_where_it_was_written(scope: Scope) -> None:
+def test_scope_is_described_only_if_declared(scope: Scope) -> None:
     type_ = StructType(name="T", fields=(), scope=scope)
     obj: Any = describe(type_)
     assert obj.scope.tag == scope
@@ -95,7 +95,7 @@ def test_a_scope_travels_only_where_it_was_written(scope: Scope) -> None:
 @pytest.mark.parametrize(
     "flag", ["cached", "internal", "persistent", "cleanup", "local", "substruct_only"]
 )
-def test_each_flag_travels(flag: str) -> None:
+def test_each_flag_round_trips(flag: str) -> None:
     flags = Flags(**{"cached": False, flag: True})
     found = from_description(describe(StructType(name="T", fields=(), flags=flags)), {})
     assert isinstance(found, StructType)
@@ -113,12 +113,12 @@ def test_flags_that_are_missing_are_off_and_so_is_cached() -> None:
     assert from_description(partly, {}).flags == Flags(cached=False, cleanup=True)  # type: ignore[union-attr]
 
 
-def test_a_type_without_fields_is_taken() -> None:
+def test_type_without_fields_is_accepted() -> None:
     for obj in (described(), Description(name="T")):
         assert class_of(from_description(obj, {}))().encode() == b"\xa0"
 
 
-def test_names_of_other_languages_are_taken() -> None:
+def test_names_of_other_languages_are_accepted() -> None:
     found = from_description(
         described(prop("größe", 1, "bool"), prop("class", 2, "uint8"), name="ns::Type"), {}
     )
@@ -135,11 +135,11 @@ def test_elements_may_have_any_values_also_the_same() -> None:
 @pytest.mark.parametrize(
     ("obj", "why"),
     [
-        (described(prop("", 1)), "does not name its field"),
-        (described(prop(None, 1)), "does not name its field"),
-        (described(prop("x", None)), r"T\.x comes without its tag, key flag or type"),
-        (described(prop("x", 1, None)), r"T\.x comes without its tag, key flag or type"),
-        (described(prop("x", isKey=None)), r"T\.x comes without its tag, key flag or type"),
+        (described(prop("", 1)), "has no name of its field"),
+        (described(prop(None, 1)), "has no name of its field"),
+        (described(prop("x", None)), r"T\.x has no tag, key flag or type"),
+        (described(prop("x", 1, None)), r"T\.x has no tag, key flag or type"),
+        (described(prop("x", isKey=None)), r"T\.x has no tag, key flag or type"),
         (described(prop("x", 0)), r"T\.x has tag 0, which is not 1 to 31"),
         (described(prop("x", 32)), r"T\.x has tag 32, which is not 1 to 31"),
         (described(prop("x", 1), prop("y", 1)), "T has two entries with the tag 1"),
@@ -152,42 +152,42 @@ def test_elements_may_have_any_values_also_the_same() -> None:
         (described(prop(kind="vector<vector<bool>>")), r"T\.x is a vector of vectors"),
         (described(prop(kind="vector< vector<bool> >")), r"T\.x is a vector of vectors"),
         (described(prop(kind="vector<" * 9999 + ">" * 9999)), r"T\.x is a vector of vectors"),
-        (described(prop(kind="instance_ref<>")), "does not name its type"),
+        (described(prop(kind="instance_ref<>")), "has no name of its type"),
         (described(prop(kind="instance_ref<" + "x" * 129 + ">")), "has a name over 128 bytes"),
         (described(prop(kind="x" * 1000)), r"is of type x{60}, which was not"),
-        (described(name=""), "does not name its type"),
-        (Description(), "does not name its type"),
+        (described(name=""), "has no name of its type"),
+        (Description(), "has no name of its type"),
         (described(name="/T"), "has a name that begins with a slash"),
-        (described(name="a\nb"), "has a name that cannot be shown"),
-        (described(name="a\x00b"), "has a name that cannot be shown"),
-        (described(name="a\udcff"), "has a name that cannot be shown"),
-        (described(name="a" + chr(0xD800)), "has a name that cannot be shown"),
-        (described(name="\u202eevil"), "has a name that cannot be shown"),
-        (described(prop("x\x1b[31m")), "has a name that cannot be shown"),
-        (enum_described((1, "", 0)), "does not name its element"),
-        (enum_described((1, None, 0)), "does not name its element"),
-        (enum_described((None, "a", 0)), r"E\.a comes without its tag or value"),
-        (enum_described((1, "a", None)), r"E\.a comes without its tag or value"),
+        (described(name="a\nb"), "has a name with characters that cannot be printed"),
+        (described(name="a\x00b"), "has a name with characters that cannot be printed"),
+        (described(name="a\udcff"), "has a name with characters that cannot be printed"),
+        (described(name="a" + chr(0xD800)), "has a name with characters that cannot be printed"),
+        (described(name="\u202eevil"), "has a name with characters that cannot be printed"),
+        (described(prop("x\x1b[31m")), "has a name with characters that cannot be printed"),
+        (enum_described((1, "", 0)), "has no name of its element"),
+        (enum_described((1, None, 0)), "has no name of its element"),
+        (enum_described((None, "a", 0)), r"E\.a has no tag or no value"),
+        (enum_described((1, "a", None)), r"E\.a has no tag or no value"),
         (enum_described((1, "a", 0), (1, "b", 1)), "E has two entries with the tag 1"),
         (enum_described((1, "a", 0), (2, "a", 1)), "E has two entries with the name a"),
-        (enum_described(name=""), "does not name its type"),
+        (enum_described(name=""), "has no name of its type"),
         (enum_described(), "E has no elements"),
         (EnumDescription(name="E"), "E has no elements"),
         (enum_described((0, "a", 0)), r"E\.a has tag 0, not one of 1 to 2147483647"),
         (enum_described((2**31, "a", 0)), r"E\.a has tag 2147483648, not one of 1 to 2147483647"),
-        (described(name="uint32"), "a type cannot be called uint32: that is a built-in one"),
-        (described(name="vector<X>"), "a type cannot be called vector<X>"),
-        (enum_described((1, "a", 0), name="bool"), "a type cannot be called bool"),
+        (described(name="uint32"), "a type cannot have the name uint32 of a built-in type"),
+        (described(name="vector<X>"), "a type cannot have the name vector<X>"),
+        (enum_described((1, "a", 0), name="bool"), "a type cannot have the name bool"),
     ],
     ids=lambda value: "" if hasattr(value, "descriptor") else value[:40],
 )
-def test_what_is_no_type_is_refused(obj: Any, why: str) -> None:
+def test_invalid_description_is_rejected(obj: Any, why: str) -> None:
     with pytest.raises(SchemaCheckError, match=why):
         from_description(obj, {})
 
 
 @pytest.mark.parametrize("length", [NAME_BYTES_MAX, NAME_BYTES_MAX + 1])
-def test_names_are_taken_to_the_limit_and_no_further(length: int) -> None:
+def test_names_are_limited(length: int) -> None:
     name = "n" * length
     half = "ü" * (length // 2) + "n" * (length % 2)
     for obj in (
@@ -203,7 +203,7 @@ def test_names_are_taken_to_the_limit_and_no_further(length: int) -> None:
                 from_description(obj, {})
 
 
-def test_documentation_is_taken_to_the_limit_and_no_further() -> None:
+def test_documentation_is_limited() -> None:
     documentation = internal_class("StructDocumentation")
     fits = described(prop(), documentation=documentation(description="x" * DOCUMENTATION_BYTES_MAX))
     assert len(from_description(fits, {}).documentation) == DOCUMENTATION_BYTES_MAX
@@ -214,7 +214,7 @@ def test_documentation_is_taken_to_the_limit_and_no_further() -> None:
     assert class_of(from_description(odd, {}))(x=True).encode() == b"\xa1\x01\xf5"
 
 
-def test_elements_are_taken_to_the_limit_and_no_further() -> None:
+def test_elements_are_limited() -> None:
     elements = [(n, f"e{n}", n) for n in range(1, ENUM_ELEMENT_COUNT_MAX + 1)]
     assert len(class_of(from_description(enum_described(*elements), {}))) == len(elements)
     elements.append((9999, "more", 0))
@@ -222,7 +222,7 @@ def test_elements_are_taken_to_the_limit_and_no_further() -> None:
         from_description(enum_described(*elements), {})
 
 
-def test_structs_are_nested_to_the_limit_and_no_deeper() -> None:
+def test_nesting_of_structs_is_limited() -> None:
     """And with 31 fields on each level, which is nobody's burden."""
     known: dict[str, NamedType] = {}
     below = "bool"
@@ -235,7 +235,7 @@ def test_structs_are_nested_to_the_limit_and_no_deeper() -> None:
         from_description(described(prop(kind=f"vector<{below}>")), known)
 
 
-def test_a_type_of_the_language_is_never_refused() -> None:
+def test_type_of_the_language_is_never_rejected() -> None:
     text = (
         "enum E { 1: a } struct T { 1: [key] vector<E> x; 31: instance_ref<T> r; 5: time_point t; }"
     )

@@ -107,7 +107,7 @@ def test_defaults_are_those_of_the_file(imported: Importer) -> None:
     assert skerry.to_datetime(vessel.seen).isoformat() == "2026-11-15T14:03:07+00:00"
 
 
-def test_taken_names_get_an_underscore_in_python_only(imported: Importer) -> None:
+def test_reserved_names_get_an_underscore_in_python_only(imported: Importer) -> None:
     module = imported(FLEET)
     vessel = module.Vessel(import_="a", encode_="b")
     assert vessel.is_set("import")
@@ -162,7 +162,7 @@ def test_constructor_of_the_stub_is_that_of_the_class(imported: Importer) -> Non
     ]
 
 
-def test_types_come_after_those_they_need() -> None:
+def test_types_follow_their_dependencies() -> None:
     types = skerry.define_types("struct A { 1: B b; 2: C c; } struct B { 1: C c; } enum C { 1: x }")
     names = [
         node.name
@@ -172,7 +172,7 @@ def test_types_come_after_those_they_need() -> None:
     assert names == ["C", "B", "A"]
 
 
-def test_what_a_type_needs_comes_along_unasked() -> None:
+def test_dependencies_are_included() -> None:
     types = skerry.define_types("struct A { 1: B b; } enum B { 1: x }")
     assert generate_module([types.A]) == generate_module(types.values())
 
@@ -272,7 +272,7 @@ def test_formatter_finds_nothing_to_change(tmp_path: Path, line_length: int) -> 
     assert done.returncode == 0, done.stdout
 
 
-def test_two_definitions_of_one_name_are_refused() -> None:
+def test_two_definitions_of_one_name_are_rejected() -> None:
     first = EnumType(name="A", elements=(EnumElement(tag=1, name="x", value=0),))
     second = EnumType(name="A", elements=(EnumElement(tag=1, name="y", value=0),))
     with pytest.raises(SchemaMismatchError) as caught:
@@ -281,13 +281,13 @@ def test_two_definitions_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["no name", "a.b", ""])
-def test_name_that_the_language_cannot_spell_is_refused(name: str) -> None:
+def test_name_outside_the_language_is_rejected(name: str) -> None:
     struct = StructType(name="A", fields=(Field(tag=1, name=name, type=ScalarType(Kind.BOOL)),))
     with pytest.raises(SchemaCheckError):
         generate_module([struct])
 
 
-def test_documentation_that_the_language_cannot_keep_is_refused() -> None:
+def test_documentation_outside_the_language_is_rejected() -> None:
     struct = StructType(
         name="A",
         fields=(Field(tag=1, name="x", type=ScalarType(Kind.BOOL)),),
@@ -331,14 +331,14 @@ def test_class_and_field_may_be_called_otherwise_than_in_the_type() -> None:
 
 
 def test_chosen_name_must_be_free_in_python() -> None:
-    with pytest.raises(SchemaCheckError, match="encode is taken; call it encode_"):
+    with pytest.raises(SchemaCheckError, match="encode is a reserved name; use encode_"):
 
         @skerry.struct
         class Vessel(skerry.Struct):
             encode: str | None = skerry.field(1, name="code")  # type: ignore[assignment]
 
 
-def test_two_fields_of_one_name_are_refused() -> None:
+def test_two_fields_of_one_name_are_rejected() -> None:
     with pytest.raises(SchemaCheckError, match="`b` is defined twice"):
 
         @skerry.struct
@@ -347,7 +347,7 @@ def test_two_fields_of_one_name_are_refused() -> None:
             b: str | None = skerry.field(2)
 
 
-def test_two_defaults_of_one_field_are_refused() -> None:
+def test_two_defaults_of_one_field_are_rejected() -> None:
     with pytest.raises(SchemaCheckError, match="a has two defaults"):
 
         @skerry.struct
@@ -355,7 +355,7 @@ def test_two_defaults_of_one_field_are_refused() -> None:
             a: str | None = skerry.field(1, default="x", default_json='"x"')
 
 
-def test_default_text_that_does_not_fit_is_refused() -> None:
+def test_invalid_default_text_is_rejected() -> None:
     with pytest.raises(SchemaCheckError, match="does not fit string"):
 
         @skerry.struct
@@ -367,7 +367,7 @@ def test_default_text_that_does_not_fit_is_refused() -> None:
     ("gone", "message"),
     [
         (skerry.removed(2), "the removed field with tag 2 needs a name and a type"),
-        (skerry.field(2), "is no removed field"),
+        (skerry.field(2), "is not a removed field"),
         (skerry.removed(1, name="b", type_name="bool"), "tag 1 is taken"),
     ],
 )
@@ -392,7 +392,7 @@ def test_enum_may_be_called_otherwise_than_in_the_type() -> None:
 
 
 @pytest.mark.parametrize("name", ["label", "of_tag", "name", "value", "mro", "_x_", "_E__x"])
-def test_elements_with_taken_names_are_members(name: str) -> None:
+def test_elements_with_reserved_names_are_members(name: str) -> None:
     enum = skerry.define_types(f"enum E {{ 1: {name}, 2: other }}").E
     scope: dict[str, Any] = {"__name__": "generated"}
     exec(generate_module([enum]), scope)

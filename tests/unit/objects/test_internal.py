@@ -13,7 +13,7 @@ def test_there_is_a_class_of_every_internal_type() -> None:
         assert internal_class(name).descriptor is type_
 
 
-def test_a_name_that_is_no_internal_type() -> None:
+def test_unknown_internal_type_raises_key_error() -> None:
     with pytest.raises(KeyError, match="Vessel"):
         internal_class("Vessel")
 

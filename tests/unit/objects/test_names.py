@@ -29,7 +29,7 @@ from skerry.objects.names import python_name, python_names
         ("\x00", "_"),
     ],
 )
-def test_a_name_becomes_one_that_python_takes(name: str, expected: str) -> None:
+def test_name_becomes_a_valid_python_name(name: str, expected: str) -> None:
     found = python_name(name, {"encode"})
     assert found == expected
     assert found.isidentifier()
@@ -47,5 +47,5 @@ def test_names_stay_apart() -> None:
     assert found["encode"] == "encode__"
 
 
-def test_a_name_whose_free_form_is_taken_goes_on() -> None:
+def test_name_gets_underscores_until_it_is_free() -> None:
     assert python_name("a", {"a", "a_"}) == "a__"

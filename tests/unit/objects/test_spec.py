@@ -12,7 +12,7 @@ from skerry.objects.spec import FieldSpec
 def test_field_is_declared_by_a_number() -> None:
     assert FieldSpec(tag=1).tag == 1
     wrong: Any = "1"
-    with pytest.raises(TypeError, match="declared by its tag, a number, not by '1'"):
+    with pytest.raises(TypeError, match="declared by its tag, an int, not by '1'"):
         FieldSpec(tag=wrong)
 
 

@@ -85,9 +85,7 @@ def test_a_value_of_every_kind(types: TypeSet, name: str, value: Any, text: str)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_does_not_fit_is_shown_as_well_as_can_be(
-    types: TypeSet, name: str, value: Any, text: str
-) -> None:
+def test_invalid_value_is_shown_by_repr(types: TypeSet, name: str, value: Any, text: str) -> None:
     assert repr(types.Values(**{name: value})) == f"Values{{ .{name} = {text} }}"
 
 

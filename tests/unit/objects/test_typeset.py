@@ -19,10 +19,8 @@ def test_classes_are_attributes_and_entries(types: TypeSet) -> None:
     assert repr(types) == "TypeSet(Kind, Position, Vessel, Lock, Values)"
 
 
-def test_a_type_that_is_not_there_is_told(types: TypeSet) -> None:
-    with pytest.raises(
-        AttributeError, match="there is no type Ship here; there are Kind, Position"
-    ):
+def test_unknown_type_raises_an_error_with_the_known_names(types: TypeSet) -> None:
+    with pytest.raises(AttributeError, match="there is no type Ship; there are Kind, Position"):
         _ = types.Ship
     with pytest.raises(KeyError, match="Ship"):
         types["Ship"]
@@ -30,7 +28,7 @@ def test_a_type_that_is_not_there_is_told(types: TypeSet) -> None:
         _ = define_types("").Ship
 
 
-def test_a_name_that_is_taken_gets_an_underscore() -> None:
+def test_reserved_name_gets_an_underscore() -> None:
     types = define_types(
         "struct keys { 1: bool b; } struct keys_ { 1: bool b; } struct class { 1: bool b; }"
         "struct warnings_ { 1: bool b; }"
@@ -42,13 +40,13 @@ def test_a_name_that_is_taken_gets_an_underscore() -> None:
     assert list(types.keys()) == ["keys", "keys_", "class", "warnings_"]
 
 
-def test_text_that_is_loaded_twice_gives_the_same_classes(types: TypeSet) -> None:
+def test_text_loaded_twice_defines_the_same_classes(types: TypeSet) -> None:
     text = to_dots(*types.values())
     again = define_types(text)
     assert all(again[name] is types[name] for name in types)
 
 
-def test_the_text_has_what_a_type_needs(types: TypeSet) -> None:
+def test_text_includes_dependencies(types: TypeSet) -> None:
     text = to_dots(types.Vessel)
     assert list(define_types(text)) == ["Kind", "Position", "Vessel"]
     assert to_dots(types.Vessel.descriptor) == text
@@ -61,7 +59,7 @@ def test_warnings_are_kept() -> None:
     assert "key" in warning.message
 
 
-def test_faults_are_told() -> None:
+def test_errors_are_reported() -> None:
     with pytest.raises(SchemaSyntaxError):
         define_types("struct {")
     with pytest.raises(SchemaCheckError):

@@ -48,7 +48,7 @@ def test_each_once_catches_a_repetition(world: World) -> None:
         hear(world, 2)
 
 
-def test_no_invention_catches_what_nobody_caused(world: World) -> None:
+def test_no_invention_finds_keys_that_were_not_announced(world: World) -> None:
     checker = NoInvention("genuine", number)
     world.watch(checker)
     checker.announce(1)
@@ -106,7 +106,7 @@ def test_liveness_is_asked_only_when_the_faults_have_stopped(world: World) -> No
     assert b.machine.heard
 
 
-def test_what_never_comes_fails_with_what_was_awaited(world: World) -> None:
+def test_an_unmet_condition_is_reported(world: World) -> None:
     world.watch(Eventually("arrives", lambda _: "godot is not here"))
     with pytest.raises(SimulationError, match="arrives: 3 s after the faults: godot is not here"):
         world.run(faults_ns=SECOND, calm_ns=3 * SECOND)

@@ -107,7 +107,7 @@ def test_exactly_counts_each_direction_by_itself(world: World) -> None:
     assert a.machine.heard == [b"0"]
 
 
-def test_lose_if_loses_what_the_test_picks() -> None:
+def test_lose_if_loses_the_chosen_packets() -> None:
     fault = LoseIf(lambda packet: packet.data.endswith(b"3"))
     assert heard(fault, count=15) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14]
     assert fault.strike_count == 2
@@ -151,7 +151,7 @@ def test_a_fault_can_be_narrowed_to_one_kind_of_packet(world: World) -> None:
     assert len(b.machine.heard) == 2
 
 
-def test_a_rate_limit_spreads_datagrams_and_drops_what_does_not_fit(world: World) -> None:
+def test_a_rate_limit_delays_datagrams_and_drops_those_beyond_the_queue(world: World) -> None:
     a, b = world.pair(Probe, Probe)
     limit = RateLimit(bytes_per_s=1_000_000, queue_bytes_max=5000)
     world.inject(limit)

@@ -24,7 +24,7 @@ def test_a_quiet_network_delivers_once_in_order_after_its_latency(world: World) 
     assert b.machine.sources[0] == a.address
 
 
-def test_latency_is_what_the_world_was_made_with() -> None:
+def test_latency_is_an_argument_of_the_world() -> None:
     world = World(0, latency_ns=5 * MS)
     a, b = world.add("a", Probe), world.add("b", Probe)
     a.do(lambda machine, _: machine.send(b.address, b"x"))
@@ -34,7 +34,7 @@ def test_latency_is_what_the_world_was_made_with() -> None:
     assert b.machine.heard == [b"x"]
 
 
-def test_a_group_reaches_its_members_and_nobody_else(world: World) -> None:
+def test_a_group_reaches_exactly_its_members(world: World) -> None:
     members = [world.add(f"member-{n}", Probe, groups=[GROUP]) for n in range(3)]
     stranger = world.add("stranger", Probe)
     stranger.do(lambda machine, _: machine.send(GROUP, b"hello"))
@@ -43,7 +43,7 @@ def test_a_group_reaches_its_members_and_nobody_else(world: World) -> None:
     assert stranger.machine.heard == []
 
 
-def test_a_member_hears_itself_even_when_everything_is_lost(world: World) -> None:
+def test_a_member_receives_its_own_datagrams_without_faults(world: World) -> None:
     member, other = (world.add(name, Probe, groups=[GROUP]) for name in ("a", "b"))
     world.inject(Loss(1.0))
     member.do(lambda machine, _: machine.send(GROUP, b"hello"))
@@ -74,7 +74,7 @@ def test_a_member_is_still_one_after_a_restart(world: World) -> None:
     assert receiver.machine.heard == [b"hello"]
 
 
-def test_ports_and_groups_are_told_apart(world: World) -> None:
+def test_ports_and_groups_are_distinguished(world: World) -> None:
     sender = world.add("a", Probe)
     receiver = world.add("b", Probe, port=9, groups=[GROUP])
     sender.do(lambda machine, _: machine.send(Address("b", 7), b"other port"))

@@ -11,14 +11,14 @@ from skerry.testing.node import SIM_EVENT_KEPT_COUNT_MAX
 from tests.sim.probe import Heard, Probe
 
 
-def test_an_act_gets_the_nodes_own_time_and_its_result_comes_back(world: World) -> None:
+def test_an_act_gets_the_time_of_the_node_and_returns_its_result(world: World) -> None:
     node = world.add("a", Probe)
     world.run_for(5 * SECOND)
     assert node.do(lambda _, now_ns: now_ns) == node.now_ns
     assert node.now_ns == node.machine.setting.now_ns + 5 * SECOND
 
 
-def test_what_an_act_makes_the_machine_send_is_sent_at_once(world: World) -> None:
+def test_transmits_of_an_act_are_sent_at_once(world: World) -> None:
     a, b = world.add("a", Probe), world.add("b", Probe)
     a.do(lambda machine, _: machine.send(b.address, b"hello"))
     world.run_for(MS)
@@ -31,7 +31,7 @@ def test_clocks_of_nodes_do_not_agree(world: World) -> None:
     assert a.clock.read_wall(0) == b.clock.read_wall(0)
 
 
-def test_a_paused_node_and_one_that_is_down_cannot_act(world: World) -> None:
+def test_paused_and_crashed_nodes_cannot_act(world: World) -> None:
     node = world.add("a", Probe)
     world.pause(node, SECOND)
     assert (node.is_up, node.is_running) == (True, False)

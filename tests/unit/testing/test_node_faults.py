@@ -52,7 +52,7 @@ def quiet_world(count: int, fault: Fault, seed: int = 3) -> tuple[World, list[st
         (ClockJumps(gap_ns=SECOND, jump_ns_max=SECOND), "jump"),
     ],
 )
-def test_recurring_faults_strike_about_as_often_as_they_say(fault: Recurring, event: str) -> None:
+def test_recurring_faults_occur_at_their_rate(fault: Recurring, event: str) -> None:
     world, lines = quiet_world(3, fault)
     world.run_for(100 * SECOND)
     world.digest()
@@ -84,7 +84,7 @@ def test_recurring_faults_repeat_with_the_seed(make: Callable[[], Fault]) -> Non
     assert digest(1) != digest(2)
 
 
-def test_calm_wakes_who_was_paused_and_starts_who_was_down() -> None:
+def test_calm_resumes_paused_nodes_and_starts_crashed_ones() -> None:
     world, _ = quiet_world(3, Pauses(gap_ns=10 * MS, length_ns_max=3600 * SECOND))
     world.inject(Restarts(gap_ns=200 * MS, down_ns_max=3600 * SECOND))
     world.run_for(2 * SECOND)
@@ -139,7 +139,7 @@ def test_faults_strike_only_the_nodes_they_are_given() -> None:
     assert all('"_node":"n1"' in line for line in paused)
 
 
-def test_with_nobody_to_strike_nothing_is_counted() -> None:
+def test_faults_without_a_node_are_not_counted() -> None:
     for fault in (
         Pauses(gap_ns=MS, length_ns_max=2, nodes=[]),
         Restarts(gap_ns=MS, down_ns_max=2, nodes=[]),
@@ -152,7 +152,7 @@ def test_with_nobody_to_strike_nothing_is_counted() -> None:
         assert fault.strike_count == 0
 
 
-def test_disks_are_lost_as_often_as_said() -> None:
+def test_disks_are_lost_at_their_rate() -> None:
     kept: list[bool] = []
 
     def build(setting: Setting) -> Probe:
@@ -178,7 +178,7 @@ def test_drift_stays_in_its_bounds_and_ends_with_calm() -> None:
     assert {node.clock.drift_ppm for node in world.nodes.values()} == {0}
 
 
-def test_jumps_go_both_ways_and_only_change_wall_time() -> None:
+def test_jumps_have_both_directions_and_change_wall_time_only() -> None:
     lines: list[str] = []
     world = World(1, sink=lines.append)
     node = world.add("a", Probe)
@@ -236,7 +236,7 @@ def test_a_fault_injected_again_after_calm_strikes_as_often_as_before(
 
 
 @pytest.mark.parametrize("kind", [Partitions, Clogs])
-def test_link_trouble_comes_goes_and_is_one_way_at_times(kind: type[Partitions]) -> None:
+def test_temporary_link_faults_begin_end_and_may_be_one_way(kind: type[Partitions]) -> None:
     lines: list[str] = []
     world = World(2, sink=lines.append)
     a, b = world.pair(Probe, Probe)
@@ -335,7 +335,7 @@ def test_slow_readers_read_late_or_little_and_catch_up_in_the_end() -> None:
     assert max(gaps) > SECOND
 
 
-def test_slow_readers_without_streams_strike_nobody() -> None:
+def test_slow_readers_without_streams_have_no_effect() -> None:
     fault = SlowReaders(gap_ns=SECOND, length_ns_max=SECOND, bytes_per_s_max=1)
     world, _ = quiet_world(2, fault)
     world.run_for(10 * SECOND)

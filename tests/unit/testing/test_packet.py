@@ -9,7 +9,7 @@ from skerry.testing import MULTICAST, UNICAST, LoseIf, Packet, World
 from tests.sim.probe import Probe
 
 
-def test_a_packet_tells_where_it_comes_from_and_what_it_is(world: World) -> None:
+def test_a_packet_has_source_and_kind(world: World) -> None:
     seen: list[Packet] = []
     group = Address("239.1.1.1", 5)
     sender = world.add("sender", Probe)

@@ -100,7 +100,7 @@ def test_a_sink_gets_the_whole_trace() -> None:
         ("import sys\nsys.exit(3)", "broken_scenarios.py:2: SystemExit: 3"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_told_with_the_line(
+def test_a_module_that_cannot_be_imported_is_reported_with_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, place: str
 ) -> None:
     (tmp_path / "broken_scenarios.py").write_text(text)

@@ -22,7 +22,7 @@ def test_sessions_of_all_framings_are_read_in_the_order_of_their_files() -> None
     assert all(session.pieces for session in sessions)
 
 
-def test_a_session_is_what_its_client_said() -> None:
+def test_a_session_has_the_frames_of_its_client() -> None:
     (session,) = [s for s in read_sessions(CAPTURES) if s.name == "join-leave-echo"]
     (body,) = FrameCutter().feed(session.pieces[0])
     assert read_header(body, 0)[0].type_name == "DotsMsgConnect"
@@ -35,7 +35,7 @@ def test_the_same_chance_makes_the_same_of_a_session() -> None:
     assert len({tuple(mutated_session(sessions[3], sessions, Random(n))) for n in range(50)}) > 30
 
 
-def test_some_sessions_stay_whole_and_some_are_frames_with_something_else_in_them() -> None:
+def test_some_sessions_are_unchanged_and_some_have_valid_frames() -> None:
     sessions = [session for session in read_sessions(CAPTURES) if session.framing == "v2"]
     whole = framed = broken = 0
     for seed in range(300):

@@ -76,7 +76,7 @@ def test_bytes_arrive_in_order_and_are_cut_anywhere() -> None:
     assert any(50 < size < 200 and size % 10 for size in pieces), "cut in the middle"
 
 
-def test_a_long_write_comes_in_pieces_of_bounded_length(world: World) -> None:
+def test_a_long_write_arrives_in_pieces_of_bounded_length(world: World) -> None:
     client, server = connected(world)
     data = world.random("data").randbytes(1_000_000)
     write(client, SERVER, data)
@@ -102,7 +102,7 @@ def test_faults_on_the_way_delay_a_stream_and_change_nothing(
     assert server.machine.closed == []
 
 
-def test_nobody_listening_is_a_refusal(world: World) -> None:
+def test_a_stream_to_a_node_that_does_not_listen_is_refused(world: World) -> None:
     client = world.add("client", Probe)
     deaf = world.add("deaf", Probe)
     world.add("datagrams-only", lambda _: EchoServer(), listens=True)
@@ -141,7 +141,7 @@ def test_a_peer_that_cannot_be_reached_is_a_time_out(world: World) -> None:
     assert 10 * SECOND < world.now_ns < 20 * SECOND
 
 
-def test_an_answer_that_cannot_come_back_is_a_time_out_too(world: World) -> None:
+def test_a_lost_answer_is_a_time_out(world: World) -> None:
     client, server = world.pair(Probe, Probe)
     world.inject(Partition(sources=["second"], destinations=["first"]))
     client.do(lambda machine, _: machine.connect(SERVER))
@@ -173,7 +173,7 @@ def test_a_farewell_arrives_before_the_end(world: World) -> None:
     assert client.machine.closed == [], "who ends a stream is not told"
 
 
-def test_who_ended_a_stream_hears_nothing_more_and_the_peer_learns_when_it_writes(
+def test_a_closed_end_receives_nothing_and_the_peer_is_reset_when_it_writes(
     world: World,
 ) -> None:
     client, server = connected(world)
@@ -216,7 +216,7 @@ def test_a_second_stream_to_the_same_peer_is_a_bug_of_the_machine(world: World) 
         client.do(lambda machine, _: machine.connect(SERVER))
 
 
-def test_a_lost_stream_drops_what_is_in_flight_and_tells_each_side_in_its_time(
+def test_a_lost_stream_drops_bytes_in_flight_and_notifies_each_side(
     world: World,
 ) -> None:
     client, server = connected(world)
@@ -233,7 +233,7 @@ def test_a_lost_stream_drops_what_is_in_flight_and_tells_each_side_in_its_time(
     assert server.machine.heard == []
 
 
-def test_a_stream_lost_unheard_can_be_ended_and_opened_anew(world: World) -> None:
+def test_a_stream_lost_without_notification_can_be_closed_and_opened_again(world: World) -> None:
     client, server = connected(world)
     (end,) = world.network.streams.open_ends()
     world.network.streams.lose(end, told_ns=SECOND, far_told_ns=SECOND)
@@ -245,7 +245,7 @@ def test_a_stream_lost_unheard_can_be_ended_and_opened_anew(world: World) -> Non
     assert len(server.machine.closed) == 1
 
 
-def test_a_restart_breaks_streams_and_the_peer_is_told(world: World) -> None:
+def test_a_restart_breaks_streams_and_the_peer_is_notified(world: World) -> None:
     client, server = connected(world)
     world.restart(server, down_ns=MS)
     world.run_for(SECOND)
@@ -372,7 +372,7 @@ def test_a_node_with_too_many_streams_is_refused_the_next_it_asks_for(world: Wor
     assert len(client.streams) == SIM_STREAM_COUNT_MAX
 
 
-def test_a_refused_stream_can_be_given_up_before_the_machine_is_told(world: World) -> None:
+def test_a_refused_stream_can_be_closed_before_the_notification(world: World) -> None:
     servers = [Address("second", n, is_stream=True) for n in range(SIM_STREAM_COUNT_MAX + 1)]
     client = world.add("client", Probe)
     for server in servers:
@@ -457,7 +457,7 @@ def test_only_a_window_of_bytes_is_under_way_to_a_machine_that_does_not_read(
     assert near.in_flight_bytes == 0
 
 
-def test_a_machine_is_told_to_pause_and_to_resume_once_each(world: World) -> None:
+def test_a_machine_is_paused_and_resumed_once_each(world: World) -> None:
     client, server = connected(world)
     world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
     write(client, SERVER, bytes(WINDOW_BYTES))
@@ -472,7 +472,7 @@ def test_a_machine_is_told_to_pause_and_to_resume_once_each(world: World) -> Non
     assert server.machine.paces == []
 
 
-def test_a_machine_that_is_stopped_is_told_of_room_when_it_wakes(world: World) -> None:
+def test_a_paused_node_is_notified_of_free_space_when_it_resumes(world: World) -> None:
     client, server = connected(world)
     world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
     write(client, SERVER, bytes(2 * WINDOW_BYTES), b"x")
@@ -511,7 +511,7 @@ def test_the_end_of_a_stream_waits_until_all_is_read(world: World) -> None:
     assert [reason for _, reason in server.machine.closed] == [CloseReason.ENDED]
 
 
-def test_what_is_unread_when_a_stream_breaks_is_never_read(world: World) -> None:
+def test_unread_bytes_are_lost_when_a_stream_breaks(world: World) -> None:
     client, server = connected(world)
     world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
     write(client, SERVER, b"unread")
@@ -522,7 +522,7 @@ def test_what_is_unread_when_a_stream_breaks_is_never_read(world: World) -> None
     assert [reason for _, reason in server.machine.closed] == [CloseReason.LOST]
 
 
-def test_an_abrupt_end_drops_what_was_not_sent(world: World) -> None:
+def test_an_abrupt_close_drops_unsent_bytes(world: World) -> None:
     client, server = connected(world)
     world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
     write(client, SERVER, bytes(2 * WINDOW_BYTES))
@@ -569,7 +569,7 @@ def test_a_peer_that_cannot_be_asked_whether_it_reads_is_given_up(world: World) 
     assert client.machine.closed == [(SERVER, CloseReason.LOST)]
 
 
-def test_who_ended_a_stream_makes_room_for_what_still_comes(world: World) -> None:
+def test_a_closed_end_frees_the_window_of_later_bytes(world: World) -> None:
     client, server = connected(world)
     (peer,) = server.machine.opened
     end = far_end(world, server)
@@ -581,7 +581,7 @@ def test_who_ended_a_stream_makes_room_for_what_still_comes(world: World) -> Non
     assert client.machine.heard == []
 
 
-def test_a_peer_that_vanished_is_noticed_by_who_asks_whether_it_is_there(world: World) -> None:
+def test_keep_alive_detects_a_vanished_peer(world: World) -> None:
     world.network.streams.keep_alive_ns = SECOND
     _, server = connected(world)
     world.run_for(10 * SECOND)
@@ -597,7 +597,7 @@ def test_a_peer_that_vanished_is_noticed_by_who_asks_whether_it_is_there(world: 
     assert server.machine.closed == [(peer, CloseReason.LOST)]
 
 
-def test_a_peer_that_vanished_is_not_noticed_by_who_never_asks(world: World) -> None:
+def test_a_vanished_peer_is_not_detected_without_keep_alive(world: World) -> None:
     _, server = connected(world)
     cut = Partition(sources=["first"], destinations=["second"])
     world.inject(cut)

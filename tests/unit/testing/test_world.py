@@ -60,7 +60,7 @@ def test_a_fault_draws_the_same_whatever_other_faults_there_are(world: World) ->
     assert lost(with_other=True) == lost(with_other=False)
 
 
-def test_a_pair_loses_only_what_goes_from_the_first_to_the_second(world: World) -> None:
+def test_a_pair_loses_packets_from_the_first_to_the_second_only(world: World) -> None:
     a, b = world.pair(Probe, Probe, loss=Exactly(seqs={1}))
     a.do(lambda machine, _: machine.send(b.address, b"0", b"1", b"2"))
     b.do(lambda machine, _: machine.send(a.address, b"0", b"1", b"2"))
@@ -130,7 +130,7 @@ def test_mail_for_a_paused_node_waits_and_deadlines_pass(world: World) -> None:
     assert len(b.machine.advanced_at_ns) == 1
 
 
-def test_after_a_pause_either_the_mail_or_the_deadline_comes_first() -> None:
+def test_after_a_pause_either_inputs_or_the_deadline_are_first() -> None:
     def first_is_mail(seed: int) -> bool:
         world = World(seed)
         order: list[str] = []
@@ -209,7 +209,7 @@ def test_a_disk_can_be_lost(world: World) -> None:
     assert node.machine.setting.disk is None
 
 
-def test_a_node_that_is_down_hears_nothing_and_forgets_its_deadline(world: World) -> None:
+def test_a_crashed_node_receives_nothing_and_has_no_deadline(world: World) -> None:
     a, b = world.add("a", Probe), world.add("b", Probe)
     wake(b, 5 * MS)
     a.do(lambda machine, _: machine.send(b.address, b"under way"))
@@ -219,7 +219,7 @@ def test_a_node_that_is_down_hears_nothing_and_forgets_its_deadline(world: World
     assert b.machine.advanced_at_ns == []
 
 
-def test_setting_the_wall_clock_is_told_to_the_machine(world: World) -> None:
+def test_the_machine_is_notified_of_a_wall_clock_change(world: World) -> None:
     node = world.add("a", Probe)
     before_ns = node.machine.wall_offset_ns
     now_ns = node.now_ns
@@ -239,7 +239,7 @@ def test_run_until_stops_at_the_event_that_fulfils_the_condition(world: World) -
     world.run_until(lambda: len(b.machine.heard) == 2)
 
 
-def test_run_until_fails_when_it_takes_too_long(world: World) -> None:
+def test_run_until_fails_after_the_timeout(world: World) -> None:
     def nobody_will_ever() -> bool:
         return False
 

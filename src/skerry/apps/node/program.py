@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from skerry.apps.node.config import METRICS_PLACE, NodeConfig, split_place
-from skerry.apps.node.distributor_carriage import NodeCarrier, group_of_node
+from skerry.apps.node.distributor_carriage import NodeDistributorCarriage, group_of_node
 from skerry.apps.node.pages import node_pages
 from skerry.apps.node.storage import NodeStorage
 from skerry.engine.admission.admission import Admission
@@ -102,7 +102,7 @@ def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
 @asynccontextmanager
 async def _running(
     config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
-) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str], str | None]]:
+) -> AsyncIterator[tuple[NodeServer, NodeDistributorCarriage | None, list[str], str | None]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
         storage: NodeStorage | None = None
@@ -133,7 +133,7 @@ async def _running(
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
-        carriers: list[NodeCarrier] = []
+        carriers: list[NodeDistributorCarriage] = []
         recorders: list[NodeRecorder] = []
         pages_place: str | None = None
         if config.metrics != "off":
@@ -158,7 +158,7 @@ async def _running(
             carriers.append(carrier)
             ending.push_async_callback(carrier.close)
             carrier.start()
-            tell(f"node {config.name} carries messages by {carrier.place}")
+            tell(f"node {config.name} carries messages by {carrier.address_text}")
         places = await _listen(server, _named(config, environ), tell, environ)
         yield server, carrier, places, pages_place
 
@@ -174,11 +174,11 @@ def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
     return NodeRecorder(server, config.recording, space=config.system or "local")
 
 
-def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier | None:
+def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistributorCarriage | None:
     group = group_of_node(config.distributor, config.system)
     if group is None:
         return None
-    return NodeCarrier(
+    return NodeDistributorCarriage(
         server, group, config.distributor, name=config.name, rng=rng, hear=note_events
     )
 
@@ -305,7 +305,9 @@ def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
 
 
 def _reload(
-    server: NodeServer, carrier: NodeCarrier | None = None, renewal: _Renewal | None = None
+    server: NodeServer,
+    carrier: NodeDistributorCarriage | None = None,
+    renewal: _Renewal | None = None,
 ) -> None:
     try:
         if renewal is not None:

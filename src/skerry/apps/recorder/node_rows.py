@@ -21,6 +21,7 @@ from skerry.engine.dispatch.client_queue import TIME_S_MAX
 from skerry.errors import CodecError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
@@ -131,7 +132,7 @@ class NodeRows:
             # What a client said to all, such as the description of a type.
         is_told: bool = header.from_cache >= 0
         sent_ns: i64 = sent_ns_of(header.sent_time)
-        time_ns: i64 = _ns_of_seconds(header.server_sent_time)
+        time_ns: i64 = _time_ns(header.server_sent_time)
         if is_told and sent_ns >= 0 and (sent_ns < time_ns or time_ns <= 0):
             # Of what was there the header only tells when it was sent last, by the clock of its
             # publisher. If that is ahead, the row would come after updates that are still to come.
@@ -141,7 +142,7 @@ class NodeRows:
             # Hosts that do not count are counted for: the order is all that is known.
             position = 0 if is_told else self.position + 1
         if is_told:
-            self.told_ns = _ns_of_seconds(header.server_sent_time)
+            self.told_ns = _time_ns(header.server_sent_time)
             if position > self.position and not self.is_resuming:
                 self.position = position
         else:
@@ -263,15 +264,10 @@ def sent_ns_of(seconds: float) -> i64:
     """A time that a header tells; -1 if it tells none, or one that is none."""
     # Not the other way round: what is no number is not between them either.
     if -TIME_S_MAX <= seconds <= TIME_S_MAX:
-        return _ns_of_seconds(seconds)
+        return ns_of_seconds(seconds)
     return -1
 
 
-def _ns_of_seconds(seconds: float) -> i64:
-    """As `objects.times.ns_of_seconds`, which compiled code would have to call as Python."""
-    if not -TIME_S_MAX <= seconds <= TIME_S_MAX:
-        return 0
-    whole = int(seconds)
-    if whole > seconds:
-        whole -= 1
-    return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
+def _time_ns(seconds: float) -> i64:
+    """The time that a node put into a header; 0 if it is out of range."""
+    return ns_of_seconds(seconds) if -TIME_S_MAX <= seconds <= TIME_S_MAX else 0

@@ -16,8 +16,8 @@ from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.link_rows import LinkRows, round_trip
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.api.aio import open_session
+from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.states import Refusal, SpaceState, StateChanged
-from skerry.client.core.subscriptions import SubscribedType
 from skerry.client.io.session import Session
 from skerry.errors import Disconnected, Refused, RequestTimedOut
 from skerry.protocol.access.header import Header
@@ -103,7 +103,7 @@ class NodeSource:
         self._timing: asyncio.Task[None] | None = None
         """Waits for the node's answer."""
         self._session: Session | None = None
-        self._interests: list[SubscribedType] = []
+        self._interests: list[NodeSubscription] = []
         self._failure: Exception | None = None
         self._is_stopping = False
         self.lost_count = 0
@@ -136,7 +136,7 @@ class NodeSource:
         for group in wishes.groups:
             interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
             self._interests.append(interest)
-        session.carry()
+        session.write_output()
 
     async def stop(self) -> None:
         """Take what the node had until now, and hear no more."""
@@ -163,7 +163,7 @@ class NodeSource:
     @property
     def _is_connected(self) -> bool:
         session = self._session
-        return session is not None and session.core.state is SpaceState.CONNECTED
+        return session is not None and session.connection.state is SpaceState.CONNECTED
 
     async def _time(self, session: Session) -> None:
         """Write how long an answer of the node takes."""
@@ -176,7 +176,7 @@ class NodeSource:
             await session.flush(_REST_S)
         if self.lost_count != lost_count:
             return  # The answer came on another connection, and its time is not that of a way.
-        client_id = session.core.client_id
+        client_id = session.connection.client_id
         link = round_trip(
             client_id=client_id,
             name=_NAME,
@@ -220,7 +220,7 @@ class NodeSource:
             self._witness.told_all()
 
 
-def _is_told(interest: SubscribedType) -> bool:
+def _is_told(interest: NodeSubscription) -> bool:
     """Whether nothing of what was there is still to come."""
     return interest.is_complete or not (interest.is_pattern or interest.route is not None)
 

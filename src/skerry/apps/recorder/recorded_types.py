@@ -7,7 +7,7 @@ from typing import Any
 
 from skerry.apps.recorder.node_rows import RecordedType
 from skerry.client.core.events import BYTES_NAME
-from skerry.client.core.subscriptions import SERVICES
+from skerry.client.core.route_table import SERVICES
 from skerry.codec.envelope import ACCESS, INTERNAL
 from skerry.errors import LimitExceeded
 from skerry.limits import TYPE_COUNT_MAX

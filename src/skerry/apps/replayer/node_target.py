@@ -134,10 +134,10 @@ class NodeTarget:
                 is_due = session.core.buffer.add(frame, united, type_.name)
                 break
             except WouldBlock:
-                session.carry()
+                session.write_output()
                 await session.drain(None)
         if is_due:
-            session.loop.call_soon(session.carry)
+            session.loop.call_soon(session.write_output)
 
     def _header(self, update: Update, type_: StructType) -> Header:
         header = Header(update.type_name)

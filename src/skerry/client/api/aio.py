@@ -1,4 +1,4 @@
-"""The asyncio space: a connection to a node, for programs that run a loop."""
+"""The asyncio space. Its methods are documented in `client.api.sync`, of which it is the twin."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client.api import container, picture
-from skerry.client.api import service_handles as holdings
-from skerry.client.api.inbox import Inbox
+from skerry.client.api import container, picture, service_handles
 from skerry.client.api.service_handles import Ownership, Service
 from skerry.client.api.space_base import SpaceBase
-from skerry.client.api.subscription import SubscriptionBase
+from skerry.client.api.subscription import Inbox, SubscriptionBase
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event
 from skerry.client.core.space import SpaceConfig
@@ -64,17 +62,7 @@ async def connect(
     receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> AsyncSpace:
-    """A space of the node at an endpoint; what `preload` names is there when this returns.
-
-    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
-    secret is that of the endpoint, or this one, or that of DOTS_AUTH_SECRET, or in the file that
-    SKERRY_SECRET_FILE names. `ca`, `cert` and `key` are
-    files for TLS. With `origin` the node tells with each update where it entered the system.
-    Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
-
-    Raises ConnectFailed if no node answers, ConnectRefused if the node rejects the client; with
-    `wait` it retries until a node answers and has room.
-    """
+    """Connect to the node at an endpoint. Arguments and errors are those of `skerry.connect`."""
     session = await open_session(
         endpoint,
         name=name,
@@ -112,24 +100,24 @@ async def open_session(
     receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     lock: Any = None,
 ) -> Session:
-    """What is behind a space of either kind, connected."""
-    place = parse_endpoint(endpoint or default_endpoint(os.environ))
-    if place.password is not None:
-        secret = place.password
+    """The connected session of a space of either kind."""
+    parsed = parse_endpoint(endpoint or default_endpoint(os.environ))
+    if parsed.password is not None:
+        secret = parsed.password
     elif secret is None:
         secret = given_secret(os.environ)
     extensions = EXTENSION_SUBJECTS | (EXTENSION_ORIGIN if origin else 0)
     config = SpaceConfig(
-        name=place.user or name,
+        name=parsed.user or name,
         secret=secret,
         is_patient=wait,
-        extensions=extensions if place.extensions else 0,
+        extensions=extensions if parsed.extensions else 0,
         send_bytes_max=send_bytes_max,
         receive_bytes_max=receive_bytes_max,
         queue_count_max=queue_count_max,
     )
     opener = EndpointOpener(
-        place,
+        parsed,
         ca=_path(ca),
         cert=_path(cert),
         key=_path(key),
@@ -159,15 +147,15 @@ class _Inbox(Inbox[T]):
 
 
 class AsyncSubscription(SubscriptionBase[T], Generic[T]):
-    """Somebody who is told of events, until `close`. Without a callback: iterate over it.
+    """Receives events until `close`. Without a callback, iterate over it with `async for`.
 
-    One that is iterated over ends also when nobody holds it any more.
+    A subscription without a callback also ends when there are no references to it.
     """
 
     _inbox: _Inbox[T]
 
     def close(self) -> None:
-        """Tell nothing more; who iterates comes to the end."""
+        """End the subscription, and an iteration over it."""
         self.end()
         self._inbox.wake()
 
@@ -192,14 +180,14 @@ class AsyncSubscription(SubscriptionBase[T], Generic[T]):
 Container: TypeAlias = container.Container[S, AsyncSubscription[S]]
 
 Answer: TypeAlias = Struct | Awaitable[Struct | None] | Future[Any] | None
-"""What a handler gives: an object, or nothing, or what will be one of them."""
+"""What a handler returns: an object or None, or an awaitable or future of either."""
 
 
 class AsyncPicture(picture.Picture):
-    """The nodes of the system, as the one that was elected sees them; empty until it is known."""
+    """The nodes of the system, as the elected node reports them; empty until they are known."""
 
     async def wait(self, timeout: float | None = 10.0) -> None:
-        """Until the node has told it; Refused when it does not."""
+        """Wait until the picture is known; raises Refused if the node refuses it."""
         await self._feed.wait(timeout)
 
 
@@ -234,19 +222,19 @@ class AsyncSpace(SpaceBase):
         self._check_loop()
         return super()._publish_first(what, data, only, subject)
 
-    def _carry_soon(self) -> None:
-        self._session.carry_soon()
+    def _write_soon(self) -> None:
+        self._session.write_soon()
 
     async def drain(self, *, timeout: float | None = None) -> None:
-        """Wait until at most half of what may wait to be sent does."""
+        """Wait until at most half of `send_bytes_max` waits to be sent."""
         self._check_loop()
         await self._session.drain(timeout)
 
     async def flush(self, *, timeout: float | None = 10.0) -> None:
-        """Return when everything published so far has reached the node.
+        """Wait until everything published so far has reached the node.
 
-        Refused when the node did not permit some of it. Disconnected when the connection was lost
-        while some of it was under way: it may have arrived or not.
+        Raises Refused if the node refused some of it, Disconnected if the connection was lost
+        before the node confirmed all of it: the rest may have arrived or not.
         """
         self._check_loop()
         await self._session.flush(timeout)
@@ -282,11 +270,7 @@ class AsyncSpace(SpaceBase):
         fields: Iterable[str] | None = None,
         on_slow: OnSlow = "disconnect",
     ) -> AsyncSubscription[Any]:
-        """Be told of each object that is there, and of each change from then on.
-
-        `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
-        selects objects and `fields` their fields. Without a callback, iterate over what you get.
-        """
+        """Receive each object that exists, and each later update; as `skerry.Space.subscribe`."""
         self._check_loop()
         subscription: AsyncSubscription[Any] = AsyncSubscription(
             self._session, what, callback, on_slow=on_slow
@@ -320,33 +304,27 @@ class AsyncSpace(SpaceBase):
         fields: Iterable[str] | None = None,
         timeout: float | None = 10.0,
     ) -> Container[Any]:
-        """The current objects of a type, live; complete when this returns."""
+        """A live mapping of the current objects of a type; it is complete when this returns."""
         self._check_loop()
         session = self._session
-        interest, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
+        subscription, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
 
         def events() -> AsyncSubscription[Any]:
             made: AsyncSubscription[Any] = AsyncSubscription(
                 session, what, None, on_slow="disconnect"
             )
-            made.open_beside(interest, shape)
+            made.open_beside(subscription, shape)
             return made
 
         def release() -> None:
-            session.release(interest)
+            session.release(subscription)
 
-        return container.Container(interest, shape, events=events, release=release)
+        return container.Container(subscription, shape, events=events, release=release)
 
     # -- other programs
 
     async def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
-        """Ask the program that answers such requests under a name; gives its answer, or None.
-
-        It is asked behind everything published before. NotRegistered when nobody answers them,
-        RequestTimedOut when nobody did in time, RequestError when it failed, Refused when it is not
-        permitted, WouldBlock when too many wait. Disconnected when the connection was lost
-        meanwhile: as after a timeout, it may have been carried out or not.
-        """
+        """Send a request, and wait for its answer, an object or None; as `skerry.Space.request`."""
         self._check_loop()
         return await self._session.request(obj, to, timeout)
 
@@ -360,15 +338,12 @@ class AsyncSpace(SpaceBase):
         on_change: Callable[[Service], object] | None = None,
         timeout: float | None = 10.0,
     ) -> Service:
-        """Answer requests of a type, under a name; from now on, or with `standby` when nobody else
-        does.
+        """Answer requests of a type under a name; as `skerry.Space.serve`.
 
-        The handler gets the object and returns the answer, an object or None. It may be `async`:
-        then several requests are under way at a time. When it fails, so does the request.
-        `on_change` is called when the claim stands otherwise than before.
+        The handler may be `async`: several requests are then processed at a time.
         """
         self._check_loop()
-        return await holdings.serve(
+        return await service_handles.serve(
             self._session,
             cls,
             handler,
@@ -377,7 +352,7 @@ class AsyncSpace(SpaceBase):
             on_change=on_change,
             timeout=timeout,
             may_await=True,
-            do=_do,
+            do=_call,
         )
 
     async def own(
@@ -389,54 +364,49 @@ class AsyncSpace(SpaceBase):
         on_change: Callable[[Ownership], object] | None = None,
         timeout: float | None = 10.0,
     ) -> Ownership:
-        """Be the only one who changes the objects with these keys, or all of a type; from now on,
-        or with `standby` when nobody else is.
-
-        Refused when the node does not permit it for all of them.
-        """
+        """Claim the exclusive right to change objects; as `skerry.Space.own`."""
         self._check_loop()
-        return await holdings.own(
+        return await service_handles.own(
             self._session,
             cls,
             keys,
             standby=standby,
             on_change=on_change,
             timeout=timeout,
-            do=_do,
+            do=_call,
         )
 
     @property
     def picture(self) -> AsyncPicture:
-        """The nodes of the system, live. It is empty until the node has told of them, for which
-        `await space.picture.wait()` waits."""
+        """The nodes of the system, live. Empty until `await space.picture.wait()` has returned."""
         if self._picture is None:
             self._check_loop()
-            self._picture = AsyncPicture(picture.PictureFeed(self._session), _do)
+            self._picture = AsyncPicture(picture.PictureFeed(self._session), _call)
         return self._picture
 
     # -- the node
 
     async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
-        """Ask the node for its types, or for those with these names; gives all that are known."""
+        """Request the node's types, or those with these names. Returns all known types."""
         self._check_loop()
         await self._session.request_types(names, timeout)
         return self.types
 
     async def wait_closed(self) -> str:
-        """Wait until the space is closed, by us or for good; gives the reason."""
+        """Wait until the space is closed. Returns the reason."""
         self._check_loop()
         return await self._session.wait_over()
 
     async def close(self) -> None:
-        """Say goodbye and end the connection."""
+        """Send what waits and close the connection."""
         self._check_loop()
         self._is_closed = True
         await self._session.close()
 
     def _check_loop(self) -> None:
-        """LocalProtocolError inside another loop than that of the space.
+        """LocalProtocolError on another loop than that of the space.
 
-        Outside of any, nothing runs that could be disturbed.
+        Without a running loop there is no conflict.
         """
         try:
             running = asyncio.get_running_loop()
@@ -448,8 +418,8 @@ class AsyncSpace(SpaceBase):
             raise error
 
 
-def _do(work: Callable[[], None]) -> None:
-    """Here everything is done where it is asked for."""
+def _call(work: Callable[[], None]) -> None:
+    """Call a function on the loop of the space, which is the caller's."""
     work()
 
 

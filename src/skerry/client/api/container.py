@@ -1,14 +1,13 @@
-"""The current objects of a type, live."""
+"""A live mapping of the current objects of a type."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Generic, TypeVar
 
-from skerry.client.api.keys import Keys
-from skerry.client.core.events import ObjectState, ReceivedType
-from skerry.client.core.object_info import ObjectInfo, info_of
-from skerry.client.core.subscriptions import SubscribedType
+from skerry.client.core.events import ObjectInfo, ObjectState, ReceivedType, info_of
+from skerry.client.core.keys import Keys
+from skerry.client.core.node_subscription import NodeSubscription
 from skerry.objects.base import Struct
 
 __all__ = ["Container"]
@@ -20,25 +19,25 @@ Events = TypeVar("Events")
 class Container(Mapping[Any, S], Generic[S, Events]):
     """The current objects of a type, by key.
 
-    A key is the value of the key field; of several the tuple of their values, in the order in
-    which the type declares them; of a type without a key, which has one object at most, `()`. An
-    object with the same key finds the object too. Each access gives a new object, so nothing that
-    is done to one changes the container.
+    A key is the value of the key field; for several key fields the tuple of their values, in the
+    order in which the type declares them; for a singleton `()`. An object with the same key can be
+    used as a key too. Each access returns a new object, so changes of it do not change the
+    container.
     """
 
     def __init__(
         self,
-        interest: SubscribedType,
+        subscription: NodeSubscription,
         shape: ReceivedType,
         *,
         events: Callable[[], Events],
         release: Callable[[], None],
     ) -> None:
-        assert interest.route is not None
-        assert interest.route.store is not None
-        self._interest = interest
+        assert subscription.route is not None
+        assert subscription.route.store is not None
+        self._subscription = subscription
         self._shape = shape
-        self._objects = interest.route.store.objects
+        self._objects = subscription.route.store.objects
         self._keys = Keys(shape)
         self._make_events = events
         self._release = release
@@ -47,22 +46,22 @@ class Container(Mapping[Any, S], Generic[S, Events]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that the node had when it was asked is here."""
-        return self._interest.is_complete
+        """Whether the container has all objects that the node had when it was opened."""
+        return self._subscription.is_complete
 
     @property
     def events(self) -> Events:
-        """The changes, to iterate over; what is here is told first. Always the same iterator."""
+        """An iterator over the current objects and then all changes. Always the same iterator."""
         if self._events is None:
             self._events = self._make_events()
         return self._events
 
     def info(self, key: Any) -> ObjectInfo:
-        """Who made an object and who changed it last; KeyError when there is none."""
+        """Which client created an object and which changed it last; KeyError if there is none."""
         return info_of(self._entry(key))
 
     def close(self) -> None:
-        """Hear of no more changes; the objects are gone."""
+        """Empty the container, and end its updates."""
         if self._is_open:
             self._is_open = False
             self._objects = {}
@@ -102,7 +101,7 @@ class Container(Mapping[Any, S], Generic[S, Events]):
         return found
 
     def snapshot(self) -> list[tuple[Any, S]]:
-        """Keys and objects that are here now: they come and go while somebody iterates."""
+        """A list of the current keys and objects, which may change during an iteration."""
         decode = self._shape.decode
         objects = [decode(entry.payload) for entry in list(self._objects.values())]
         return [(self._keys.value_of(obj), obj) for obj in objects]

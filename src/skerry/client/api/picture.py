@@ -1,4 +1,4 @@
-"""The system as its nodes see it together, live."""
+"""The picture of the system: its nodes, live."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ class PictureNode:
     """Where it listens."""
     is_dead: bool
     generation: int
-    """How often it came back."""
+    """How often the node was started again."""
     started: float
     """When, in seconds since the epoch."""
 
 
 class PictureFeed:
-    """The picture as the space hears of it; for use on the loop."""
+    """The subscription of a space to the picture; for use on the loop."""
 
     def __init__(self, session: Session) -> None:
-        session.core.check_additions("pictures")
+        session.core.requests_and_claims.check_additions("pictures")
         cls = internal_class("SkerryPicture")
-        interest, shape = session.core.hold(cls, monotonic_ns())
-        session.carry()
-        assert interest.route is not None
-        assert interest.route.store is not None
+        subscription, shape = session.core.hold(cls, monotonic_ns())
+        session.write_output()
+        assert subscription.route is not None
+        assert subscription.route.store is not None
         self._session = session
-        self._interest = interest
+        self._subscription = subscription
         self._shape = shape
-        self._objects = interest.route.store.objects
+        self._objects = subscription.route.store.objects
         self._read: tuple[ObjectState | None, Any] = (None, cls())
-        """The last state that somebody looked at, and what it was made from."""
+        """The last decoded picture, and the stored object that it was decoded from."""
 
     @property
     def is_known(self) -> bool:
-        """Whether the node has told it."""
+        """Whether the picture is known."""
         return bool(self._objects)
 
     def state(self) -> Any:
-        """The last that was heard; from any thread."""
+        """The last known picture; for any thread."""
         entry = next(iter(list(self._objects.values())), None)
         seen, state = self._read
         if entry is not None and entry is not seen:
@@ -66,17 +66,19 @@ class PictureFeed:
         return state
 
     async def wait(self, timeout: float | None) -> None:
-        """Until the node has told it; Refused when it does not."""
-        interest = self._interest
+        """Wait until the picture is known; raises Refused if the node refuses it."""
+        subscription = self._subscription
         await self._session.wait(
-            lambda: self.is_known or bool(interest.refusal), timeout, "the picture of the system"
+            lambda: self.is_known or bool(subscription.refusal),
+            timeout,
+            "the picture of the system",
         )
         if not self.is_known:
-            raise Refused(f"the node refused {interest.refusal}")
+            raise Refused(f"the node refused {subscription.refusal}")
 
     def listen(self, callback: Callable[[], object]) -> None:
         """Call back on each change from now on."""
-        self._session.core.check_additions("pictures")
+        self._session.core.requests_and_claims.check_additions("pictures")
         is_replayed = True
 
         def changed(_event: Event[Any]) -> None:
@@ -84,27 +86,27 @@ class PictureFeed:
                 callback()
 
         self._session.core.subscribe_beside(
-            self._interest, changed, self._shape, monotonic_ns(), on_slow="conflate"
+            self._subscription, changed, self._shape, monotonic_ns(), on_slow="conflate"
         )
-        # What is known already is told while that is asked for, and is no change.
+        # The current picture is delivered during the call above, and is not a change.
         is_replayed = False
-        self._session.carry()
+        self._session.write_output()
 
 
 class Picture:
-    """The nodes of the system, as the one that was elected sees them.
+    """The nodes of the system, as the elected node reports them.
 
-    Always the same object: each access reads what is known at that moment.
+    A space has one Picture; its attributes always have the current state.
     """
 
     def __init__(self, feed: PictureFeed, do: Callable[[Callable[[], None]], object]) -> None:
-        """`do` does something on the loop."""
+        """`do` calls a function on the loop."""
         self._feed = feed
-        self._do = do
+        self._call = do
 
     @property
     def is_known(self) -> bool:
-        """Whether the node has told it."""
+        """Whether the picture is known."""
         return self._feed.is_known
 
     @property
@@ -114,7 +116,7 @@ class Picture:
 
     @property
     def nodes(self) -> tuple[PictureNode, ...]:
-        """The nodes, also those that are gone and not forgotten yet."""
+        """The nodes, including dead ones that are not forgotten yet."""
         return tuple(_node(node) for node in self._feed.state().nodes or ())
 
     @property
@@ -124,12 +126,12 @@ class Picture:
 
     @property
     def election(self) -> int:
-        """The election by which it came to do so."""
+        """The number of the election that chose this node."""
         return self._feed.state().election or 0
 
     @property
     def sequence(self) -> int:
-        """Rises with each change."""
+        """Increases with each change."""
         return self._feed.state().sequence or 0
 
     @property
@@ -139,13 +141,13 @@ class Picture:
 
     @property
     def digest(self) -> int:
-        """Equal for equal nodes, whoever tells of them."""
+        """A hash of the nodes; equal for equal pictures of different nodes."""
         return self._feed.state().digest or 0
 
     def on_change(self, callback: Callable[[Picture], object]) -> None:
-        """Be told of each change from now on, on the thread or loop of the space."""
+        """Call back for each later change, on the thread or loop of the space."""
         check_callback(callback)
-        self._do(lambda: self._feed.listen(lambda: callback(self)))
+        self._call(lambda: self._feed.listen(lambda: callback(self)))
 
     def __repr__(self) -> str:
         if not self.is_known:

@@ -1,13 +1,13 @@
-"""What a program claims by a space: a service that answers requests, and objects of its own."""
+"""Handles of claims: services that answer requests, and ownership of objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from skerry.client.api.arguments import check_class
-from skerry.client.api.serving import RequestHandling, check_handler
+from skerry.client.api.request_handling import RequestHandling, check_handler
 from skerry.client.api.subscription import check_callback
+from skerry.client.core.arguments import check_class
 from skerry.client.core.claims import Claim, ClaimState
 from skerry.client.io.session import Session
 from skerry.closing import Closing
@@ -15,29 +15,29 @@ from skerry.errors import Disconnected, Refused
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ClaimHandle", "Doing", "Ownership", "Service", "own", "serve"]
+__all__ = ["ClaimHandle", "LoopCall", "Ownership", "Service", "own", "serve"]
 
 H = TypeVar("H", bound="ClaimHandle")
 
-Doing: TypeAlias = Callable[[Callable[[], None]], object]
-"""How something is done on the loop of a space that may be closed by then."""
+LoopCall: TypeAlias = Callable[[Callable[[], None]], object]
+"""Calls a function on the loop of a space, unless the space is closed."""
 _WORST_FIRST: Final = list(ClaimState)
 
 
 class ClaimHandle(Closing):
-    """What is claimed, until `close` or until it is lost."""
+    """One or more claims, until `close` or until they are lost."""
 
-    def __init__(self, session: Session, cls: type[Struct], do: Doing) -> None:
+    def __init__(self, session: Session, cls: type[Struct], do: LoopCall) -> None:
         self.type_name = cls.descriptor.name
         """The type of the requests or objects."""
         self._session = session
-        self._do = do
+        self._call = do
         self._claims: tuple[Claim, ...] = ()
         self._is_closed = False
 
     @property
     def state(self) -> ClaimState:
-        """How the claim stands; of several, the one that is worst off."""
+        """The state of the claim; of several claims, the worst state."""
         if self._is_closed:
             return ClaimState.CLOSED
         states = (claim.state for claim in self._claims)
@@ -45,18 +45,18 @@ class ClaimHandle(Closing):
 
     @property
     def is_held(self) -> bool:
-        """Whether all of it is held."""
+        """Whether all claims are held."""
         return self.state is ClaimState.HELD
 
     @property
     def reason(self) -> str:
-        """Why it, or a part of it, was lost or refused."""
+        """Why a claim was lost or refused; empty if none was."""
         return next((claim.reason for claim in self._claims if claim.reason), "")
 
     def close(self) -> None:
-        """Give it up; the first who stands by holds it then."""
+        """Release the claims. The first standby of each holds it then."""
         self._is_closed = True
-        self._do(self._release)
+        self._call(self._release)
 
     def __repr__(self) -> str:
         count = len(self._claims)
@@ -64,13 +64,13 @@ class ClaimHandle(Closing):
         return f"<{self.state}: {what}>"
 
     def _release(self) -> None:
-        self._session.core.release_claims(self._claims, monotonic_ns())
-        self._session.carry()
+        self._session.core.requests_and_claims.release_claims(self._claims, monotonic_ns())
+        self._session.write_output()
 
     async def open(self, claims: Iterable[Claim], timeout: float | None) -> None:
-        """On the loop, until the node has told how all of them stand; Refused if it refuses any."""
+        """Wait for the state of all claims, on the loop; raises Refused if any is refused."""
         self._claims = tuple(claims)
-        self._session.carry()
+        self._session.write_output()
         try:
             await self._session.wait(
                 lambda: all(claim.state is not ClaimState.ASKED for claim in self._claims),
@@ -84,8 +84,8 @@ class ClaimHandle(Closing):
             raise
 
     def _check(self) -> None:
-        if self._session.core.failure is not None:
-            raise Disconnected(self._session.core.failure)
+        if self._session.connection.failure is not None:
+            raise Disconnected(self._session.connection.failure)
         refused = [claim for claim in self._claims if claim.state is ClaimState.REFUSED]
         if refused:
             rest = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
@@ -93,25 +93,25 @@ class ClaimHandle(Closing):
 
 
 class Service(ClaimHandle):
-    """Requests of a type that this space answers, while it holds the claim to.
+    """Requests of a type that this space answers while it holds the claim.
 
-    `close` ends that. What is under way then is still answered.
+    After `close`, requests that were received before are still answered.
     """
 
     name: str = ""
-    """Under which they are answered."""
+    """The name of the handler."""
 
 
 class Ownership(ClaimHandle):
-    """Objects that nobody else may change, while this space holds the claim to them."""
+    """Objects that no other client may change while this space holds the claim."""
 
     @property
     def held(self) -> frozenset[Any]:
-        """Keys of the objects that are held; none where all of a type are claimed."""
+        """Keys of the objects that are held; empty if all objects of a type are claimed."""
         return frozenset(
             claim.key
             for claim in self._claims
-            if claim.place is not None and claim.state is ClaimState.HELD
+            if claim.canonical_key is not None and claim.state is ClaimState.HELD
         )
 
 
@@ -125,19 +125,19 @@ async def serve(
     on_change: Callable[[Service], object] | None,
     timeout: float | None,
     may_await: bool,
-    do: Doing,
+    do: LoopCall,
 ) -> Service:
-    """Answer requests; the node has told how the claim stands when this returns."""
+    """Claim requests and answer them; returns when the node has reported the claim's state."""
     check_handler(handler, may_await=may_await)
     service = Service(session, check_class(cls), do)
     service.name = name
-    claim = session.core.claim_requests(
+    claim = session.core.requests_and_claims.claim_requests(
         cls,
-        RequestHandling(session, cls, handler, may_await=may_await).take,
+        RequestHandling(session, cls, handler, may_await=may_await).handle,
         monotonic_ns(),
         name=name,
         is_standby=standby,
-        told=_teller(session, on_change, service),
+        on_change=_notifier(session, on_change, service),
     )
     await service.open([claim], timeout)
     return service
@@ -151,26 +151,26 @@ async def own(
     standby: bool,
     on_change: Callable[[Ownership], object] | None,
     timeout: float | None,
-    do: Doing,
+    do: LoopCall,
 ) -> Ownership:
-    """Be the only one who changes objects; the node has told of all claims when this returns."""
+    """Claim objects; returns when the node has reported the state of all claims."""
     ownership = Ownership(session, check_class(cls), do)
-    claims = session.core.claim_objects(
+    claims = session.core.requests_and_claims.claim_objects(
         cls,
         keys,
         monotonic_ns(),
         is_standby=standby,
-        told=_teller(session, on_change, ownership),
+        on_change=_notifier(session, on_change, ownership),
     )
     await ownership.open(claims, timeout)
     return ownership
 
 
-def _teller(
-    session: Session, on_change: Callable[[H], object] | None, holding: H
+def _notifier(
+    session: Session, on_change: Callable[[H], object] | None, handle: H
 ) -> Callable[[], object]:
-    """What tells the program of a change."""
+    """A function that calls `on_change` with the handle."""
     if on_change is None:
         return lambda: None
     check_callback(on_change)
-    return lambda: session.call_back([on_change], holding)
+    return lambda: session.call_back([on_change], handle)

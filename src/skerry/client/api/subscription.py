@@ -1,21 +1,28 @@
-"""What both kinds of subscription have alike: somebody is told of events, until the end."""
+"""The parts that asyncio and blocking subscriptions share.
+
+The session refers to the inbox and to the state of a subscription, and not to the subscription
+itself. So a subscription without references is collected, and ended by its finalizer, as after
+`for event in space.subscribe(Vessel): break`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from skerry.client.api.inbox import Inbox, SubscriptionState
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event, ReceivedType
-from skerry.client.core.subscriptions import SubscribedType
+from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.type_route import Target
 from skerry.client.io.session import Session
 from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
+from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ON_SLOW", "SubscriptionBase", "check_callback"]
+__all__ = ["ON_SLOW", "Inbox", "SubscriptionBase", "SubscriptionState", "check_callback"]
 
 T = TypeVar("T")
 
@@ -23,20 +30,102 @@ ON_SLOW = ("disconnect", "conflate")
 
 
 def check_callback(callback: object) -> None:
-    """LocalProtocolError for what cannot be called back."""
+    """LocalProtocolError if an object cannot be used as a callback."""
     if not callable(callback):
-        raise LocalProtocolError(f"a callback is a function, not {type(callback).__name__}")
-    # Of an object, the method that is called in its place tells.
+        raise LocalProtocolError(f"a callback must be a function, not {type(callback).__name__}")
+    # For an object, the method that is called instead counts.
     if any(inspect.iscoroutinefunction(part) for part in (callback, type(callback).__call__)):
-        error = LocalProtocolError("a callback is called and not awaited: it cannot be `async`")
-        error.hint = "iterate with `async for`, or let a plain function start a task"
+        error = LocalProtocolError("a callback is not awaited, so it cannot be `async`")
+        error.hint = "iterate with `async for`, or start a task in an ordinary function"
         raise error
 
 
-class SubscriptionBase(Closing, Generic[T]):
-    """Somebody who is told of events: by a callback, or by iterating."""
+class Inbox(Generic[T]):
+    """Events that wait for the iterator of a subscription."""
 
-    _place: SubscriptionState | None = None
+    def __init__(self, queue: EventQueue[T]) -> None:
+        self.queue = queue
+
+    def put(self, event: Event[T]) -> None:
+        """Add an event; on the loop."""
+        self.queue.put(event)
+
+    def wake(self) -> None:
+        """Wake the iterator, for an event or for the end of the subscription."""
+
+
+class SubscriptionState:
+    """A subscription as the session knows it."""
+
+    def __init__(self, session: Session, on_slow: OnSlow) -> None:
+        self._session = session
+        self._on_slow: OnSlow = on_slow
+        self._joined: tuple[NodeSubscription, Target] | None = None
+        self._waker: Callable[[], None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the callback receives events."""
+        return self._joined is not None
+
+    def open(
+        self,
+        what: type[Struct] | str,
+        callback: Callable[[Event[Any]], object],
+        waker: Callable[[], None],
+        *,
+        where: str | None,
+        fields: Any,
+    ) -> None:
+        """Subscribe; on the loop. The waker is called when the space is closed."""
+        joined = self._session.core.subscribe(
+            what, callback, monotonic_ns(), where=where, fields=fields, on_slow=self._on_slow
+        )
+        self._opened(joined, waker)
+
+    def open_beside(
+        self,
+        subscription: NodeSubscription,
+        shape: ReceivedType,
+        callback: Callable[[Event[Any]], object],
+        waker: Callable[[], None],
+    ) -> None:
+        """Subscribe to what a container holds; on the loop."""
+        target = self._session.core.subscribe_beside(
+            subscription, callback, shape, monotonic_ns(), on_slow=self._on_slow
+        )
+        self._opened((subscription, target), waker)
+
+    def end(self) -> None:
+        """End the subscription; on the loop."""
+        joined, self._joined = self._joined, None
+        if joined is None:
+            return
+        if self._waker is not None:
+            self._session.wakers.discard(self._waker)
+            self._waker = None
+        self._session.core.unsubscribe(*joined, monotonic_ns(), on_slow=self._on_slow)
+        self._session.write_output()
+
+    def end_soon(self) -> None:
+        """End the subscription from any thread, and at any moment: finalizers call this."""
+        if self._session.connection.failure is not None:
+            return
+        # If the loop is closed, the connection and its subscriptions are closed too.
+        with suppress(RuntimeError):
+            self._session.loop.call_soon_threadsafe(self.end)
+
+    def _opened(self, joined: tuple[NodeSubscription, Target], waker: Callable[[], None]) -> None:
+        self._joined = joined
+        self._waker = waker
+        self._session.wakers.add(waker)
+        self._session.write_output()
+
+
+class SubscriptionBase(Closing, Generic[T]):
+    """Receives events, by a callback or by iteration."""
+
+    _state: SubscriptionState | None = None
 
     def __init__(
         self,
@@ -47,61 +136,61 @@ class SubscriptionBase(Closing, Generic[T]):
         on_slow: OnSlow,
     ) -> None:
         if on_slow not in ON_SLOW:
-            raise LocalProtocolError(f"on_slow is {on_slow!r:.40}; it is one of {ON_SLOW}")
+            raise LocalProtocolError(f"on_slow is {on_slow!r:.40}; it must be one of {ON_SLOW}")
         if callback is not None:
             check_callback(callback)
         self._session = session
         self._what = what
         self._callback = callback
-        self._place = place = SubscriptionState(session, on_slow)
+        self._state = state = SubscriptionState(session, on_slow)
         self._queue: EventQueue[T] = EventQueue(
             count_max=session.core.config.queue_count_max,
             on_slow=on_slow,
-            failed=place.end_soon,
+            failed=state.end_soon,
         )
         self._inbox = self._make_inbox(self._queue)
         self._is_closed = False
 
     def __del__(self) -> None:
-        # With a callback it goes on without us. Who iterates is gone for good.
-        place = self._place
-        if place is not None and self._callback is None and place.is_open:
-            place.end_soon()
+        # A subscription with a callback stays open without references to it. One without a
+        # callback has lost its iterator.
+        state = self._state
+        if state is not None and self._callback is None and state.is_open:
+            state.end_soon()
 
     def open(self, where: str | None = None, fields: Any = None) -> None:
-        """Ask the space for it; on its loop."""
-        assert self._place is not None
+        """Subscribe; on the loop."""
+        assert self._state is not None
         inbox = self._inbox
-        self._place.open(
+        self._state.open(
             self._what, self._callback or inbox.put, inbox.wake, where=where, fields=fields
         )
 
-    def open_beside(self, interest: SubscribedType, shape: ReceivedType) -> None:
-        """Join those who share an interest already; on the loop."""
-        assert self._place is not None
+    def open_beside(self, interest: NodeSubscription, shape: ReceivedType) -> None:
+        """Subscribe to what a container holds; on the loop."""
+        assert self._state is not None
         inbox = self._inbox
-        self._place.open_beside(interest, shape, self._callback or inbox.put, inbox.wake)
+        self._state.open_beside(interest, shape, self._callback or inbox.put, inbox.wake)
 
     def end(self) -> None:
-        """Tell nothing more; on the loop."""
-        assert self._place is not None
+        """End the subscription; on the loop."""
+        assert self._state is not None
         self._is_closed = True
-        self._place.end()
+        self._state.end()
 
     def _make_inbox(self, queue: EventQueue[T]) -> Inbox[T]:
-        """Where events wait for who iterates."""
         return Inbox(queue)
 
     def _is_over(self) -> bool:
-        """Whether no event will come any more."""
+        """Whether no further events follow."""
         return (
             self._is_closed
             or self._queue.failure is not None
-            or self._session.core.failure is not None
+            or self._session.connection.failure is not None
         )
 
     def _next(self) -> Event[T] | None:
-        """The next event that waits, if there is one; SlowConsumer after the last."""
+        """The next event that waits, if any; raises SlowConsumer after the last one."""
         event = self._queue.get()
         if event is None and self._queue.failure is not None:
             raise self._queue.failure
@@ -109,4 +198,4 @@ class SubscriptionBase(Closing, Generic[T]):
 
     def _check_iterable(self) -> None:
         if self._callback is not None:
-            raise LocalProtocolError("this subscription has a callback; it has nothing to iterate")
+            raise LocalProtocolError("a subscription with a callback cannot be iterated over")

@@ -1,8 +1,8 @@
-"""The blocking space: the same as the asyncio one, on a loop in a thread of its own.
+"""The blocking space, on a loop in its own thread.
 
-Callbacks run one at a time, in order, on that thread. They may publish, but not wait for it: what
-they would wait for needs the very thread they hold. Publishing from other threads does not go
-through the loop: a frame is put where the loop finds it, and the loop is woken if it sleeps.
+Callbacks run one at a time, in order, on that thread. They may publish, but not call methods that
+wait: those need the thread that the callback occupies. Publishing from other threads does not go
+through the loop: it adds a frame to the send buffer, and wakes the loop if it sleeps.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client.api import container
-from skerry.client.api import service_handles as holdings
+from skerry.client.api import container, service_handles
 from skerry.client.api.aio import Types, open_session
-from skerry.client.api.inbox import Inbox
 from skerry.client.api.picture import Picture, PictureFeed
 from skerry.client.api.service_handles import Ownership, Service
 from skerry.client.api.space_base import SpaceBase
-from skerry.client.api.subscription import SubscriptionBase
+from skerry.client.api.subscription import Inbox, SubscriptionBase
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event
 from skerry.client.io.at_exit import OpenSpace
@@ -39,7 +37,7 @@ S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
 _PICTURE_S: Final = 10.0
-"""How long the first look at the picture waits for the node."""
+"""How long the first access to the picture waits for the node."""
 
 
 def connect(
@@ -59,13 +57,13 @@ def connect(
     receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> Space:
-    """A space of the node at an endpoint; what `preload` names is there when this returns.
+    """Connect to the node at an endpoint. The objects that `preload` names are here on return.
 
-    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
-    secret is that of the endpoint, or this one, or that of DOTS_AUTH_SECRET, or in the file that
-    SKERRY_SECRET_FILE names. `ca`, `cert` and `key` are
-    files for TLS. With `origin` the node tells with each update where it entered the system.
-    Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
+    The default endpoint is SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
+    secret is that of the endpoint, else `secret`, else DOTS_AUTH_SECRET, else the content of the
+    file SKERRY_SECRET_FILE. `ca`, `cert` and `key` are files for TLS. With `origin` the node adds
+    to each update where it entered the system. Objects above `receive_bytes_max` bytes, encoded,
+    are dropped and logged.
 
     Raises ConnectFailed if no node answers, ConnectRefused if the node rejects the client; with
     `wait` it retries until a node answers and has room.
@@ -113,9 +111,9 @@ class _Inbox(Inbox[T]):
 
 
 class Subscription(SubscriptionBase[T], Generic[T]):
-    """Somebody who is told of events, until `close`. Without a callback: iterate over it.
+    """Receives events until `close`. Without a callback, iterate over it.
 
-    One that is iterated over ends also when nobody holds it any more.
+    A subscription without a callback also ends when there are no references to it.
     """
 
     _inbox: _Inbox[T]
@@ -134,17 +132,17 @@ class Subscription(SubscriptionBase[T], Generic[T]):
         self._arrived = self._inbox.arrived
 
     def close(self) -> None:
-        """Tell nothing more; who iterates comes to the end."""
-        _call_or_leave(self._thread, self.end)
+        """End the subscription, and an iteration over it."""
+        _call_if_open(self._thread, self.end)
         self._is_closed = True
         if not self._thread.is_forked:
             self._inbox.wake()
 
     def get(self, timeout: float | None = None) -> Event[T] | None:
-        """The next event; None when there will be none, or none came in time."""
+        """The next event; None if the subscription has ended, or after `timeout` seconds."""
         self._check_iterable()
         if self._thread.is_forked:
-            # What waits is for the other process, and so may be a thread that holds the lock.
+            # The events are for the parent process, in which a thread may hold the lock.
             return None
         with self._arrived:
             while True:
@@ -172,11 +170,11 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
 Answer: TypeAlias = Struct | Future[Any] | None
-"""What a handler gives: an object, or nothing, or what will be one of them."""
+"""What a handler returns: an object or None, or a future of either."""
 
 
 class Space(SpaceBase, Closing):
-    """One space of typed objects, shared with all clients of its node. For any thread."""
+    """One space of typed objects, shared with all clients of its node. Any thread may use it."""
 
     def __init__(self, session: Session, thread: LoopThread) -> None:
         super().__init__(session)
@@ -192,27 +190,28 @@ class Space(SpaceBase, Closing):
     # -- publishing
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Wait until at most half of what may wait to be sent does.
+        """Wait until at most half of `send_bytes_max` waits to be sent.
 
-        RequestTimedOut after `timeout` seconds, also when a callback blocks the space's thread.
+        Raises RequestTimedOut after `timeout` seconds, also if a callback blocks the thread.
         """
-        self._thread.run(self._session.drain(timeout), timeout=timeout, what="room")
+        self._thread.run(
+            self._session.drain(timeout), timeout=timeout, what="room in the send buffer"
+        )
 
     def flush(self, *, timeout: float | None = 10.0) -> None:
-        """Return when everything published so far has reached the node.
+        """Wait until everything published so far has reached the node.
 
-        Refused when the node did not permit some of it. Disconnected when the connection was lost
-        while some of it was under way: it may have arrived or not. RequestTimedOut after `timeout`
-        seconds, also when a callback blocks the space's thread.
+        Raises Refused if the node refused some of it, Disconnected if the connection was lost
+        before the node confirmed all of it: the rest may have arrived or not. Raises
+        RequestTimedOut after `timeout` seconds, also when a callback blocks the space's thread.
         """
         self._thread.run(self._session.flush(timeout), timeout=timeout, what="the node's answer")
 
-    def _carry_soon(self) -> None:
-        """Let the loop send what waits."""
+    def _write_soon(self) -> None:
         try:
-            self._session.loop.call_soon_threadsafe(self._session.carry)
+            self._session.loop.call_soon_threadsafe(self._session.write_output)
         except RuntimeError:
-            # Another thread has closed the space just now.
+            # Another thread has just closed the space.
             raise Disconnected("the space is closed") from None
 
     # -- subscribing
@@ -246,10 +245,12 @@ class Space(SpaceBase, Closing):
         fields: Iterable[str] | None = None,
         on_slow: OnSlow = "disconnect",
     ) -> Subscription[Any]:
-        """Be told of each object that is there, and of each change from then on.
+        """Receive each object that exists, and each later update.
 
         `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
-        selects objects and `fields` their fields. Without a callback, iterate over what you get.
+        selects objects and `fields` their fields. Without a callback, iterate over the result.
+        `on_slow` is what happens to a slow iterator: "disconnect" ends it, "conflate" delivers
+        only the last state of each object.
         """
         subscription: Subscription[Any] = Subscription(
             self._session, self._thread, what, callback, on_slow=on_slow
@@ -283,12 +284,12 @@ class Space(SpaceBase, Closing):
         fields: Iterable[str] | None = None,
         timeout: float | None = 10.0,
     ) -> Container[Any]:
-        """The current objects of a type, live; complete when this returns.
+        """A live mapping of the current objects of a type; it is complete when this returns.
 
-        RequestTimedOut after `timeout` seconds, also when a callback blocks the space's thread.
+        Raises RequestTimedOut after `timeout` seconds, also if a callback blocks the thread.
         """
         session, thread = self._session, self._thread
-        interest, shape = thread.run(
+        subscription, shape = thread.run(
             session.hold(what, where=where, fields=fields, timeout=timeout),
             timeout=timeout,
             what="all objects",
@@ -298,23 +299,23 @@ class Space(SpaceBase, Closing):
             made: Subscription[Any] = Subscription(
                 session, thread, what, None, on_slow="disconnect"
             )
-            thread.call(lambda: made.open_beside(interest, shape))
+            thread.call(lambda: made.open_beside(subscription, shape))
             return made
 
         def release() -> None:
-            _call_or_leave(thread, lambda: session.release(interest))
+            _call_if_open(thread, lambda: session.release(subscription))
 
-        return container.Container(interest, shape, events=events, release=release)
+        return container.Container(subscription, shape, events=events, release=release)
 
     # -- other programs
 
     def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
-        """Ask the program that answers such requests under a name; gives its answer, or None.
+        """Send a request to the handler with a name, and wait for its answer, an object or None.
 
-        It is asked behind everything published before. NotRegistered when nobody answers them,
-        RequestTimedOut when nobody did in time, RequestError when it failed, Refused when it is not
-        permitted, WouldBlock when too many wait. Disconnected when the connection was lost
-        meanwhile: as after a timeout, it may have been carried out or not.
+        The request is sent after everything published before. Raises NotRegistered if no program
+        serves such requests, RequestTimedOut after `timeout` seconds, RequestError if the handler
+        failed, Refused if the node refused it, WouldBlock if too many requests wait, Disconnected
+        if the connection was lost: as after a timeout, it may have been carried out or not.
         """
         return self._thread.run(
             self._session.request(obj, to, timeout), timeout=timeout, what="the answer"
@@ -330,16 +331,17 @@ class Space(SpaceBase, Closing):
         on_change: Callable[[Service], object] | None = None,
         timeout: float | None = 10.0,
     ) -> Service:
-        """Answer requests of a type, under a name; from now on, or with `standby` when nobody else
-        does.
+        """Answer requests of a type under a name: from now on, or with `standby` as soon as no
+        other client does.
 
-        The handler gets the object and returns the answer, an object or None. It is called like a
-        callback. What takes long it gives to an executor, and returns the future. When it fails,
-        so does the request. `on_change` is called when the claim stands otherwise than before.
+        The handler receives the object of the request and returns the answer, an object or None.
+        It is called like a callback; for work that takes long it returns the future of an
+        executor. If the handler raises an error, the request fails. `on_change` is called when the
+        state of the claim has changed.
         """
         thread = self._thread
         return thread.run(
-            holdings.serve(
+            service_handles.serve(
                 self._session,
                 cls,
                 handler,
@@ -348,7 +350,7 @@ class Space(SpaceBase, Closing):
                 on_change=on_change,
                 timeout=timeout,
                 may_await=False,
-                do=lambda work: _call_or_leave(thread, work),
+                do=lambda work: _call_if_open(thread, work),
             ),
             timeout=timeout,
             what="the node's answer",
@@ -363,21 +365,21 @@ class Space(SpaceBase, Closing):
         on_change: Callable[[Ownership], object] | None = None,
         timeout: float | None = 10.0,
     ) -> Ownership:
-        """Be the only one who changes the objects with these keys, or all of a type; from now on,
-        or with `standby` when nobody else is.
+        """Claim the exclusive right to change the objects with these keys, or all of a type: from
+        now on, or with `standby` as soon as no other client has it.
 
-        Refused when the node does not permit it for all of them.
+        Raises Refused if the node refuses any of the claims.
         """
         thread = self._thread
         return thread.run(
-            holdings.own(
+            service_handles.own(
                 self._session,
                 cls,
                 keys,
                 standby=standby,
                 on_change=on_change,
                 timeout=timeout,
-                do=lambda work: _call_or_leave(thread, work),
+                do=lambda work: _call_if_open(thread, work),
             ),
             timeout=timeout,
             what="the node's answer",
@@ -385,16 +387,16 @@ class Space(SpaceBase, Closing):
 
     @property
     def picture(self) -> Picture:
-        """The nodes of the system, live. The first look waits until the node has told of them."""
+        """The nodes of the system, live. The first access waits until they are known."""
         found = self._picture
         if found is None or not found.is_known:
             found = self._thread.run(
-                self._look(), timeout=_PICTURE_S, what="the picture of the system"
+                self._open_picture(), timeout=_PICTURE_S, what="the picture of the system"
             )
         return found
 
-    async def _look(self) -> Picture:
-        """On the loop, so that several threads share one."""
+    async def _open_picture(self) -> Picture:
+        """On the loop, so that several threads share one picture."""
         if self._feed is None or self._picture is None:
             self._feed = PictureFeed(self._session)
             self._picture = Picture(self._feed, self._thread.call)
@@ -404,29 +406,30 @@ class Space(SpaceBase, Closing):
     # -- the node
 
     def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
-        """Ask the node for its types, or for those with these names; gives all that are known."""
+        """Request the node's types, or those with these names. Returns all known types."""
         self._thread.run(
             self._session.request_types(names, timeout), timeout=timeout, what="the node's types"
         )
         return self.types
 
     def wait_closed(self) -> str:
-        """Wait until the space is closed, by us or for good; gives the reason."""
+        """Wait until the space is closed. Returns the reason."""
         try:
             return self._thread.run(self._session.wait_over())
         except Disconnected:
-            return self._core.failure or ""
+            return self._connection.failure or ""
 
     def close(self, *, timeout: float | None = 10.0) -> None:
-        """Flush, say goodbye and close the connection. Concurrent callers wait for the first.
+        """Send what waits and close the connection. Concurrent callers wait for the first.
 
-        RequestTimedOut after `timeout` seconds if a callback blocks the space's thread: queued data
-        is sent, and the connection closed, when the callback returns. `None` waits for that.
+        Raises RequestTimedOut after `timeout` seconds if a callback blocks the space's thread:
+        queued data is sent, and the connection closed, when the callback returns. `None` waits
+        for that.
         """
         self._open.close(timeout)
 
 
-def _call_or_leave(thread: LoopThread, work: Callable[[], object]) -> None:
-    """Do something there, of which nothing is left to do when the space is closed meanwhile."""
+def _call_if_open(thread: LoopThread, work: Callable[[], object]) -> None:
+    """Call a function on the thread; if the space is closed, there is nothing to do."""
     with suppress(Disconnected):
         thread.call(work)

@@ -1,7 +1,8 @@
-"""What a space claims: to answer requests, or to be the only one that changes objects.
+"""The claims of a space: to answer requests, or to be the only client that changes objects.
 
-A claim is made anew on each connection, until it is over: given up here, or lost to another, or
-refused. The node tells how it stands. On a lost connection nobody knows, so it is asked for again.
+The space sends each claim again on each connection, until the claim ends: released here, lost to
+another client, or refused. The node reports the state of a claim. While there is no connection its
+state is unknown, so it counts as requested.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skerry.client.core.request_calls import Taker
+from skerry.client.core.received_requests import OnRequest
 from skerry.errors import EncodeError, LimitExceeded, LocalProtocolError
 from skerry.limits import CLAIM_COUNT_MAX
 from skerry.objects.internal import internal_class
@@ -25,18 +26,18 @@ _NUMBER_MAX: Final = 0xFFFFFFFF
 
 
 class ClaimState(enum.StrEnum):
-    """How a claim stands, from the worst to the best."""
+    """The state of a claim, from the worst to the best."""
 
     CLOSED = "closed"
-    """It was given up here, or the space is over."""
+    """It was released here, or the space is closed."""
     REFUSED = "refused"
     """The node does not permit it."""
     LOST = "lost"
-    """Somebody else has taken it."""
+    """Another client has taken it over."""
     ASKED = "asked"
-    """The node has not told yet how it stands, or the connection is lost."""
+    """The node has not reported its state yet, or the connection is lost."""
     STANDBY = "standby"
-    """Somebody else holds it; it is ours when nobody does."""
+    """Another client holds it. This space holds it when that client gives it up."""
     HELD = "held"
 
 
@@ -45,47 +46,46 @@ _OVER: Final = frozenset({ClaimState.CLOSED, ClaimState.REFUSED, ClaimState.LOST
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Claim:
-    """One thing that only one client at a time may do."""
+    """A claim to the requests of a handler, to one object, or to all objects of a type."""
 
     type_: StructType
     handler: str | None = None
     """The name under which requests are answered; None for objects."""
     key: Any = None
-    """Of one object, as programs write it."""
-    place: bytes | None = None
-    """Of one object: its canonical key."""
+    """The key of one object, as programs write it; None for all objects of the type."""
+    canonical_key: bytes | None = None
     payload: bytes | None = None
-    """Of one object: nothing but its key, encoded."""
+    """One object with only its key set, encoded."""
     is_standby: bool = False
-    """Whether others go first."""
-    told: Callable[[], object]
-    """Called when it stands otherwise than before."""
-    take: Taker | None = None
-    """Called with each request that is given to us."""
+    """Whether to wait while another client holds it, instead of taking it over."""
+    on_change: Callable[[], object]
+    """Called when the state has changed."""
+    on_request: OnRequest | None = None
+    """Called with each request that the node forwards."""
     number: int = 0
     state: ClaimState = ClaimState.ASKED
     reason: str = ""
-    """Why it was lost or refused."""
+    """Why the claim was lost or refused."""
 
     @property
     def identity(self) -> tuple[str, str | None, bytes | None]:
-        """What tells it from others."""
-        return self.type_.name, self.handler, self.place
+        """Type, handler and canonical key: a space has one claim for each."""
+        return self.type_.name, self.handler, self.canonical_key
 
     def __str__(self) -> str:
         if self.handler is not None:
             return f"requests {self.type_.name}" + (f" as {self.handler}" if self.handler else "")
-        if self.place is None:
+        if self.canonical_key is None:
             return f"all objects of {self.type_.name}"
         return f"{self.type_.name} {self.key!r}"
 
 
 class Claims:
-    """All that are not over, in the order in which they were made."""
+    """The claims that have not ended, in the order in which they were made."""
 
     def __init__(self) -> None:
         self._claims: dict[int, Claim] = {}
-        self._places: dict[tuple[str, str | None, bytes | None], Claim] = {}
+        self._by_identity: dict[tuple[str, str | None, bytes | None], Claim] = {}
         self._last_number = 0
         self._connection: ClientConnection | None = None
 
@@ -93,10 +93,14 @@ class Claims:
         return len(self._claims)
 
     def begin(self, claims: Sequence[Claim], now_s: float) -> None:
-        """Some more, all or none of them."""
+        """Make claims: all of them or, if one is not possible, none.
+
+        Raises LocalProtocolError if the space has one of them already, LimitExceeded if there are
+        too many.
+        """
         for claim in claims:
-            if claim.identity in self._places:
-                error = LocalProtocolError(f"this space claims {claim} already")
+            if claim.identity in self._by_identity:
+                error = LocalProtocolError(f"this space has already claimed {claim}")
                 error.hint = "close the former claim first"
                 raise error
         count = len(self._claims) + len(claims)
@@ -104,11 +108,11 @@ class Claims:
             raise LimitExceeded(what="count of claims", value=count, limit=CLAIM_COUNT_MAX)
         for claim in claims:
             claim.number = self._next_number()
-            self._claims[claim.number] = self._places[claim.identity] = claim
+            self._claims[claim.number] = self._by_identity[claim.identity] = claim
             self._send(claim, now_s)
 
     def release(self, claim: Claim, now_s: float) -> None:
-        """Give one up; nobody is told, since it is our own wish."""
+        """Release a claim, without a call of its `on_change`."""
         if claim.number not in self._claims:
             return
         self._forget(claim)
@@ -119,40 +123,40 @@ class Claims:
             )
             self._connection.send_message(message, now_s)
 
-    def server(self, type_name: str, handler: str) -> Claim | None:
-        """The one under which requests of a type are answered here."""
-        return self._places.get((type_name, handler, None))
+    def service(self, type_name: str, handler: str) -> Claim | None:
+        """The claim under which this space answers requests of a type, if there is one."""
+        return self._by_identity.get((type_name, handler, None))
 
     # -- the connection
 
     def connected(self, connection: ClientConnection, now_s: float) -> None:
-        """Make all of them anew."""
+        """Send all claims on a new connection."""
         self._connection = connection
         for claim in list(self._claims.values()):
             self._send(claim, now_s)
 
     def disconnected(self) -> tuple[Callable[[], object], ...]:
-        """The node does not know them any more; gives who is to be told."""
+        """The connection is lost. Returns the callbacks of claims whose state has changed."""
         self._connection = None
         changed = [c for c in self._claims.values() if c.state is not ClaimState.ASKED]
         for claim in changed:
             claim.state = ClaimState.ASKED
-        return _each_once(changed)
+        return _callbacks(changed)
 
     def end(self) -> tuple[Callable[[], object], ...]:
-        """There will be no other connection; gives who is to be told."""
+        """End all claims, since the space is closed. Returns their callbacks."""
         self._connection = None
         changed = list(self._claims.values())
         for claim in changed:
             self._forget(claim)
             claim.state = ClaimState.CLOSED
-        return _each_once(changed)
+        return _callbacks(changed)
 
-    def stands(self, message: Any) -> None:
-        """The node tells how one stands, by a SkerryClaimed."""
+    def claimed(self, message: Any) -> None:
+        """Process a SkerryClaimed message, in which the node reports the state of a claim."""
         claim = self._claims.get(message.number or 0)
         if claim is None or message.state is None:
-            # One that was given up here, while this was under way.
+            # It was released here after the node sent this.
             return
         self._change(claim, ClaimState(message.state.label), message.reason or "")
 
@@ -174,7 +178,7 @@ class Claims:
             connection.describe(claim.type_, now_s)
             connection.send_message(message, now_s)
         except EncodeError as error:
-            # A key of megabytes, which the node would not take.
+            # A key of megabytes, which the node would reject.
             self._change(claim, ClaimState.REFUSED, str(error))
 
     def _change(self, claim: Claim, state: ClaimState, reason: str) -> None:
@@ -183,19 +187,19 @@ class Claims:
         claim.reason = reason
         if state is not claim.state:
             claim.state = state
-            claim.told()
+            claim.on_change()
 
     def _forget(self, claim: Claim) -> None:
         del self._claims[claim.number]
-        del self._places[claim.identity]
+        del self._by_identity[claim.identity]
 
     def _next_number(self) -> int:
-        # A number is not used again soon: what the node says of a former claim may be under way.
+        # Numbers are not reused soon: a message about a former claim may still arrive.
         self._last_number = self._last_number % _NUMBER_MAX + 1
         assert self._last_number not in self._claims
         return self._last_number
 
 
-def _each_once(claims: list[Claim]) -> tuple[Callable[[], object], ...]:
-    """Who shares several claims is told of them together."""
-    return tuple(dict.fromkeys(claim.told for claim in claims))
+def _callbacks(claims: list[Claim]) -> tuple[Callable[[], object], ...]:
+    """The callbacks of claims; a callback that several claims share is called once."""
+    return tuple(dict.fromkeys(claim.on_change for claim in claims))

@@ -1,4 +1,4 @@
-"""Events that wait for who iterates over them, up to a bound."""
+"""Events of a subscription that wait for its iterator, up to a limit."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ __all__ = ["EventQueue", "OnSlow"]
 T = TypeVar("T")
 
 OnSlow: TypeAlias = Literal["disconnect", "conflate"]
-"""What happens to who does not keep up: the end, or only the last state of each object."""
+"""What to do with a slow subscriber: end its subscription, or conflate its events."""
 
 
 class EventQueue(Generic[T]):
     """The queue of one subscription.
 
-    Past the bound it ends, or conflates: of each object only what became of it is kept, until the
-    queue is empty again. A message is taken for a state of the object with its key, or of its
-    subject. Where there are more objects than the bound, conflating ends, too.
+    Above the limit the subscription ends, or its events are conflated: of each object only the last
+    state is kept, until the queue is empty again. A message counts as a state of the object with
+    its key, or of its subject. If there are more objects than the limit, conflation ends the
+    subscription too.
     """
 
     def __init__(
         self, *, count_max: int, on_slow: OnSlow, failed: Callable[[], object] | None = None
     ) -> None:
-        """`failed` is called when there will be no more events than those that wait."""
+        """`failed` is called when the queue accepts no more events."""
         assert count_max > 0
         self._count_max = count_max
         self._on_slow = on_slow
         self._failed = failed
         self._events: deque[Event[T]] = deque()
-        # Ordered, as the first of a plain dict takes the longer to find the more went before it.
+        # Ordered: to find the first key of a dict is slow when keys before it were deleted.
         self._by_object: OrderedDict[tuple[str, bytes | str], Event[T]] | None = None
         self.failure: SlowConsumer | None = None
-        """Why there will be no more events than those that wait."""
+        """Why the queue accepts no more events; those that wait can still be taken."""
 
     def __len__(self) -> int:
         return len(self._events) if self._by_object is None else len(self._by_object)
 
     def put(self, event: Event[T]) -> None:
-        """One more event, unless the queue has failed."""
+        """Add an event, unless the queue has failed."""
         if self.failure is not None:
             return
         if self._by_object is None:
@@ -59,7 +60,7 @@ class EventQueue(Generic[T]):
         self._conflate(event)
 
     def get(self) -> Event[T] | None:
-        """The oldest event, or None."""
+        """Take out the oldest event; None if there is none."""
         if self._by_object is None:
             return self._events.popleft() if self._events else None
         _, event = self._by_object.popitem(last=False)
@@ -69,7 +70,7 @@ class EventQueue(Generic[T]):
 
     def _fail(self, why: str) -> None:
         self.failure = SlowConsumer(f"a subscription did not keep up: {why}")
-        self.failure.hint = 'take events faster, or subscribe with on_slow="conflate"'
+        self.failure.hint = 'process events faster, or subscribe with on_slow="conflate"'
         if self._failed is not None:
             self._failed()
 
@@ -90,7 +91,7 @@ class EventQueue(Generic[T]):
             else:
                 self._by_object[identity] = joined
         elif len(self._by_object) >= self._count_max:
-            self._fail(f"changes of over {self._count_max} objects wait, which is the limit")
+            self._fail(f"events of more than {self._count_max} objects wait, which is the limit")
         else:
             self._by_object[identity] = event
         if not self._by_object:
@@ -105,19 +106,19 @@ def _identity(event: Event[Any]) -> tuple[str, bytes | str]:
 
 
 def _joined(first: Event[T], second: Event[T]) -> Event[T] | None:
-    """One event for two of an object; None when there is nothing left to tell."""
+    """One event for two events of an object; None if they cancel out."""
     if second.entry is None:
         return second
     if second.operation == REMOVE:
         return None if first.operation == CREATE else second
     if first.operation == REMOVE:
-        return _retold(second, UPDATE, -1)
+        return _with_state(second, UPDATE, -1)
     operation = CREATE if first.operation == CREATE else UPDATE
-    return _retold(second, operation, int(first.header.attributes | second.header.attributes))
+    return _with_state(second, operation, int(first.header.attributes | second.header.attributes))
 
 
-def _retold(event: Event[T], operation: str, attributes: int) -> Event[T]:
-    """The last state of the object, with all of these fields as the update."""
+def _with_state(event: Event[T], operation: str, attributes: int) -> Event[T]:
+    """An event with the last state of the object, and these fields as the update."""
     entry, plan = event.entry, event.shape.plan
     assert entry is not None
     pieces = split_whole(plan, entry.payload)

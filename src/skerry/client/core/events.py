@@ -7,9 +7,9 @@ ones that are read less often are here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skerry.client.core.object_info import ObjectInfo, info_of
 from skerry.client.core.received_types import (
     BYTES_NAME,
     CREATE,
@@ -29,34 +29,68 @@ __all__ = [
     "REMOVE",
     "UPDATE",
     "Event",
+    "ObjectInfo",
     "ObjectState",
     "ReceivedType",
     "bytes_of",
+    "info_of",
 ]
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """Which client created an object and which changed it last. Times: seconds since the epoch.
+
+    Only received updates count: for an object that existed before the subscription, `created` is
+    the time of its last change. A message has only one update.
+    """
+
+    last_operation: str
+    """`create`, `update` or `remove`."""
+    created: float
+    """When the publisher sent it."""
+    created_from: int
+    """Number of the client that published it; 1 is the node itself."""
+    modified: float
+    modified_from: int
+    received: float
+    """When this client received the last change."""
+
+
+def info_of(state: ObjectState) -> ObjectInfo:
+    """The ObjectInfo of a stored object."""
+    return ObjectInfo(
+        last_operation=state.operation,
+        created=state.created,
+        created_from=state.created_from,
+        modified=state.modified,
+        modified_from=state.modified_from,
+        received=state.received,
+    )
+
+
 class Event(ReceivedUpdate, Generic[T]):
-    """Something happened to an object. It tells of that moment, also when it is kept."""
+    """An update of an object, and the object after it. Later updates do not change an event."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-        # What `ReceivedUpdate` does for any class, said of ours.
+        # `ReceivedUpdate` has these for any class; here they have the class of the type.
         @property
         def update(self) -> T:
-            """What was published: the fields that the update speaks of, and the key."""
+            """The published object: the fields of the property set, and the key."""
 
         @property
         def object(self) -> T:
-            """The whole object as the update left it, or as it was when it was removed."""
+            """The whole object after the update, or before it if the update removes it."""
 
     @property
     def header(self) -> Header:
-        """What was sent with the update."""
+        """The header of the update."""
         if self._has_times:
-            # Made when it is asked for, which is seldom, and not for each update.
+            # Made on first access, which is rare, and not for each update.
             header = copy_header(self._known)
             header.sent_time = self._sent_time
             header.server_sent_time = self._server_sent_time
@@ -72,7 +106,7 @@ class Event(ReceivedUpdate, Generic[T]):
 
     @property
     def subject(self) -> str:
-        """Under which the update was published."""
+        """The subject under which the update was published."""
         subject: str = self._known.subject
         if subject:
             return subject
@@ -81,17 +115,17 @@ class Event(ReceivedUpdate, Generic[T]):
 
     @property
     def is_from_cache(self) -> bool:
-        """Whether it was there before we asked."""
+        """Whether the object existed before the subscription."""
         return bool(self._known.from_cache >= 0)
 
     @property
     def is_from_myself(self) -> bool:
-        """Whether this space published it."""
+        """Whether this space published the update."""
         return bool(self._known.sender == self._own_id)
 
     @property
     def info(self) -> ObjectInfo:
-        """Who made the object and changed it last, up to this event."""
+        """Which client created the object and which changed it last, up to this event."""
         entry = self.entry
         if entry is not None:
             return info_of(entry)
@@ -110,7 +144,7 @@ class Event(ReceivedUpdate, Generic[T]):
         return f"<{self.operation} {self.subject}>"
 
     def seen_as(self, shape: ReceivedType) -> Event[T]:
-        """The same, with objects of another class of the type."""
+        """The same event with objects of another class of the type."""
         return Event(
             self.operation,
             self.header,
@@ -122,7 +156,7 @@ class Event(ReceivedUpdate, Generic[T]):
         )
 
     def retold(self, operation: str, header: Header, payload: bytes) -> Event[T]:
-        """The same state of the object, told as another update."""
+        """An event about the same state of the object, with another operation and update."""
         return Event(
             operation, header, self._shape, payload, self._entry, self._own_id, self._received
         )
@@ -135,6 +169,6 @@ class Event(ReceivedUpdate, Generic[T]):
 
     @property
     def entry(self) -> ObjectState | None:
-        """The state of the object that the event tells of; none for a message."""
+        """The state of the object after the update; None for a message."""
         entry: ObjectState | None = self._entry
         return entry

@@ -1,9 +1,9 @@
-"""Whether what was published has reached the node: echoes under way, and what they vouch for.
+"""Flushes: echoes by which the node confirms that it has received what was published.
 
-The node answers an echo after everything that came before it. When a connection is lost, publishes
-that went out on it and were not vouched for may have arrived or not. Nobody can tell, so it is
-said: by a flush that waits, or else by the next one. A flush that has nothing in doubt is asked
-anew on the next connection.
+The node answers an echo after everything that it received before. When a connection is lost,
+publishes that were sent on it and not confirmed may have arrived or not. The flush that waits
+reports that, or else the next one. A flush that covers no such publish is sent again on the next
+connection.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ REFUSAL_COUNT_MAX: Final = 100
 
 
 class Flush:
-    """One wait for the node."""
+    """One flush, until the node has answered it."""
 
     def __init__(self, number: int, covered_count: int) -> None:
         self.number = number
         self.covered_count = covered_count
-        """Publishes that it vouches for, counted from the first of the space."""
+        """Publishes that it confirms, counted from the first one of the space."""
         self.is_done = False
         self.error: SkerryError | None = None
 
     def finish(self, error: SkerryError | None = None) -> None:
-        """It is over; with an error if it failed."""
+        """End it; with an error if it failed."""
         self.is_done = True
         self.error = error
 
 
 class Flushes:
-    """All of them."""
+    """The flushes of a space, and how many publishes are confirmed."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Flush] = {}
@@ -51,11 +51,11 @@ class Flushes:
         return len(self._waiting)
 
     def waiting(self) -> list[Flush]:
-        """Those without an answer, oldest first."""
+        """The flushes without an answer, oldest first."""
         return list(self._waiting.values())
 
     def begin(self, published_count: int) -> Flush:
-        """A new one; Disconnected when it could not vouch for what was published before."""
+        """Begin a flush; raises Disconnected if earlier publishes may be lost."""
         if self._doubtful_count:
             count, self._doubtful_count = self._doubtful_count, 0
             raise _doubt(count, self._why)
@@ -65,7 +65,7 @@ class Flushes:
         return flush
 
     def answered(self, number: int) -> None:
-        """An echo came back."""
+        """The node has answered an echo."""
         flush = self._waiting.pop(number, None)
         if flush is None:
             return
@@ -73,36 +73,36 @@ class Flushes:
         refusals, self._refusals = self._refusals, []
         flush.finish(_refused(refusals) if refusals else None)
 
-    def given_up(self, flush: Flush) -> None:
-        """Nobody waits for it any more."""
+    def forget(self, flush: Flush) -> None:
+        """Ignore the answer to a flush whose caller has stopped waiting."""
         self._waiting.pop(flush.number, None)
 
     def refused(self, refusal: Refusal) -> None:
-        """The node did not permit something; the next flush tells."""
+        """The node refused something; the next flush that is answered reports it."""
         if len(self._refusals) < REFUSAL_COUNT_MAX:
             self._refusals.append(refusal)
 
     def lost(self, moved_count: int, why: str) -> int:
-        """The connection is gone, after so many publishes went out: how many are in doubt.
+        """The connection is lost. Returns how many of the sent publishes are not confirmed.
 
-        What was refused just before may well be the reason, and is told with it.
+        The reason includes the last refusal, which may be the cause.
         """
-        self._why = "; ".join([why, *(f"it refused {last}" for last in self._refusals[-1:])])
+        self._why = "; ".join([why, *(f"the node refused {last}" for last in self._refusals[-1:])])
         before, self._confirmed_count = self._confirmed_count, moved_count
         count = moved_count - before
         if not count:
             return 0
-        told_count = 0
+        reported_count = 0
         for flush in self.waiting():
             if flush.covered_count > before:
                 del self._waiting[flush.number]
-                told_count = min(flush.covered_count, moved_count) - before
-                flush.finish(_doubt(told_count, self._why))
-        self._doubtful_count += count - told_count
+                reported_count = min(flush.covered_count, moved_count) - before
+                flush.finish(_doubt(reported_count, self._why))
+        self._doubtful_count += count - reported_count
         return count
 
     def end(self, error: SkerryError) -> None:
-        """There will be no answers."""
+        """End all flushes with an error, since the space is closed."""
         for flush in self._waiting.values():
             flush.finish(error)
         self._waiting.clear()
@@ -111,9 +111,9 @@ class Flushes:
 def _doubt(count: int, why: str) -> Disconnected:
     many = "1 publish was" if count == 1 else f"{count} publishes were"
     error = Disconnected(
-        f"{many} under way when the connection was lost, and may not have arrived: {why}"
+        f"{many} sent when the connection was lost, and may not have arrived: {why}"
     )
-    error.hint = "publish them again where it matters"
+    error.hint = "publish them again if they are important"
     return error
 
 

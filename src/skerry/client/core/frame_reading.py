@@ -1,8 +1,8 @@
-"""Bytes from the node, as a space reads them.
+"""Reads the bytes that a space receives from its node.
 
-Ordinary objects go to the intake as they stand, and that is nearly all there is. What is left comes
-out one by one, for the space to look at. Each may end the connection: whoever takes them then just
-takes no more.
+Ordinary objects, which are nearly all of the traffic, go directly to the intake. The other frames
+are returned one by one, and the space processes them. Each of them may end the connection; the
+caller then stops iterating.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Misread", "TooLarge", "read"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misread:
-    """An object that is none of its type."""
+    """A payload that does not decode as its type."""
 
     header: Header
     error: CodecError
@@ -44,7 +44,7 @@ class TooLarge:
 def read(
     connection: ClientConnection, intake: UpdateIntake, data: bytes
 ) -> Iterable[ReceivedFrame | Misread | TooLarge | ConnectionBroken]:
-    """All in the bytes that is for the space to look at."""
+    """Read bytes. Yields the frames that the space has to process."""
     if connection.wire.version != 2:
         return _read_messages(connection, intake, data)
     if connection.is_over:
@@ -66,9 +66,9 @@ def read(
 def _read_frames(
     connection: ClientConnection, intake: UpdateIntake, *, is_at_frame: bool
 ) -> Iterator[ReceivedFrame | Misread | TooLarge | ConnectionBroken]:
-    """Frames of version 2, of which objects are dealt with as they stand.
+    """Read frames of version 2.
 
-    With `is_at_frame` the cutter is at a frame that is for the space to look at.
+    With `is_at_frame` the cutter is at a frame that the space has to process.
     """
     cutter = connection.wire.cutter
     try:
@@ -95,12 +95,12 @@ def _read_frames(
 def _read_end(
     connection: ClientConnection, intake: UpdateIntake
 ) -> Iterator[TooLarge | ConnectionBroken]:
-    """Frames that were skipped, and a fault behind the frames."""
+    """Frames that were skipped, and an error after the last complete frame."""
     if not connection.is_over:
         yield from _skipped(connection)
     if not connection.is_over:
         try:
-            # A fault behind whole frames is told when asked again.
+            # The error after complete frames is raised by the next call.
             connection.wire.cutter.load(b"")
         except DecodeError as error:
             yield _broken(intake, error)
@@ -114,7 +114,7 @@ def _broken(intake: UpdateIntake, error: DecodeError) -> ConnectionBroken:
 def _read_messages(
     connection: ClientConnection, intake: UpdateIntake, data: bytes
 ) -> Iterator[ReceivedFrame | Misread | TooLarge | ConnectionBroken]:
-    """What comes in another form."""
+    """Read messages of version 1 or of the WebSocket."""
     arrived, fault = connection.feed(data)
     index, count = 0, len(arrived)
     while index < count and not connection.is_over:

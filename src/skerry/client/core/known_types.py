@@ -1,4 +1,4 @@
-"""The types a space knows: those of its program, and those that the node described.
+"""The types that a space knows: those of its program, and those that the node described.
 
 The program's own classes come first: where the node serves another definition of a type, objects
 are still delivered as the program defines them. A type that the program does not define is used as
@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any, cast
 
-from skerry.client.api.arguments import check_class
+from skerry.client.core.arguments import check_class
 from skerry.client.core.events import ReceivedType
 from skerry.client.core.send_buffer import SendPlan
 from skerry.codec.pieces import project
@@ -33,14 +33,14 @@ class KnownTypes:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        """The types of the program, and the internal ones."""
+        """The types of the program, and the internal types."""
         for type_ in internal_types().values():
             self.registry.add(type_, origin="skerry")
         self._described: dict[str, NamedType] = {}
-        """Types as the node described them last."""
+        """The last description of each type by the node."""
         own = cast("dict[str, NamedType]", self.registry)
         self.by_name: Mapping[str, NamedType] = ChainMap(own, self._described)
-        """All types, as they are used by the space."""
+        """All types, as the space uses them."""
         self._conflicts: dict[str, Conflict] = {}
         self._narrow: set[str] = set()
         """Types that the node serves with values that the program's definition cannot hold."""
@@ -50,7 +50,7 @@ class KnownTypes:
         self._send_plans: dict[type[Struct], SendPlan] = {}
 
     def classes(self) -> dict[str, Any]:
-        """The classes of all types but the internal ones, by name."""
+        """The classes of all types except internal ones, by name."""
         return {
             name: self.class_named(name)
             for name in sorted(self.by_name)
@@ -75,7 +75,7 @@ class KnownTypes:
     def learn_description(
         self, message: Any, *, is_forwarded: bool = False
     ) -> tuple[NamedType, bool]:
-        """The type that is described, and whether it is new or another one than before.
+        """Learn a type from its description. Returns the type, and whether it is new or changed.
 
         A description that another client sent and the node forwarded is only used for an unknown
         type: the node itself describes the types that it serves.
@@ -109,7 +109,7 @@ class KnownTypes:
         return name in self._narrow
 
     def readable(self, name: str, payload: bytes) -> bytes | None:
-        """An object without the values that the program cannot read; None if its key is one."""
+        """An object without the values that the program cannot read; None if these are its key."""
         shape = self.main_shape(name) if name in self._narrow else None
         if shape is None:
             return payload
@@ -126,7 +126,7 @@ class KnownTypes:
         return found
 
     def main_shape(self, name: str) -> ReceivedType | None:
-        """The shape of objects of a type for which the program named no class."""
+        """How objects of a type are received if the program named no class; None if unknown."""
         type_ = self.by_name.get(name)
         if not isinstance(type_, StructType):
             return None
@@ -140,13 +140,13 @@ class KnownTypes:
         return found
 
     def send_plan(self, cls: type[Struct]) -> SendPlan:
-        """How objects of a class are published; LocalProtocolError for those that cannot be."""
+        """How objects of a class are published; LocalProtocolError if they cannot be."""
         found = self._send_plans.get(cls)
         if found is None:
             self.learn(cls)
             if cls.descriptor.flags.substruct_only:
                 raise LocalProtocolError(
-                    f"{cls.descriptor.name} is only for use inside other structs"
+                    f"{cls.descriptor.name} can only be used inside other structs"
                 )
             found = SendPlan(codec_of(cls), cls.descriptor.flags.cached)
             self._send_plans[cls] = found

@@ -1,4 +1,4 @@
-"""A type as a space uses it. This module is compiled."""
+"""A type as a space receives it. This module is compiled."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ UPDATE: Final = "update"
 REMOVE: Final = "remove"
 
 BYTES_NAME: Final = "SkerryBytes"
-"""The type that carries the bytes of a bare subject."""
+"""The type of bytes that are published under a subject."""
 
 
 class ReceivedType:
-    """A type as a space uses it: its class, and what works on its bytes."""
+    """A type as a space receives it: its class, and the decoder of its payloads."""
 
     def __init__(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
         self.name: str = plan.name
@@ -39,12 +39,12 @@ class ReceivedType:
         self.is_cached: bool = is_cached
 
     def bytes_of(self, payload: bytes) -> bytes:
-        """The content of an encoded SkerryBytes, for events, which do not know of it."""
+        """The content of an encoded SkerryBytes; events call it by this method."""
         return bytes_of(payload)
 
 
 def bytes_of(payload: bytes) -> bytes:
-    """The content of an encoded SkerryBytes, in the form all programs write; else DecodeError."""
+    """The content of an encoded SkerryBytes; DecodeError unless it is in the usual encoding."""
     size: i64 = len(payload)
     if size >= 3 and payload[0] == 0xA1 and payload[1] == 0x01:
         first: i64 = payload[2]
@@ -70,4 +70,4 @@ def bytes_of(payload: bytes) -> bytes:
             return payload[start:]
     if size == 1 and payload[0] == 0xA0:
         return b""
-    raise DecodeError(type_name=BYTES_NAME, detail="its bytes are in no form that is written")
+    raise DecodeError(type_name=BYTES_NAME, detail="the bytes are not in the usual encoding")

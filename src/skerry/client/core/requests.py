@@ -1,7 +1,8 @@
 """Requests to other programs that wait for their answers.
 
-Each is sent once: when the connection is lost before its answer came, it may have been carried out
-or not, and that is told. One that could not be sent yet waits for the next connection.
+Each request is sent once. If the connection is lost before the answer arrives, the handler may have
+carried it out or not, and the request fails with that error. A request that could not be sent yet
+waits for the next connection.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from skerry.errors import (
 from skerry.limits import REQUEST_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.client import ClientConnection
 from skerry.schema.model import StructType
 
@@ -31,7 +33,7 @@ __all__ = ["Request", "SentRequests", "timed_out"]
 
 
 class Request:
-    """One request, until it has its answer."""
+    """One request, until it has a response."""
 
     def __init__(
         self, number: int, type_: StructType, *, handler: str, payload: bytes, timeout_s: float
@@ -42,16 +44,16 @@ class Request:
         self.payload = payload
         self.timeout_s = timeout_s
         self.due_ns = 0
-        """When nobody waits for it any more."""
+        """When the request times out."""
         self.is_sent = False
         self.is_done = False
         self.answer: Struct | None = None
         self.error: SkerryError | None = None
         self.wake: Callable[[], object] | None = None
-        """Called when it is done."""
+        """Called when the request is done."""
 
     def finish(self, answer: Struct | None = None, error: SkerryError | None = None) -> None:
-        """It is over; with an error if it failed."""
+        """End the request, with its answer or an error."""
         self.is_done = True
         self.answer = answer
         self.error = error
@@ -63,7 +65,7 @@ class Request:
 
 
 class SentRequests:
-    """All of one space that are not answered."""
+    """The requests of a space that have no response yet."""
 
     def __init__(self, types: KnownTypes, bytes_max: int) -> None:
         self._types = types
@@ -78,13 +80,13 @@ class SentRequests:
     def begin(
         self, type_: StructType, *, handler: str, payload: bytes, timeout_s: float, now_ns: int
     ) -> Request:
-        """A new one; WouldBlock when too many wait."""
+        """Create a request; raises WouldBlock if too many wait."""
         self._check_room(len(payload))
         self._last_number += 1
         request = Request(
             self._last_number, type_, handler=handler, payload=payload, timeout_s=timeout_s
         )
-        request.due_ns = now_ns + int(timeout_s * 1e9)
+        request.due_ns = now_ns + ns_of_seconds(timeout_s)
         self._waiting[request.number] = request
         self._size += len(payload)
         return request
@@ -92,10 +94,10 @@ class SentRequests:
     def send(
         self, request: Request, connection: ClientConnection, now_ns: int, now_s: float
     ) -> None:
-        """Ask it, with what is left of its time."""
+        """Send a request, with the rest of its timeout."""
         left_ns = request.due_ns - now_ns
         if left_ns <= 0:
-            # Who waits for it is about to see that.
+            # The caller is about to time out.
             return
         message = internal_class("SkerryRequest")(
             number=request.number,
@@ -113,15 +115,15 @@ class SentRequests:
         request.is_sent = True
 
     def connected(self, connection: ClientConnection, now_ns: int, now_s: float) -> None:
-        """Ask those that had to wait for a connection."""
+        """Send the requests that waited for a connection."""
         for request in list(self._waiting.values()):
             self.send(request, connection, now_ns, now_s)
 
     def answered(self, message: Any) -> None:
-        """A SkerryResponse came."""
+        """Process a SkerryResponse message."""
         request = self._waiting.get(message.number or 0)
         if request is None:
-            # Nobody waits for it any more.
+            # Its caller has stopped waiting.
             return
         outcome = "" if message.outcome is None else message.outcome.label
         if outcome != "answered":
@@ -130,25 +132,26 @@ class SentRequests:
         try:
             self._finish(request, self._answer(message))
         except CodecError as error:
-            unread = RequestError(f"the answer to {request} cannot be read: {error}")
+            unread = RequestError(f"the answer to {request} cannot be decoded: {error}")
             self._finish(request, error=unread)
 
-    def given_up(self, request: Request) -> None:
-        """Nobody waits for it any more."""
+    def forget(self, request: Request) -> None:
+        """Ignore the response to a request whose caller has stopped waiting."""
         if self._waiting.pop(request.number, None) is not None:
             self._size -= len(request.payload)
 
     def lost(self, why: str) -> None:
-        """The connection is gone, and with it the answers to what was asked on it."""
+        """The connection is lost: requests that were sent on it fail."""
         for request in list(self._waiting.values()):
             if request.is_sent:
-                self._finish(request, error=_doubt(request, why))
+                self._finish(request, error=_unknown_outcome(request, why))
 
     def end(self, why: str) -> None:
-        """There will be no answers."""
+        """All requests fail, since the space is closed."""
         for request in list(self._waiting.values()):
             self._finish(
-                request, error=_doubt(request, why) if request.is_sent else Disconnected(why)
+                request,
+                error=_unknown_outcome(request, why) if request.is_sent else Disconnected(why),
             )
 
     # -- inside
@@ -158,7 +161,7 @@ class SentRequests:
             return None
         shape = self._types.main_shape(message.typeName)
         if shape is None:
-            raise CodecError(f"nobody described {message.typeName}")
+            raise CodecError(f"the node has not described {message.typeName}")
         data = self._types.readable(message.typeName, message.object or b"")
         if data is None:
             raise CodecError(f"{message.typeName}: this program's definition cannot hold its key")
@@ -168,29 +171,29 @@ class SentRequests:
     def _finish(
         self, request: Request, answer: Struct | None = None, error: SkerryError | None = None
     ) -> None:
-        self.given_up(request)
+        self.forget(request)
         request.finish(answer, error)
 
     def _check_room(self, size: int) -> None:
         if len(self._waiting) >= REQUEST_COUNT_MAX:
             raise _too_many(f"{len(self._waiting)} requests, the limit is {REQUEST_COUNT_MAX}")
-        # A single one is let through however small the bound, as when it is published.
+        # A single request is accepted whatever its size, as a single publish is.
         if self._size + size > self._bytes_max and self._waiting:
             waiting = f"requests of {self._size} bytes"
-            raise _too_many(f"{waiting}, and {size} more are past the limit of {self._bytes_max}")
+            raise _too_many(f"{waiting}, and {size} more exceed the limit of {self._bytes_max}")
 
 
 def timed_out(request: Request, reason: str = "") -> RequestTimedOut:
-    """That the time is over, as it is told whoever saw it first."""
+    """The error of a timeout, whether the client or the node noticed it first."""
     if not (request.is_sent or reason):
-        away = RequestTimedOut(
+        unsent = RequestTimedOut(
             f"{request} was not sent: there was no connection for {request.timeout_s} s"
         )
-        away.hint = "ask again when the node is there; nobody has carried it out"
-        return away
+        unsent.hint = "send it again when the node is connected; it was not carried out"
+        return unsent
     why = f": {reason}" if reason else f" within {request.timeout_s} s"
     error = RequestTimedOut(f"no answer to {request}{why}; it may have been carried out, or not")
-    error.hint = "give it more time with `timeout`, or see how its handler is doing"
+    error.hint = "raise `timeout`, or check the program that serves it"
     return error
 
 
@@ -208,21 +211,21 @@ def _failure(request: Request, outcome: str, reason: str) -> SkerryError:
 
 def _not_registered(request: Request) -> NotRegistered:
     who = f" as {request.handler}" if request.handler else ""
-    error = NotRegistered(f"nobody answers {request.type.name}{who}")
-    error.hint = "start the program that serves it; `skerry get SkerryHolder` tells who serves what"
+    error = NotRegistered(f"no program serves {request.type.name}{who}")
+    error.hint = "start the program that serves it; `skerry get SkerryHolder` lists services"
     return error
 
 
 def _too_many(what: str) -> WouldBlock:
-    error = WouldBlock(f"too much waits for answers: {what}")
-    error.hint = "wait for some of the answers before you ask on"
+    error = WouldBlock(f"too many requests wait for answers: {what}")
+    error.hint = "wait for some of the answers before you send more"
     return error
 
 
-def _doubt(request: Request, why: str) -> Disconnected:
+def _unknown_outcome(request: Request, why: str) -> Disconnected:
     error = Disconnected(
-        f"{request} was under way when the connection was lost,"
+        f"{request} was sent when the connection was lost,"
         f" and may have been carried out or not: {why}"
     )
-    error.hint = "ask again, if to do it twice does no harm"
+    error.hint = "send it again if it does no harm to carry it out twice"
     return error

@@ -1,8 +1,8 @@
-"""What a space publishes, as frames that wait for the stream, up to a bound.
+"""Published frames that wait for the stream, up to a limit.
 
-An object is encoded where it is published, so that its publisher hears at once of what is wrong
-with it. The frames wait here until there is a stream that takes them: for the rest of a loop's
-turn, or until a lost connection is back. This module is compiled.
+An object is encoded when it is published, so that errors are raised to its publisher. The frames
+wait here until the driver writes them: to the end of an iteration of the loop, or until a lost
+connection is restored. This module is compiled.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SEND_SUBJECT_COUNT_MAX: Final = 10_000
 
 
 _BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"
-"""A header of bytes of a bare subject up to its time."""
+"""The header of bytes that are published under a subject, up to the time."""
 _BYTES_REST: Final = b"\x03\x02\x04\xf4"
-"""And behind it, up to the subject."""
+"""The rest of that header, up to the subject."""
 _SET: Final = b"\x03"
-"""Before the property set of an object that is no removal."""
+"""Precedes the property set."""
 _NOT_REMOVED: Final = b"\x04\xf4"
-"""And behind it."""
+"""Follows the property set of an object that is not a removal."""
 
 
 class SendPlan:
-    """How objects of a type are published."""
+    """Encodes objects of a type into frames."""
 
     def __init__(self, codec: Any, is_cached: bool) -> None:
         plan: StructPlan = codec.plan
@@ -49,11 +49,11 @@ class SendPlan:
         self.is_cached: bool = is_cached
         self.key_mask: i64 = plan.key_mask
         self.name_part: bytes = b"\x01" + head(0x60, len(name)) + name
-        """The name as it stands in a header."""
+        """The name as it is encoded in a header."""
         self.template: Template = Template(
             codec.layout, codec.encode, b"\xa4" + self.name_part + b"\x02\xfb", _SET, _NOT_REMOVED
         )
-        """The same as a frame of version 2 begins: what most objects take."""
+        """The start of a version 2 frame with a default subject, which most objects have."""
         self._codec: Any = codec
 
     def template_under(self, subject: str) -> Template:
@@ -79,7 +79,7 @@ class SendPlan:
         return mask
 
     def check_key(self, present: i64) -> None:
-        """An object without its key is nobody's; LocalProtocolError names what is missing."""
+        """LocalProtocolError names the key fields that are not set."""
         missing = self.key_mask & ~present
         if missing != 0:
             names = ", ".join([f.name for f in self.plan.keys if missing & f.bit])
@@ -90,9 +90,9 @@ class SendPlan:
     def update(
         self, obj: object, selected: i64, subject: str, now_s: float, wire: Wire | None
     ) -> bytes:
-        """The frame of an object, or of what is selected of it; all that is set by -1.
+        """The frame of an object with the fields in `selected`; -1 for all fields that are set.
 
-        Without a wire it is a frame of version 2, made the short way.
+        Without a wire it is a version 2 frame, encoded without a header object.
         """
         present = self.attributes(obj)
         self.check_key(present)
@@ -128,7 +128,7 @@ class SendPlan:
             header.remove_obj = 1 if is_remove else 0
             header.subject = subject
             if wire.version == 1:
-                # What old programs look for.
+                # Old programs expect it.
                 header.sender = 1
             return wire.frame(header, payload)
         return self._new_frame(payload, attributes, is_remove, subject, now_s)
@@ -136,7 +136,7 @@ class SendPlan:
     def _new_frame(
         self, payload: bytes, attributes: i64, is_remove: bool, subject: str, now_s: float
     ) -> bytes:
-        """Of version 2, without a header object: a test compares it with that of the wire."""
+        """A version 2 frame; a test compares it with the one that the wire makes."""
         writer = BytesWriter()
         writer.append(u8(0xA5 if subject else 0xA4))
         writer.write(self.name_part)
@@ -162,12 +162,12 @@ class SendPlan:
 def _subject_part(subject: str) -> bytes:
     """A subject as it is encoded in a header."""
     text = subject.encode("utf-8", "surrogateescape")
-    # Its tag is less than 24 and takes one byte.
+    # Its tag is less than 24, so it is encoded in one byte.
     return b"\x14" + head(0x60, len(text)) + text
 
 
 def raw_payload(data: bytes) -> bytes:
-    """The object of type SkerryBytes that carries the bytes."""
+    """The encoded SkerryBytes object that contains the bytes."""
     writer = BytesWriter()
     writer.append(u8(0xA1))
     writer.append(u8(0x01))
@@ -177,26 +177,26 @@ def raw_payload(data: bytes) -> bytes:
 
 
 class SendBuffer:
-    """Frames that wait. With a lock, they may come from any thread."""
+    """Frames that wait to be sent. With a lock, any thread may add frames."""
 
     def __init__(self, bytes_max: int, lock: Any) -> None:
         self.waiting: WaitingFrames = WaitingFrames(bytes_max, lock, _BYTES_HEAD)
-        """What waits, for who publishes: with classes and subjects that can go there at once."""
+        """The queued frames, and the classes and subjects that need no further checks."""
         self._lock: Any = lock
         self._parts: list[Any] = []
-        """Bytes of frames, and types that are to be described before what waits behind them."""
+        """Bytes of frames, and types that must be described before the frames after them."""
         self._types: dict[str, Any] = {}
         self.moved_count: int = 0
-        """Publishes that went out."""
+        """Publishes that were taken out to be sent."""
 
     @property
     def plans(self) -> dict[Any, Any]:
-        """Classes whose objects can be published at once: their SendPlan."""
+        """The SendPlan of each class whose type is described."""
         return self.waiting.plans
 
     @property
     def is_short(self) -> bool:
-        """Whether frames of version 2 are what is wanted, so that the short way may be taken."""
+        """Whether frames of version 2 are sent, which publishers may encode directly."""
         return self.waiting.is_short
 
     @is_short.setter
@@ -205,21 +205,21 @@ class SendBuffer:
 
     @property
     def added_count(self) -> int:
-        """Publishes so far."""
+        """The number of publishes so far."""
         return self.waiting.added_count
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait, here and in what was taken but not written yet."""
+        """Bytes that wait, including those that were taken out and are not written yet."""
         return self.waiting.size
 
     def renew_lock(self, lock: Any) -> None:
-        """Another lock, after a fork: who held the old one is in the other process."""
+        """Replace the lock after a fork: its holder may be a thread of the other process."""
         self._lock = lock
         self.waiting.lock = lock
 
     def add(self, frame: bytes, type_: Any, name: str) -> bool:
-        """One more frame; whether whoever writes must be told. WouldBlock when there is no room."""
+        """Add a frame; raises WouldBlock if there is no room. True if the driver must be woken."""
         lock = self._lock
         if lock is None:
             return self._add(frame, type_, name)
@@ -227,7 +227,7 @@ class SendBuffer:
             return self._add(frame, type_, name)
 
     def note_subject(self, subject: str) -> None:
-        """Bytes were published under a subject, and may be again."""
+        """Cache the header for bytes under a subject, since more may be published there."""
         subjects = self.waiting.subjects
         if len(subjects) >= SEND_SUBJECT_COUNT_MAX:
             self.waiting.forget_subjects()
@@ -242,7 +242,7 @@ class SendBuffer:
             named[cls, subject] = plan.template_under(subject)
 
     def forget_subjects(self) -> None:
-        """Ask again which subjects may be published under."""
+        """Check each subject again when it is next used."""
         self.waiting.forget_subjects()
 
     def _add(self, frame: bytes, type_: Any, name: str) -> bool:
@@ -256,7 +256,7 @@ class SendBuffer:
 
     def _check_room(self, size: int) -> None:
         waiting = self.waiting
-        # A single frame is let through however small the bound: it could never go out otherwise.
+        # A single frame is accepted whatever its size: it could never be sent otherwise.
         if waiting.size + size > waiting.bytes_max and waiting.size > 0:
             error = WouldBlock(
                 f"{waiting.size} bytes wait to be sent, the limit is {waiting.bytes_max}"
@@ -269,7 +269,7 @@ class SendBuffer:
             self._parts.append(self.waiting.take())
 
     def move(self, outgoing: Outgoing, describe: Any) -> int:
-        """Let what waits go out, in order; gives its bytes.
+        """Move the frames into `outgoing`, in order. Returns the number of bytes.
 
         `describe` is called with each type before its first object.
         """
@@ -297,15 +297,15 @@ class SendBuffer:
         return parts
 
     def types(self) -> list[Any]:
-        """The types that were published, or will be, in order."""
+        """The types that were or will be published, in order."""
         return list(self._types.values())
 
     def will_publish(self, type_: Any, name: str) -> None:
-        """A type that is to be described as soon as there is a connection."""
+        """Describe a type while connecting."""
         self._types.setdefault(name, type_)
 
     def written(self, size: int) -> None:
-        """So many bytes of what was taken are out."""
+        """So many of the bytes that were taken out are written."""
         lock = self._lock
         if lock is None:
             self.waiting.size -= size
@@ -314,7 +314,7 @@ class SendBuffer:
                 self.waiting.size -= size
 
     def has_waiting(self) -> bool:
-        """Whether something waits; if not, who publishes has to wake up the driver again."""
+        """Whether frames wait. If not, the next publisher has to wake the driver."""
         lock = self._lock
         if lock is None:
             return self._has_waiting()
@@ -328,5 +328,5 @@ class SendBuffer:
         return False
 
     def note_awaited(self) -> None:
-        """Whoever writes will look here anyway, and need not be told."""
+        """The driver will take frames soon: publishers need not wake it."""
         self.waiting.is_awaited = True

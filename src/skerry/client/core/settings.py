@@ -1,10 +1,10 @@
-"""How a space behaves, and what it did."""
+"""The configuration and the statistics of a space."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from skerry.client.api.arguments import check_count, check_text
+from skerry.client.core.arguments import check_count, check_text
 from skerry.errors import LimitExceeded
 from skerry.limits import (
     CLIENT_NAME_CHAR_COUNT_MAX,
@@ -23,28 +23,28 @@ __all__ = ["SpaceConfig", "SpaceStatistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceConfig:
-    """How a space behaves."""
+    """The configuration of a space."""
 
     name: str = "skerry-client"
-    """What the node calls us, in its lists and in its rules."""
+    """The client's name in the lists and in the permission rules of the node."""
     secret: str | None = field(default=None, repr=False)
     is_patient: bool = False
-    """Whether to keep trying when the first connection cannot be made."""
+    """Whether to retry when the first connection fails."""
     extensions: int = EXTENSION_SUBJECTS
-    """What beyond DOTS we understand; 0 talks plain DOTS."""
+    """The additions to DOTS that the client offers; 0 for none."""
     reconnect: Backoff = field(
         default_factory=lambda: Backoff(first_ns=100_000_000, delay_ns_max=5_000_000_000)
     )
     handshake_ns_max: int = 10_000_000_000
     """Timeout for the answer of a node to the handshake."""
     answer_ns_max: int = 10_000_000_000
-    """Silence of a node that was asked for a sign."""
+    """Timeout for the answer of a node to an echo."""
     idle_ns_max: int = 20_000_000_000
-    """Silence after which a node is asked for a sign: a stream may be dead without telling."""
+    """Silence after which a node is sent an echo: a stream may be dead without an error."""
     send_bytes_max: int = SEND_BYTES_MAX
     receive_bytes_max: int = PAYLOAD_BYTES_MAX
-    """One object from the node, encoded. A larger one is dropped and reported. The default is the
-    largest value that a node can be configured to accept, since a node has its own bound."""
+    """Limit for one received object, encoded. A larger one is dropped and reported. The default is
+    the largest value that a node can be configured to accept, since a node has its own limit."""
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX
 
     def __post_init__(self) -> None:
@@ -67,18 +67,18 @@ class SpaceConfig:
 
     @property
     def frame_bytes_max(self) -> int:
-        """One frame or message from the node."""
+        """Limit for one frame or message from the node."""
         return max(self.receive_bytes_max, SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceStatistics(Statistics):
-    """What a space did."""
+    """The counters of a space."""
 
     connected_count: int
     published_count: int
     waiting_bytes: int
     unknown_count: int
-    """Objects that were left out: the node never described their type, or knows another one."""
+    """Objects that were dropped: their type is not described, or has a conflicting definition."""
     skipped_count: int
     """Objects that were dropped because they are above `receive_bytes_max`."""

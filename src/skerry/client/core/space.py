@@ -1,15 +1,16 @@
-"""What a program does with a space: publish, subscribe, keep objects, ask. A pure machine.
+"""The operations of a space: publish, subscribe, hold objects, flush. Without I/O.
 
-Callbacks are called while bytes are received, so that an object is found in its container as its
-event tells. Everything else the program is told comes out as events.
+Callbacks are called while bytes are received, so that a container has the object of an event when
+the callback runs. Everything else is reported to the program by events of the connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
 from typing import Any
 
-from skerry.client.api.arguments import (
+from skerry.client.core.arguments import (
     check_class,
     check_condition,
     check_group,
@@ -19,42 +20,69 @@ from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import BYTES_NAME, ReceivedType
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_answers import TypesRequest
+from skerry.client.core.node_connection import NodeConnection
+from skerry.client.core.node_subscription import (
+    NodeSubscription,
+    refuse_condition,
+    refuse_container,
+)
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
 from skerry.client.core.settings import SpaceConfig, SpaceStatistics
 from skerry.client.core.states import SpaceState
-from skerry.client.core.subscriptions import SubscribedType, refuse_condition, refuse_container
-from skerry.client.core.update_intake import Target
+from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected, LocalProtocolError
 from skerry.objects.base import Struct, selection
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.where.filters import make_filter
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.machine import Address
 from skerry.protocol.patterns import check_subject
+from skerry.schema.model import NamedType
 
 __all__ = ["SpaceConfig", "SpaceCore", "SpaceStatistics"]
 
 
-class SpaceCore(RequestsAndClaims):
-    """One space of the node at an address.
+class SpaceCore:
+    """A space of the node at an address. A driver drives its `connection`.
 
-    With a lock, objects may be published from any thread; everything else comes from one.
+    With a lock, any thread may publish. All other methods are for one thread.
     """
 
-    # -- publishing; from any thread where there is a lock
+    def __init__(
+        self,
+        *,
+        node: Address,
+        wire: Callable[[Mapping[str, NamedType]], Wire],
+        rng: Random,
+        config: SpaceConfig | None = None,
+        wall_offset_ns: int = 0,
+        lock: Any = None,
+    ) -> None:
+        """`wire` makes the framing of a new stream."""
+        self.connection = NodeConnection(
+            node=node, wire=wire, rng=rng, config=config, wall_offset_ns=wall_offset_ns, lock=lock
+        )
+        self.requests_and_claims = RequestsAndClaims(self.connection)
+        self.config = self.connection.config
+        self.types = self.connection.types
+        self.intake = self.connection.intake
+        self.subscriptions = self.connection.subscriptions
+        self.buffer = self.connection.buffer
+
+    # -- publishing
 
     def publish(
         self, obj: Struct, now_s: float, only: Iterable[str] | None = None, subject: str = ""
     ) -> bool:
-        """Send an object, or what is selected of it; whether whoever writes must be told."""
-        if self.failure is not None:
-            raise Disconnected(self.failure)
+        """Queue an object, or the fields named by `only`. True if the driver must be woken."""
+        self._check_open()
         cls = type(obj)
         plan = self.types.send_plan(cls)
         if subject:
             self._check_publish_subject(subject)
         selected = -1 if only is None else int(selection(cls, only))
-        frame = plan.update(obj, selected, subject, now_s, self._wire)
+        frame = plan.update(obj, selected, subject, now_s, self.connection.frame_wire)
         is_due = self.buffer.add(frame, cls.descriptor, plan.plan.name)
         self.buffer.plans[cls] = plan
         if subject and only is None:
@@ -62,40 +90,38 @@ class SpaceCore(RequestsAndClaims):
         return is_due
 
     def publish_bytes(self, subject: str, data: bytes, now_s: float) -> bool:
-        """Send bytes under a subject."""
-        if self.failure is not None:
-            raise Disconnected(self.failure)
+        """Queue bytes under a subject. True if the driver must be woken."""
+        self._check_open()
         if not isinstance(data, bytes):
             raise LocalProtocolError(f"expected bytes for {subject:.60}, got {type(data).__name__}")
         self._check_publish_subject(subject)
         cls = internal_class(BYTES_NAME)
         plan = self.types.send_plan(cls)
-        frame = plan.raw(raw_payload(data), subject, now_s, self._wire)
+        frame = plan.raw(raw_payload(data), subject, now_s, self.connection.frame_wire)
         is_due = self.buffer.add(frame, cls.descriptor, BYTES_NAME)
         self.buffer.note_subject(subject)
         return is_due
 
     def remove(self, obj: Struct, now_s: float, subject: str = "") -> bool:
-        """Send the removal of the object with this key."""
-        if self.failure is not None:
-            raise Disconnected(self.failure)
+        """Queue the removal of the object with this key."""
+        self._check_open()
         cls = type(obj)
         plan = self.types.send_plan(cls)
         if not plan.is_cached:
-            raise LocalProtocolError(f"{plan.plan.name} is not cached: nothing to remove")
+            raise LocalProtocolError(f"{plan.plan.name} is not cached: there is nothing to remove")
         if subject:
             self._check_publish_subject(subject)
-        frame = plan.removal(obj, subject, now_s, self._wire)
+        frame = plan.removal(obj, subject, now_s, self.connection.frame_wire)
         return self.buffer.add(frame, cls.descriptor, plan.plan.name)
 
     def will_publish(self, cls: type[Struct]) -> None:
-        """A class whose type is to be described while connecting, as compiled programs do."""
+        """Describe the type of a class to the node while connecting, as compiled programs do."""
         self.types.send_plan(cls)
         self.buffer.will_publish(cls.descriptor, cls.descriptor.name)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that were published and wait for the stream."""
+        """Published bytes that are not yet written to the stream."""
         return self.buffer.waiting_bytes
 
     # -- subscribing
@@ -109,65 +135,69 @@ class SpaceCore(RequestsAndClaims):
         where: str | None = None,
         fields: Iterable[str] | None = None,
         on_slow: OnSlow = "disconnect",
-    ) -> tuple[SubscribedType, Target]:
-        """Call back for each object that is there, and for each change from then on."""
+    ) -> tuple[NodeSubscription, Target]:
+        """Call back for each object that exists, and for each later update."""
         self._check_open()
-        interest, shape = self._interest(what, where, fields)
-        now_s = self._wall_s(now_ns)
-        self.intake.now_s = now_s
-        is_new = not interest.is_used
-        target = self.interests.add(interest, callback, shape, is_strict=on_slow == "disconnect")
-        self._say_first()
+        subscription, shape = self._find(what, where, fields)
+        now_s = self.connection.wall_s(now_ns)
+        self.intake.context.now_s = now_s
+        is_new = not subscription.is_used
+        target = self.subscriptions.add(
+            subscription, callback, shape, is_strict=on_slow == "disconnect"
+        )
+        self.connection.send_published()
         if is_new:
-            self.interests.ask(interest, now_s)
+            self.subscriptions.join(subscription, now_s)
         else:
-            self.interests.refresh(interest, now_s)
-        if shape is None and not interest.is_pattern:
-            self._learn_of(interest.group, now_s)
-        self._collect_failures()
-        return interest, target
+            self.subscriptions.refresh(subscription, now_s)
+        if shape is None and not subscription.is_pattern:
+            self._request_type(subscription.group, now_s)
+        self.connection.collect_failures()
+        return subscription, target
 
     def subscribe_beside(
         self,
-        interest: SubscribedType,
+        subscription: NodeSubscription,
         callback: Callable[[Any], object],
         shape: ReceivedType,
         now_ns: int,
         *,
         on_slow: OnSlow,
     ) -> Target:
-        """The same for something that is held here already."""
-        now_s = self._wall_s(now_ns)
-        self.intake.now_s = now_s
-        target = self.interests.add(interest, callback, shape, is_strict=on_slow == "disconnect")
-        self._say_first()
-        self.interests.refresh(interest, now_s)
-        self._collect_failures()
+        """`subscribe` for a subscription that a container holds."""
+        now_s = self.connection.wall_s(now_ns)
+        self.intake.context.now_s = now_s
+        target = self.subscriptions.add(
+            subscription, callback, shape, is_strict=on_slow == "disconnect"
+        )
+        self.connection.send_published()
+        self.subscriptions.refresh(subscription, now_s)
+        self.connection.collect_failures()
         return target
 
     def unsubscribe(
-        self, interest: SubscribedType, target: Target, now_ns: int, *, on_slow: OnSlow
+        self, subscription: NodeSubscription, target: Target, now_ns: int, *, on_slow: OnSlow
     ) -> None:
-        """Tell somebody nothing more."""
-        self._say_first()
-        self.interests.remove(
-            interest, target, self._wall_s(now_ns), is_strict=on_slow == "disconnect"
+        """End a subscription of the program."""
+        self.connection.send_published()
+        self.subscriptions.remove(
+            subscription, target, self.connection.wall_s(now_ns), is_strict=on_slow == "disconnect"
         )
 
     def preload(self, what: type[Struct] | str, now_ns: int) -> None:
-        """Ask for something as early as can be, and for as long as the space is there."""
+        """Subscribe while connecting, and as long as the space is open."""
         self._check_open()
-        interest, shape = self._interest(what, None, None)
-        is_new = not interest.is_used
-        if interest.is_pattern:
-            self.interests.add(interest, _ignore, None, is_strict=True)
+        subscription, shape = self._find(what, None, None)
+        is_new = not subscription.is_used
+        if subscription.is_pattern:
+            self.subscriptions.add(subscription, _ignore, None, is_strict=True)
         else:
-            interest.holder_count += 1
-        now_s = self._wall_s(now_ns)
+            subscription.holder_count += 1
+        now_s = self.connection.wall_s(now_ns)
         if is_new:
-            self.interests.ask(interest, now_s)
-        if shape is None and not interest.is_pattern:
-            self._learn_of(interest.group, now_s)
+            self.subscriptions.join(subscription, now_s)
+        if shape is None and not subscription.is_pattern:
+            self._request_type(subscription.group, now_s)
 
     def hold(
         self,
@@ -176,86 +206,82 @@ class SpaceCore(RequestsAndClaims):
         *,
         where: str | None = None,
         fields: Iterable[str] | None = None,
-    ) -> tuple[SubscribedType, ReceivedType]:
-        """Keep the current objects of a type here, until `release`."""
+    ) -> tuple[NodeSubscription, ReceivedType]:
+        """Store the current objects of a type, until `release`."""
         self._check_open()
         shape = self._shape(what)
         if shape is None:
             raise refuse_container(str(what))
         if not shape.is_cached:
             raise LocalProtocolError(f"{shape.name} is not cached: it has no current objects")
-        interest, _ = self._interest(what, where, fields)
-        is_new = not interest.is_used
-        interest.holder_count += 1
+        subscription, _ = self._find(what, where, fields)
+        is_new = not subscription.is_used
+        subscription.holder_count += 1
         if is_new:
-            self._say_first()
-            self.interests.ask(interest, self._wall_s(now_ns))
-        if self.interests.bound_answer(interest, self._wall_s(now_ns)):
-            self._liveness.asked(now_ns)
-        return interest, shape
+            self.connection.send_published()
+            self.subscriptions.join(subscription, self.connection.wall_s(now_ns))
+        if self.subscriptions.bound_answer(subscription, self.connection.wall_s(now_ns)):
+            self.connection.expect_answer(now_ns)
+        return subscription, shape
 
-    def release(self, interest: SubscribedType, now_ns: int) -> None:
-        """One holder less."""
-        interest.holder_count -= 1
-        self._say_first()
-        self.interests.release(interest, self._wall_s(now_ns))
+    def release(self, subscription: NodeSubscription, now_ns: int) -> None:
+        """Undo a `hold`."""
+        subscription.holder_count -= 1
+        self.connection.send_published()
+        self.subscriptions.release(subscription, self.connection.wall_s(now_ns))
 
-    # -- questions
+    # -- flushes and types
 
     def flush(self, now_ns: int) -> Flush:
-        """Ask for a sign that everything published so far has reached the node."""
+        """Request a confirmation that everything published so far has reached the node."""
         self._check_open()
-        flush = self._flushes.begin(self.buffer.added_count)
-        if self.state is SpaceState.CONNECTED:
-            self._say_first()
-            self._send_echo(flush.number, now_ns)
+        flush = self.connection.flushes.begin(self.buffer.added_count)
+        if self.connection.state is SpaceState.CONNECTED:
+            self.connection.send_published()
+            self.connection.send_echo(flush.number, now_ns)
         return flush
 
-    def give_up(self, flush: Flush) -> None:
-        """Nobody waits for it any more."""
-        self._flushes.given_up(flush)
+    def forget_flush(self, flush: Flush) -> None:
+        """Ignore the answer to a flush whose caller has stopped waiting."""
+        self.connection.flushes.forget(flush)
 
     def request_types(self, names: Iterable[str], now_ns: int) -> TypesRequest:
-        """Ask the node for its types, or for those with these names."""
+        """Request the node's types, or those with these names."""
         self._check_open()
-        return self._ask_types(check_type_names(names), self._wall_s(now_ns))
+        return self._request_types(check_type_names(names), self.connection.wall_s(now_ns))
 
     def close(self, now_ns: int, *, reason: str = "the space is closed") -> None:
-        """Say goodbye and end for good."""
-        if self.state is SpaceState.CLOSED:
-            return
-        connection = self._connection
-        if connection is not None:
-            if connection.stage is ConnectionStage.CONNECTED:
-                self._move()
-            connection.end(self._wall_s(now_ns))
-        self._end_stream()
-        self._over(reason)
+        """Close the space for good, after the queued frames and a last message are sent."""
+        self.connection.close(now_ns, reason=reason)
 
     # -- inside
 
-    def _learn_of(self, name: str, now_s: float) -> None:
-        """Hear of new types: one of them is waited for."""
-        for group in ("EnumDescriptorData", "StructDescriptorData"):
-            interest = self.interests.of_group(group)
-            if not interest.is_used:
-                interest.holder_count += 1
-                self.interests.ask(interest, now_s)
-        if self.state is SpaceState.CONNECTED:
-            self._ask_types([name], now_s)
+    def _check_open(self) -> None:
+        if self.connection.failure is not None:
+            raise Disconnected(self.connection.failure)
 
-    def _ask_types(self, names: list[str], now_s: float) -> TypesRequest:
+    def _request_type(self, name: str, now_s: float) -> None:
+        """Request a type, and subscribe to descriptions in case the node learns it later."""
+        for group in ("EnumDescriptorData", "StructDescriptorData"):
+            subscription = self.subscriptions.of_group(group)
+            if not subscription.is_used:
+                subscription.holder_count += 1
+                self.subscriptions.join(subscription, now_s)
+        if self.connection.state is SpaceState.CONNECTED:
+            self._request_types([name], now_s)
+
+    def _request_types(self, names: list[str], now_s: float) -> TypesRequest:
         request = TypesRequest(names)
-        if self.state is SpaceState.CONNECTED:
-            assert self._connection is not None
-            self._say_first()
-            request.send(self._connection, now_s)
-        self._answers.types_requests.append(request)
+        if self.connection.state is SpaceState.CONNECTED:
+            assert self.connection.access is not None
+            self.connection.send_published()
+            request.send(self.connection.access, now_s)
+        self.connection.answers.types_requests.append(request)
         return request
 
-    def _interest(
+    def _find(
         self, what: type[Struct] | str, where: str | None, fields: Iterable[str] | None
-    ) -> tuple[SubscribedType, ReceivedType | None]:
+    ) -> tuple[NodeSubscription, ReceivedType | None]:
         fields = check_condition(where, fields)
         has_condition = where is not None or fields is not None
         shape = self._shape(what)
@@ -264,16 +290,16 @@ class SpaceCore(RequestsAndClaims):
             is_pattern = what.startswith("/")
             if has_condition:
                 raise refuse_condition(f"the pattern {what}" if is_pattern else what)
-            if is_pattern and self._has_subjects is False:
-                raise _no_subjects(self.server_name)
-            return self.interests.of_group(check_group(what)), None
+            if is_pattern and self.connection.has_subjects is False:
+                raise _no_subjects(self.connection.server_name)
+            return self.subscriptions.of_group(check_group(what)), None
         if not has_condition:
-            return self.interests.of_group(shape.name), shape
+            return self.subscriptions.of_group(shape.name), shape
         filter_ = make_filter(shape.cls.descriptor, where, fields)
-        return self.interests.of_condition(shape, filter_), shape
+        return self.subscriptions.of_condition(shape, filter_), shape
 
     def _shape(self, what: type[Struct] | str) -> ReceivedType | None:
-        """How objects of a type are received; None for a pattern, or a type not known yet."""
+        """How objects of a type are received; None for a pattern or an unknown type."""
         if isinstance(what, str):
             if what.startswith("/"):
                 check_group(what)
@@ -282,21 +308,21 @@ class SpaceCore(RequestsAndClaims):
         else:
             shape = self.types.shape(check_class(what))
         if shape is not None and shape.cls.descriptor.flags.substruct_only:
-            raise LocalProtocolError(f"{shape.name} is only for use inside other structs")
+            raise LocalProtocolError(f"{shape.name} can only be used inside other structs")
         return shape
 
     def _check_publish_subject(self, subject: str) -> None:
         check_subject(subject)
-        if self._has_subjects is False:
-            raise _no_subjects(self.server_name)
-        self._uses_subjects = True
+        if self.connection.has_subjects is False:
+            raise _no_subjects(self.connection.server_name)
+        self.connection.uses_subjects = True
 
 
 def _ignore(_event: object) -> None:
-    """What is preloaded waits for its first subscriber."""
+    """The callback of a preloaded pattern, whose objects wait for the first subscriber."""
 
 
 def _no_subjects(server_name: str) -> LocalProtocolError:
-    error = LocalProtocolError(f"the node {server_name} knows only types, no subjects")
+    error = LocalProtocolError(f"the node {server_name} supports only types and not subjects")
     error.hint = "subjects need a skerry node, and a listener without `extensions=off`"
     return error

@@ -1,4 +1,4 @@
-"""How a space stands with its node, and what it tells the program besides objects."""
+"""The connection states of a space, and its events for the program besides objects."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = [
 
 
 class SpaceState(enum.StrEnum):
-    """How a space stands with its node."""
+    """The state of the connection between a space and its node."""
 
     CONNECTING = "connecting"
-    """For the first time."""
+    """The first connection is not complete yet."""
     CONNECTED = "connected"
     DISCONNECTED = "disconnected"
-    """The connection was lost; the space tries to get it back."""
+    """The connection is lost; the space retries."""
     CLOSED = "closed"
-    """For good."""
+    """The space is closed and does not connect again."""
 
 
 _NEXT = {
@@ -42,19 +42,19 @@ _NEXT = {
 
 
 def next_states(state: SpaceState) -> tuple[SpaceState, ...]:
-    """What may follow a state."""
+    """The states that may follow a state."""
     return _NEXT[state]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged(MachineEvent):
-    """A space stands otherwise with its node than before."""
+    """The connection state changed."""
 
     state: SpaceState
     reason: str = ""
-    """Why, where it is not the program's own wish."""
+    """Why, unless the program itself caused it."""
     unconfirmed_count: int = 0
-    """Publishes that were under way when the connection was lost, and may be lost with it."""
+    """Publishes that were sent and not confirmed when the connection was lost; they may be lost."""
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else str(self.state)
@@ -62,7 +62,7 @@ class StateChanged(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal(MachineEvent):
-    """The node does not permit what this space did."""
+    """The node refused something that this space did."""
 
     what: str
     reason: str
@@ -80,10 +80,10 @@ class CallbackFailed(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimsChanged(MachineEvent):
-    """Claims stand otherwise, because the connection does."""
+    """The states of claims changed with the connection."""
 
-    told: tuple[Callable[[], object], ...]
-    """Those who are to be called."""
+    callbacks: tuple[Callable[[], object], ...]
+    """The callbacks to call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,9 @@ class TypeConflict(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable(MachineEvent):
-    """Objects of a type with two definitions cannot be read by this program's, and are left out.
+    """An object of a type with conflicting definitions does not decode, and is dropped.
 
-    Told of the first one on a connection.
+    The first such object of a type on each connection is reported.
     """
 
     name: str

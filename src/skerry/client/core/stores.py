@@ -1,10 +1,11 @@
-"""What is done with many objects of a space at once: tell them again, doubt them, let them go."""
+"""Operations on many stored objects of a space: replay, mark as stale, drop."""
 
 from __future__ import annotations
 
 from skerry.client.core.events import CREATE, ObjectState, ReceivedType
-from skerry.client.core.local_filters import told_again
-from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
+from skerry.client.core.local_filters import replay_header
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.pieces import cut, split_whole
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.ids import NODE_CLIENT
@@ -15,26 +16,26 @@ __all__ = ["Stores", "is_protocol", "may_select"]
 
 
 class Stores:
-    """The stores of all routes. Where there is a pattern, only what it selects is meant."""
+    """The stores of all routes. With a pattern, an operation is for what the pattern selects."""
 
     def __init__(self, intake: UpdateIntake) -> None:
         self._intake = intake
 
     def replay(self, route: TypeRoute, target: Target) -> None:
-        """Tell somebody of all objects of a route."""
+        """Deliver all stored objects of a route to one target."""
         if route.store is None:
             return
         entries = list(route.store.objects.values())
         for index, entry in enumerate(entries):
-            self._retell(route, entry, len(entries) - 1 - index, target)
+            self._deliver(route, entry, len(entries) - 1 - index, target)
 
     def replay_pattern(self, pattern: str, target: Target) -> None:
-        """Tell somebody of all objects that a pattern selects."""
+        """Deliver all stored objects that a pattern selects to one target."""
         found: list[tuple[TypeRoute, ObjectState]] = []
         for route in self._intake.routes.values():
             if route.store is None:
                 continue
-            # To make the subject of every object takes long, and seldom is any of them selected.
+            # To compute the subject of every object takes long, and few of them are selected.
             is_likely = may_select(pattern, route.shape)
             found += [
                 (route, entry)
@@ -42,10 +43,10 @@ class Stores:
                 if (is_likely or entry.subject) and covers(pattern, _subject(route, entry))
             ]
         for index, (route, entry) in enumerate(found):
-            self._retell(route, entry, len(found) - 1 - index, target)
+            self._deliver(route, entry, len(found) - 1 - index, target)
 
-    def doubt(self, routes: list[TypeRoute], pattern: str | None) -> None:
-        """What is here may be what we left: only what is told again stays."""
+    def mark_stale(self, routes: list[TypeRoute], pattern: str | None) -> None:
+        """Mark objects as stale. Only those that the next cache replay contains stay."""
         for route in routes:
             if route.store is None:
                 continue
@@ -54,18 +55,18 @@ class Stores:
                     entry.epoch = -1
 
     def drop_stale(self, routes: list[TypeRoute], pattern: str | None, now_s: float) -> None:
-        """Remove what the node did not tell of on this connection."""
+        """Remove objects that the node has not sent on this connection."""
         for route in routes:
             if route.store is None:
                 continue
             for entry in list(route.store.objects.values()):
-                if entry.epoch == self._intake.epoch:
+                if entry.epoch == self._intake.context.epoch:
                     continue
                 if pattern is None or covers(pattern, _subject(route, entry)):
                     self._remove(route, entry, now_s)
 
     def drop_unselected(self, routes: list[TypeRoute]) -> None:
-        """Forget objects of which we will hear no more, without a word: nobody listens."""
+        """Drop objects that no subscription selects any more, without events."""
         for route in routes:
             if route.store is None or route.is_joined:
                 continue
@@ -84,17 +85,17 @@ class Stores:
         payload = cut(plan, split_whole(plan, entry.payload), plan.key_mask)
         self._intake.deliver(route, header, payload)
 
-    def _retell(self, route: TypeRoute, entry: ObjectState, left: int, target: Target) -> None:
-        header = told_again(route.shape.name, entry, left)
-        event = self._intake.event(CREATE, header, route.shape, entry.payload, entry)
+    def _deliver(self, route: TypeRoute, entry: ObjectState, left: int, target: Target) -> None:
+        header = replay_header(route.shape.name, entry, left)
+        event = self._intake.context.event(CREATE, header, route.shape, entry.payload, entry)
         self._intake.call(target, event)
 
 
 def is_protocol(shape: ReceivedType) -> bool:
-    """Whether its objects are messages by which node and clients talk, and not for subscribers.
+    """Whether objects of a type are messages of the protocol between node and client.
 
-    Who asks for such a type by its name gets them. Patterns select what programs publish, and what
-    is kept of the node's own.
+    A subscription by name receives them. Patterns select only what programs publish, and the
+    node's own cached types.
     """
     flags = shape.cls.descriptor.flags
     return flags.internal and not flags.cached and not shape.is_bytes

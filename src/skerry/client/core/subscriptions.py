@@ -1,57 +1,37 @@
-"""What a space wants to hear of: types, subject patterns and conditions, and who asked for them.
+"""The subscriptions of a space: which groups it joins at the node, and which targets share them.
 
-Each of them is asked of the node once, whoever shares it here, and again on each new connection.
-Then the node tells what there is now. What it does not tell has gone meanwhile, and is removed
-here when the node says that it has told all.
+The space joins each group once, however many subscribers share it, and joins again on each new
+connection. The node then replays its cache. Objects that the replay does not contain were removed
+meanwhile; when the node reports the end of the replay, they are removed here too.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from skerry.client.core.events import Event, ReceivedType
 from skerry.client.core.known_types import KnownTypes
-from skerry.client.core.local_filters import LocalFilter, told_again
-from skerry.client.core.stores import Stores, is_protocol, may_select
-from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
+from skerry.client.core.local_filters import LocalFilter, replay_header
+from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.route_table import RouteTable
+from skerry.client.core.stores import Stores
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.engine.delivery.query import compile_filter
-from skerry.errors import LimitExceeded, LocalProtocolError
+from skerry.errors import LimitExceeded
 from skerry.limits import SUBSCRIPTION_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
-from skerry.protocol.access.connection import HANDSHAKE, ConnectionStage
+from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.where.filters import uses_like
-from skerry.protocol.patterns import PatternHandle
 from skerry.schema.model import StructType
 
-__all__ = [
-    "DIRECT",
-    "JOIN_MARK",
-    "LEAVE_MARK",
-    "SERVICES",
-    "SubscribedType",
-    "SubscribedTypes",
-    "refuse_condition",
-    "refuse_container",
-]
-
-DIRECT = frozenset({"SkerryClaimed", "SkerryRequest", "SkerryResponse"})
-"""Types that the node sends to one client because of what that did, and never to a group."""
-
-SERVICES = DIRECT | {
-    "DotsCacheInfo",
-    "DotsEcho",
-    "EnumDescriptorData",
-    "SkerryRefusal",
-    "StructDescriptorData",
-}
-"""Types that the space itself looks at."""
-
+__all__ = ["JOIN_MARK", "LEAVE_MARK", "Subscriptions"]
 
 LEAVE_MARK: Final = "skerry left"
-"""In an echo that follows a leave."""
+"""Marks an echo that follows a leave."""
 
 JOIN_MARK: Final = "skerry joined"
 """Marks an echo that follows a join which a DOTS host may not answer."""
@@ -60,326 +40,265 @@ _OUR_OWN: Final = "Skerry"
 """Prefix of the names of skerry's own types."""
 
 
-class SubscribedType:
-    """One thing that the node is asked for."""
-
-    def __init__(self, group: str, *, filter_: Any = None, number: int | None = None) -> None:
-        self.group = group
-        """A type or a subject pattern."""
-        self.filter = filter_
-        self.number = number
-        """Of a condition, by which the node names it."""
-        self.route: TypeRoute | None = None
-        """None for a pattern, and for a type that is not known yet."""
-        self.view: LocalFilter | None = None
-        """Of a condition that is evaluated here."""
-        self.base: SubscribedType | None = None
-        """Of such a condition: all objects of the type."""
-        self.targets: dict[Target, PatternHandle | None] = {}
-        self.last_handle: PatternHandle | None = None
-        """Of a pattern that is being left: it selects until the node has heard of that."""
-        self.holder_count = 0
-        """Containers, views and the space itself, for whom it stays without subscribers."""
-        self.strict_count = 0
-        """Those who must not miss a state of an object."""
-        self.is_complete = False
-        """Whether all that was there when we asked has arrived."""
-        self.refusal = ""
-        """Why the node does not tell of it, if it does not."""
-        self.is_conflated = False
-        """As it was last asked for."""
-
-    @property
-    def is_pattern(self) -> bool:
-        """Whether it is a subject pattern."""
-        return self.group.startswith("/")
-
-    @property
-    def is_used(self) -> bool:
-        """Whether anybody still wants it."""
-        return bool(self.targets) or self.holder_count > 0
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether the node says when it has told what there is."""
-        return self.route is None or self.route.store is not None
-
-
-class SubscribedTypes:
-    """All of them."""
+class Subscriptions:
+    """The subscriptions of a space, by group and by the number of the filtered subscription."""
 
     def __init__(self, intake: UpdateIntake, types: KnownTypes) -> None:
+        self.routes = RouteTable(intake, types)
         self._intake = intake
         self._stores = Stores(intake)
         self._types = types
-        self._groups: dict[str, SubscribedType] = {}
-        self._conditions: dict[int, SubscribedType] = {}
+        self._groups: dict[str, NodeSubscription] = {}
+        self._conditions: dict[int, NodeSubscription] = {}
         self._next_number = 1
         self._connection: ClientConnection | None = None
-        self._asked: dict[str, deque[SubscribedType | None]] = {}
-        """By group, those whose objects are on their way: the node answers in order. None stands
-        for one whose answer does not count any more."""
-        self._selected_by: Counter[str] = Counter()
-        """How many patterns may select objects of each type that has a route."""
-        self._leaving: deque[SubscribedType] = deque()
-        """Groups that we left, and of which the node may still tell. Until it has heard that, what
-        it tells is taken as before, and nobody is told: it counts on what we know."""
-        self._doubtful: list[SubscribedType] = []
-        """What was asked for before these had arrived."""
-        self._echoed: deque[SubscribedType] = deque()
+        self._replaying: dict[str, deque[NodeSubscription | None]] = {}
+        """Subscriptions whose cache replay is not complete, by group: the node answers joins in
+        order. None stands for a join whose answer does not count any more."""
+        self._leaving: deque[NodeSubscription] = deque()
+        """Groups that were left, and of which the node may still send updates. Until it has
+        processed the leave, its updates are stored as before but not delivered: an update in
+        between is relative to the state that the node knows this client has."""
+        self._doubtful: list[NodeSubscription] = []
+        """Subscriptions that joined while `_leaving` was not empty."""
+        self._echoed: deque[NodeSubscription] = deque()
         """Joins that are followed by an echo without an answer yet, oldest first."""
 
-    # -- asking
+    # -- subscribing
 
-    def of_group(self, group: str) -> SubscribedType:
-        """The interest in a type or pattern; it is new if nobody had it."""
-        interest = self._groups.get(group)
-        if interest is None:
+    def of_group(self, group: str) -> NodeSubscription:
+        """The subscription to a type or pattern; it is created if there is none."""
+        subscription = self._groups.get(group)
+        if subscription is None:
             self._check_count()
-            interest = self._groups[group] = SubscribedType(group)
-        if interest.route is None and not interest.is_pattern:
+            subscription = self._groups[group] = NodeSubscription(group)
+        if subscription.route is None and not subscription.is_pattern:
             shape = self._types.main_shape(group)
             if shape is not None:
-                self._give_route(interest, shape)
-        return interest
+                self._give_route(subscription, shape)
+        return subscription
 
-    def of_condition(self, shape: ReceivedType, filter_: Any) -> SubscribedType:
-        """A new interest in those objects of a type that a filter selects."""
+    def of_condition(self, shape: ReceivedType, filter_: Any) -> NodeSubscription:
+        """A new filtered subscription to a type."""
         self._check_count()
         number = self._next_number
         self._next_number += 1
-        interest = SubscribedType(shape.name, filter_=filter_, number=number)
-        interest.route = TypeRoute(shape, False)
-        interest.route.is_condition = True
-        interest.route.is_joined = True
-        self._conditions[number] = interest
-        return interest
+        subscription = NodeSubscription(shape.name, filter_=filter_, number=number)
+        subscription.route = TypeRoute(shape, False)
+        subscription.route.is_condition = True
+        subscription.route.is_joined = True
+        self._conditions[number] = subscription
+        return subscription
 
     def add(
         self,
-        interest: SubscribedType,
+        subscription: NodeSubscription,
         callback: Callable[[Event[Any]], object],
         shape: ReceivedType | None,
         *,
         is_strict: bool,
     ) -> Target:
-        """One more subscriber, who first hears of what is here already."""
+        """Add a subscriber. Objects that are stored here are delivered to it first."""
         target = Target(callback, shape)
-        if interest.is_pattern:
-            self._stores.replay_pattern(interest.group, target)
-            interest.targets[target] = self._intake.patterns.add(interest.group, target)
-            self._pattern_came(interest)
+        if subscription.is_pattern:
+            self._stores.replay_pattern(subscription.group, target)
+            if not subscription.targets:
+                self.routes.count_pattern(subscription.group, 1)
+            subscription.targets[target] = self.routes.add_target(subscription.group, target)
         else:
-            if interest.route is not None:
-                self._stores.replay(interest.route, target)
-                interest.route.targets = [*interest.route.targets, target]
-            interest.targets[target] = None
-        interest.strict_count += is_strict
+            if subscription.route is not None:
+                self._stores.replay(subscription.route, target)
+                subscription.route.targets = [*subscription.route.targets, target]
+            subscription.targets[target] = None
+        subscription.strict_count += is_strict
         return target
 
     def remove(
-        self, interest: SubscribedType, target: Target, now_s: float, *, is_strict: bool
+        self, subscription: NodeSubscription, target: Target, now_s: float, *, is_strict: bool
     ) -> None:
-        """One subscriber less; without any the node is asked for no more."""
-        if target not in interest.targets:
+        """Remove a subscriber. The node is left when the last one is removed."""
+        if target not in subscription.targets:
             return
         target.is_open = False
-        handle = interest.targets.pop(target)
-        if interest.is_used:
-            self._unselect(handle)
-        else:
-            interest.last_handle = handle
-        if interest.route is not None:
-            interest.route.targets = [item for item in interest.route.targets if item is not target]
-        interest.strict_count -= is_strict
-        self.release(interest, now_s)
+        handle = subscription.targets.pop(target)
+        if not subscription.is_used:
+            subscription.last_handle = handle
+        elif handle is not None:
+            self.routes.remove_target(handle)
+        route = subscription.route
+        if route is not None:
+            route.targets = [item for item in route.targets if item is not target]
+        subscription.strict_count -= is_strict
+        self.release(subscription, now_s)
 
-    def release(self, interest: SubscribedType, now_s: float) -> None:
-        """Ask for no more of it if nobody wants it."""
-        if interest.is_used:
+    def release(self, subscription: NodeSubscription, now_s: float) -> None:
+        """Leave the group if the subscription has no user any more."""
+        if subscription.is_used:
             return
-        if interest.number is not None:
-            if self._conditions.pop(interest.number, None) is None:
+        if subscription.number is not None:
+            if self._conditions.pop(subscription.number, None) is None:
                 return
-            self._intake.conditions.pop(interest.number, None)
+            self._intake.conditions.pop(subscription.number, None)
             self._intake.changed()
-            is_here = self._detach(interest, now_s)
+            is_local = self._detach(subscription, now_s)
         else:
-            if self._groups.get(interest.group) is not interest:
+            if self._groups.get(subscription.group) is not subscription:
                 return
-            del self._groups[interest.group]
-            is_here = False
-        self._forget_asked(interest)
+            del self._groups[subscription.group]
+            is_local = False
+        self._ignore_replay(subscription)
         connection = self._connection
-        if connection is not None and not is_here:
-            connection.leave(interest.group, now_s, subscription_id=interest.number)
-            if interest.number is None:
-                # It comes back behind the last update of what we left.
+        if connection is not None and not is_local:
+            connection.leave(subscription.group, now_s, subscription_id=subscription.number)
+            if subscription.number is None:
+                # The node answers the echo after the last update of the group.
                 echo = internal_class("DotsEcho")(request=True, data=LEAVE_MARK)
                 connection.send_message(echo, now_s)
-                self._leaving.append(interest)
+                self._leaving.append(subscription)
                 return
-        if interest.number is None:
-            self._forget(interest)
+        if subscription.number is None:
+            self._forget(subscription)
 
     # -- the connection
 
     def connected(self, connection: ClientConnection, now_s: float) -> None:
-        """Ask a node for everything."""
+        """Join all groups on a new connection."""
         self._connection = connection
-        self._begin_anew()
-        for interest in [*self._groups.values(), *self._conditions.values()]:
-            interest.is_complete = False
-            interest.refusal = ""
-            self.ask(interest, now_s)
+        self._reset()
+        for subscription in [*self._groups.values(), *self._conditions.values()]:
+            subscription.is_complete = False
+            subscription.refusal = ""
+            self.join(subscription, now_s)
 
     def disconnected(self) -> None:
-        """Nothing is asked for any more; what is here stays until we are back."""
+        """The connection is lost. Stored objects stay until the next connection."""
         self._connection = None
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
-        self._asked.clear()
+    def _reset(self) -> None:
+        self._replaying.clear()
         while self._leaving:
             self._forget(self._leaving.popleft())
         self._doubtful.clear()
         self._echoed.clear()
 
-    def left(self, now_s: float) -> None:
-        """All that the node had to say of a group that we left has arrived."""
-        if self._leaving:
-            self._forget(self._leaving.popleft())
-        if self._leaving:
-            return
-        doubtful, self._doubtful = self._doubtful, []
-        for interest in doubtful:
-            if self._groups.get(interest.group) is interest:
-                self._stores.doubt(*self._part(interest))
-                self.ask(interest, now_s)
-
-    def ask(self, interest: SubscribedType, now_s: float) -> None:
-        """Ask the node, if there is one; else it is asked when there is."""
+    def join(self, subscription: NodeSubscription, now_s: float) -> None:
+        """Join at the node; without a connection, the next one joins."""
         connection = self._connection
         if connection is None:
             return
-        if interest.number is not None:
-            self._ask_condition(interest, connection, now_s)
+        if subscription.number is not None:
+            self._join_filtered(subscription, connection, now_s)
             return
-        if interest.group.startswith(_OUR_OWN) and not connection.extensions:
+        if subscription.group.startswith(_OUR_OWN) and not connection.extensions:
             # Other hosts do not have these types and would never answer.
-            interest.is_complete = True
+            subscription.is_complete = True
             return
-        own = self._types.registry.get(interest.group)
+        own = self._types.registry.get(subscription.group)
         if own is not None:
             connection.describe(own, now_s)
-        interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
-        connection.join(interest.group, now_s, is_conflated=interest.is_conflated)
-        if self._leaving and interest.is_cached:
-            # What comes now is mixed up with what we left. It is asked for again behind that, and
-            # the answer to this question is not the one that counts.
-            self._doubtful.append(interest)
-            self._asked.setdefault(interest.group, deque()).append(None)
+        subscription.is_conflated = subscription.strict_count == 0 and bool(subscription.targets)
+        connection.join(subscription.group, now_s, is_conflated=subscription.is_conflated)
+        if self._leaving and subscription.is_cached:
+            # Updates of a group that was left may still arrive between those of the replay. So
+            # the group is joined again after them, and only that second replay counts.
+            self._doubtful.append(subscription)
+            self._replaying.setdefault(subscription.group, deque()).append(None)
         else:
-            self._note_asked(interest)
+            self._expect_replay(subscription)
 
-    @property
-    def is_owed(self) -> bool:
-        """Whether an echo is not answered yet."""
-        return bool(self._echoed)
+    def refresh(self, subscription: NodeSubscription, now_s: float) -> None:
+        """Join again if a new subscriber needs every state and the last join was conflated."""
+        if subscription.is_conflated and subscription.strict_count > 0:
+            self.join(subscription, now_s)
 
-    def bound_answer(self, interest: SubscribedType, now_s: float) -> bool:
-        """Send an echo after a join that the host may not answer; whether that was needed.
+    def bound_answer(self, subscription: NodeSubscription, now_s: float) -> bool:
+        """Send an echo after a join that the host may not answer. Returns whether it was needed.
 
         DOTS hosts do not answer a join of a type that they do not know, or do not cache. When the
         echo returns first, the host has no objects to send. A skerry node answers every join.
         """
         connection = self._connection
-        asked = interest.base or interest
+        joined = subscription.base or subscription
         if (
             connection is None
             or connection.extensions
             or connection.stage is not ConnectionStage.CONNECTED
-            or asked.is_complete
+            or joined.is_complete
         ):
             return False
         echo = internal_class("DotsEcho")(request=True, data=JOIN_MARK)
         connection.send_message(echo, now_s)
-        self._echoed.append(asked)
+        self._echoed.append(joined)
         return True
 
-    def echoed(self, now_s: float) -> None:
+    @property
+    def is_awaiting_echo(self) -> bool:
+        """Whether an echo after a join is not answered yet."""
+        return bool(self._echoed)
+
+    def has_patterns(self) -> bool:
+        """Whether any subscription is a subject pattern."""
+        return any(subscription.is_pattern for subscription in self._groups.values())
+
+    # -- answers of the node
+
+    def leave_echoed(self, now_s: float) -> None:
+        """The node has processed a leave: no updates of that group follow."""
+        if self._leaving:
+            self._forget(self._leaving.popleft())
+        if self._leaving:
+            return
+        doubtful, self._doubtful = self._doubtful, []
+        for subscription in doubtful:
+            if self._groups.get(subscription.group) is subscription:
+                self._stores.mark_stale(*self._part(subscription))
+                self.join(subscription, now_s)
+
+    def join_echoed(self, now_s: float) -> None:
         """The host has processed a join; if it has not answered it, it never will."""
         if not self._echoed:
             return
-        interest = self._echoed.popleft()
-        waiting = self._asked.get(interest.group, deque())
-        if interest in waiting:
-            waiting.remove(interest)
-            self._complete(interest, now_s)
+        subscription = self._echoed.popleft()
+        waiting = self._replaying.get(subscription.group, deque())
+        if subscription in waiting:
+            waiting.remove(subscription)
+            self._complete(subscription, now_s)
 
-    def refresh(self, interest: SubscribedType, now_s: float) -> None:
-        """Ask again where somebody came who wants more than was asked for."""
-        if interest.is_conflated and interest.strict_count > 0:
-            self.ask(interest, now_s)
-
-    def has_patterns(self) -> bool:
-        """Whether anything is asked for by subject."""
-        return any(interest.is_pattern for interest in self._groups.values())
-
-    # -- what the node tells
-
-    def told_all(self, group: str, now_s: float) -> None:
-        """The node has told what there is of a group."""
-        waiting = self._asked.get(group)
+    def replay_ended(self, group: str, now_s: float) -> None:
+        """The cache replay of a group is complete."""
+        waiting = self._replaying.get(group)
         if waiting:
             self._complete(waiting.popleft(), now_s)
 
-    def refused(self, group: str, number: int | None, why: str) -> None:
-        """The node does not tell of a group, or of a condition, and will give no answer."""
-        interest = self._groups.get(group) if number is None else self._conditions.get(number)
-        waiting = self._asked.get(group, deque())
-        if interest is not None:
-            interest.refusal = why
-            if interest in waiting:
-                waiting.remove(interest)
+    def all_replays_ended(self, now_s: float) -> None:
+        """The cache replays of all groups are complete."""
+        replaying, self._replaying = self._replaying, {}
+        for waiting in replaying.values():
+            for subscription in waiting:
+                self._complete(subscription, now_s)
 
-    def told_everything(self, now_s: float) -> None:
-        """The node has told all that was asked for."""
-        asked, self._asked = self._asked, {}
-        for waiting in asked.values():
-            for interest in waiting:
-                self._complete(interest, now_s)
+    def refused(self, group: str, number: int | None, why: str) -> None:
+        """The node refused a subscription, and will not replay its cache."""
+        subscription = self._groups.get(group) if number is None else self._conditions.get(number)
+        waiting = self._replaying.get(group, deque())
+        if subscription is not None:
+            subscription.refusal = why
+            if subscription in waiting:
+                waiting.remove(subscription)
 
     def type_known(self, type_: StructType) -> None:
-        """A type is known now, or has a further definition."""
-        for route in (*self._intake.routes.values(), *self._intake.conditions.values()):
-            if route.shape.name == type_.name:
-                route.redefined()
-        interest = self._groups.get(type_.name)
-        if interest is None and self._intake.pattern_count == 0:
+        """Use a type that the node has described, or described again."""
+        self.routes.redefined(type_.name)
+        subscription = self._groups.get(type_.name)
+        if subscription is None and self._intake.pattern_count == 0:
             return
         shape = self._types.main_shape(type_.name)
         assert shape is not None
-        if interest is not None and interest.route is None:
-            self._give_route(interest, shape)
+        if subscription is not None and subscription.route is None:
+            self._give_route(subscription, shape)
         else:
-            self._route(shape)
-
-    def narrowed(self, name: str) -> None:
-        """Examine each object of a type, since it may have values that the program cannot read."""
-        route = self._intake.routes.get(name)
-        if route is not None:
-            route.is_service = True
-            route.redefined()
-
-    def route_of(self, name: str) -> TypeRoute | None:
-        """The way of a type, which is made if a pattern may select its objects."""
-        route = self._intake.routes.get(name)
-        if route is None and self._intake.pattern_count > 0:
-            shape = self._types.main_shape(name)
-            if shape is not None and not is_protocol(shape):
-                route = self._route(shape)
-        return route
+            self.routes.of_type(shape)
 
     # -- inside
 
@@ -388,171 +307,118 @@ class SubscribedTypes:
         if count > SUBSCRIPTION_COUNT_MAX:
             raise LimitExceeded(what="count of groups", value=count, limit=SUBSCRIPTION_COUNT_MAX)
 
-    def _route(self, shape: ReceivedType) -> TypeRoute:
-        route = self._intake.routes.get(shape.name)
-        if route is None:
-            # A pattern may select any type, also those by which the connection itself is made.
-            is_service = shape.name in SERVICES or shape.name in HANDSHAKE
-            route = self._intake.routes[shape.name] = TypeRoute(shape, is_service)
-            self._intake.changed()
-            self._selected_by[shape.name] = sum(
-                may_select(interest.group, shape)
-                for interest in (*self._groups.values(), *self._leaving)
-                if interest.is_pattern and (interest.targets or interest.last_handle is not None)
-            )
-            route.has_patterns = self._selected_by[shape.name] > 0
-            if self._intake.pattern_count > 0 and self._types.is_narrow(shape.name):
-                self.narrowed(shape.name)
-        return route
-
-    def _pattern_came(self, interest: SubscribedType) -> None:
-        """A pattern has a subscriber. It may select objects of any type."""
-        is_first = self._intake.pattern_count == 0
-        self._intake.pattern_count = len(self._intake.patterns)
-        if len(interest.targets) == 1:
-            self._count_selected(interest.group, 1)
-        if is_first:
-            for name in list(self._types.by_name):
-                self.route_of(name)
-                if self._types.is_narrow(name):
-                    # For a pattern the node need not know the program's definition.
-                    self.narrowed(name)
-
-    def _unselect(self, handle: PatternHandle | None) -> None:
-        """A pattern has a subscriber less."""
-        if handle is not None:
-            self._intake.patterns.remove(handle)
-            self._intake.pattern_count = len(self._intake.patterns)
-
-    def _count_selected(self, pattern: str, change: int) -> None:
-        for route in self._intake.routes.values():
-            if may_select(pattern, route.shape):
-                self._selected_by[route.shape.name] += change
-                route.has_patterns = self._selected_by[route.shape.name] > 0
-
-    def _give_route(self, interest: SubscribedType, shape: ReceivedType) -> None:
-        route = self._route(shape)
+    def _give_route(self, subscription: NodeSubscription, shape: ReceivedType) -> None:
+        route = self.routes.of_type(shape)
         route.is_joined = True
-        interest.route = route
-        # Those who asked by name, before there was a type.
-        route.targets = [*route.targets, *interest.targets]
+        subscription.route = route
+        # Subscribers by name, from before the type was known.
+        route.targets = [*route.targets, *subscription.targets]
 
-    def _ask_condition(
-        self, interest: SubscribedType, connection: ClientConnection, now_s: float
+    def _join_filtered(
+        self, subscription: NodeSubscription, connection: ClientConnection, now_s: float
     ) -> None:
-        assert interest.route is not None
-        assert interest.number is not None
-        type_ = self._types.by_name[interest.group]
+        assert subscription.route is not None
+        assert subscription.number is not None
+        type_ = self._types.by_name[subscription.group]
         assert isinstance(type_, StructType)
-        needs_ours = uses_like(interest.filter)
+        needs_ours = uses_like(subscription.filter)
         if connection.has_filters and (
             not needs_ours or connection.extensions & EXTENSION_SUBJECTS
         ):
-            self._detach(interest, now_s)
-            self._intake.conditions[interest.number] = interest.route
+            self._detach(subscription, now_s)
+            self._intake.conditions[subscription.number] = subscription.route
             self._intake.changed()
             connection.describe(type_, now_s)
-            interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
-            connection.join(
-                interest.group,
-                now_s,
-                subscription_id=interest.number,
-                filter_=interest.filter,
-                is_conflated=interest.is_conflated,
+            subscription.is_conflated = subscription.strict_count == 0 and bool(
+                subscription.targets
             )
-            self._note_asked(interest)
-        elif interest.base is None:
-            self._intake.conditions.pop(interest.number, None)
+            connection.join(
+                subscription.group,
+                now_s,
+                subscription_id=subscription.number,
+                filter_=subscription.filter,
+                is_conflated=subscription.is_conflated,
+            )
+            self._expect_replay(subscription)
+        elif subscription.base is None:
+            self._intake.conditions.pop(subscription.number, None)
             self._intake.changed()
-            self._evaluate_here(interest, type_, now_s)
+            self._evaluate_here(subscription, type_, now_s)
 
-    def _evaluate_here(self, interest: SubscribedType, type_: StructType, now_s: float) -> None:
-        assert interest.route is not None
-        is_new = interest.group not in self._groups
-        base = interest.base = self.of_group(interest.group)
+    def _evaluate_here(
+        self, subscription: NodeSubscription, type_: StructType, now_s: float
+    ) -> None:
+        """Subscribe to the whole type, and evaluate the filter in the client."""
+        assert subscription.route is not None
+        is_new = subscription.group not in self._groups
+        base = subscription.base = self.of_group(subscription.group)
         base.holder_count += 1
         assert base.route is not None
-        query = compile_filter(interest.filter, type_)
-        view = interest.view = LocalFilter(query, interest.route, self._intake)
-        if interest.route.store is not None:
-            # What is still there from a node that had filters is told anew by the view.
-            interest.route.store.objects.clear()
+        query = compile_filter(subscription.filter, type_)
+        filter_ = subscription.local_filter = LocalFilter(query, subscription.route, self._intake)
+        if subscription.route.store is not None:
+            # Objects that a former node with filters sent; the local filter delivers them again.
+            subscription.route.store.objects.clear()
         if base.route.store is not None:
             objects = list(base.route.store.objects.items())
             for index, (key, entry) in enumerate(objects):
-                header = told_again(interest.group, entry, len(objects) - 1 - index)
-                view.offer(key, entry, header)
-        base.route.views = [*base.route.views, view]
-        interest.is_complete = base.is_complete
+                header = replay_header(subscription.group, entry, len(objects) - 1 - index)
+                filter_.offer(key, entry, header)
+        base.route.filters = [*base.route.filters, filter_]
+        subscription.is_complete = base.is_complete
         if is_new:
-            self.ask(base, now_s)
+            self.join(base, now_s)
 
-    def _detach(self, interest: SubscribedType, now_s: float) -> bool:
-        """End the evaluation here; whether there was one."""
-        base, interest.base = interest.base, None
+    def _detach(self, subscription: NodeSubscription, now_s: float) -> bool:
+        """End the evaluation of a filter in the client. Returns whether there was one."""
+        base, subscription.base = subscription.base, None
         if base is None:
             return False
         assert base.route is not None
-        base.route.views = [view for view in base.route.views if view is not interest.view]
-        interest.view = None
+        ended, subscription.local_filter = subscription.local_filter, None
+        base.route.filters = [filter_ for filter_ in base.route.filters if filter_ is not ended]
         base.holder_count -= 1
         self.release(base, now_s)
         return True
 
-    def _note_asked(self, interest: SubscribedType) -> None:
-        if interest.is_cached:
-            self._asked.setdefault(interest.group, deque()).append(interest)
+    def _expect_replay(self, subscription: NodeSubscription) -> None:
+        if subscription.is_cached:
+            self._replaying.setdefault(subscription.group, deque()).append(subscription)
         else:
-            interest.is_complete = True
+            subscription.is_complete = True
 
-    def _forget_asked(self, interest: SubscribedType) -> None:
-        """Its place in the row of answers stays, as the answer will come all the same."""
-        waiting = self._asked.get(interest.group)
-        if waiting and interest in waiting:
-            waiting[waiting.index(interest)] = None
+    def _ignore_replay(self, subscription: NodeSubscription) -> None:
+        """Ignore the end of a replay, which the node will report nevertheless."""
+        waiting = self._replaying.get(subscription.group)
+        if waiting and subscription in waiting:
+            waiting[waiting.index(subscription)] = None
 
-    def _complete(self, interest: SubscribedType | None, now_s: float) -> None:
-        if interest is None:
+    def _complete(self, subscription: NodeSubscription | None, now_s: float) -> None:
+        if subscription is None:
             return
-        interest.is_complete = True
+        subscription.is_complete = True
         for other in self._conditions.values():
-            if other.base is interest:
+            if other.base is subscription:
                 other.is_complete = True
-        self._stores.drop_stale(*self._part(interest), now_s)
+        self._stores.drop_stale(*self._part(subscription), now_s)
 
-    def _forget(self, interest: SubscribedType) -> None:
-        """Forget objects of which we will hear no more, without a word: nobody listens."""
-        if interest.is_pattern:
-            handle, interest.last_handle = interest.last_handle, None
+    def _forget(self, subscription: NodeSubscription) -> None:
+        """Drop the objects of a group that was left; it has no subscribers to notify."""
+        if subscription.is_pattern:
+            handle, subscription.last_handle = subscription.last_handle, None
             if handle is not None:
-                self._unselect(handle)
-                self._count_selected(interest.group, -1)
-        elif interest.route is not None:
-            interest.route.is_joined = self._is_told_of(interest.group)
-        self._stores.drop_unselected(self._part(interest)[0])
+                self.routes.remove_target(handle)
+                self.routes.count_pattern(subscription.group, -1)
+        elif subscription.route is not None:
+            subscription.route.is_joined = self._is_joined(subscription.group)
+        self._stores.drop_unselected(self._part(subscription)[0])
 
-    def _part(self, interest: SubscribedType) -> tuple[list[TypeRoute], str | None]:
-        """The routes whose objects are meant, and the pattern that selects some of them."""
-        if interest.is_pattern:
-            return list(self._intake.routes.values()), interest.group
-        return [] if interest.route is None else [interest.route], None
+    def _part(self, subscription: NodeSubscription) -> tuple[list[TypeRoute], str | None]:
+        """The routes with objects of a subscription, and the pattern that selects among them."""
+        if subscription.is_pattern:
+            return list(self._intake.routes.values()), subscription.group
+        return [] if subscription.route is None else [subscription.route], None
 
-    def _is_told_of(self, group: str) -> bool:
-        """Whether the node tells of a group: it was asked to, or was not yet told to stop."""
+    def _is_joined(self, group: str) -> bool:
+        """Whether the node sends updates of a group: it has not yet processed a leave."""
         return group in self._groups or any(other.group == group for other in self._leaving)
-
-
-def refuse_condition(what: str) -> LocalProtocolError:
-    """A condition on something that is no type."""
-    return _no_type("a condition", what)
-
-
-def refuse_container(what: str) -> LocalProtocolError:
-    """A container of something that is no type."""
-    return _no_type("a container", what)
-
-
-def _no_type(who: str, what: str) -> LocalProtocolError:
-    error = LocalProtocolError(f"{who} needs a type, and {what:.80} is none that is known here")
-    error.hint = "name a class, or ask the node for its types first with `request_types`"
-    return error

@@ -1,10 +1,7 @@
-"""What happens to each update that arrives: into the store of its type, and to who asked for it.
+"""Stores each received update and calls the callbacks of its subscribers.
 
-The loop here runs for every object that a space receives, so this module is compiled. It deals
-with ordinary objects and stops at anything else, which the space looks at.
-
-Stores are shared: a container, and all subscriptions of a type, see the same objects. What was
-asked for under a condition has a store of its own.
+The loop here runs for every object that a space receives, so this module is compiled. It processes
+ordinary objects. At any other frame it stops, and the space processes that frame.
 """
 
 from __future__ import annotations
@@ -14,251 +11,47 @@ from typing import Any
 from mypy_extensions import i64
 
 from skerry.client.core.events import Event
-from skerry.client.core.received_types import CREATE, REMOVE, UPDATE, ReceivedType
+from skerry.client.core.received_types import CREATE, REMOVE
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.type_store import ReceiveContext, TypeStore
 from skerry.codec.frame import FrameCutter
 from skerry.codec.hot_loops import DeliveredHeader, FrameDelivery, ObjectState, RouteVersion
-from skerry.codec.pieces import (
-    Pieces,
-    canonical_key,
-    cut,
-    merge,
-    merge_pieces,
-    normalize,
-    split_whole,
-)
-from skerry.codec.plans import StructPlan, refuse_bytes
+from skerry.codec.pieces import cut, split_whole
+from skerry.codec.plans import StructPlan
 from skerry.errors import CodecError
 from skerry.protocol.access.header import ABSENT, Header, copy_header, read_header
 from skerry.protocol.patterns import PatternTree
 
-__all__ = ["Target", "TypeRoute", "TypeStore", "UpdateIntake"]
-
-
-class Target:
-    """Somebody who is told of events, as objects of a class of their own."""
-
-    def __init__(self, callback: Any, shape: ReceivedType | None) -> None:
-        self.callback: Any = callback
-        self.shape: ReceivedType | None = shape
-        """The class that was asked for; None for who takes what comes."""
-        self.is_open: bool = True
-
-
-class TypeStore:
-    """The current objects of a type, by canonical key."""
-
-    def __init__(self, shape: ReceivedType) -> None:
-        self.shape: ReceivedType = shape
-        self.objects: dict[bytes, ObjectState] = {}
-        self.moved: ObjectState | None = None
-        """The object as it was, if the last transmission gave it another subject."""
-
-    def find(self, payload: bytes) -> ObjectState | None:
-        """The object that a transmission is about, if it is here."""
-        if not self.objects:
-            return None
-        plan = self.shape.plan
-        pieces = split_whole(plan, payload)
-        if plan.key_mask & ~pieces.present != 0:
-            return None
-        return self.objects.get(canonical_key(plan, pieces))
-
-    def apply(
-        self, header: Header, payload: bytes, intake: UpdateIntake
-    ) -> tuple[bytes, Event[Any]]:
-        """Take a transmission: the key, and what happened; a key of no bytes when nothing did."""
-        plan = self.shape.plan
-        pieces = split_whole(plan, payload)
-        if plan.key_mask & ~pieces.present != 0:
-            refuse_bytes(plan, None, "the key is not complete", 0)
-        key = canonical_key(plan, pieces)
-        if header.remove_obj == 1:
-            self.moved = None
-            return self._remove(header, payload, pieces, key, self.objects.get(key), intake)
-        if not pieces.is_canonical:
-            payload = normalize(plan, payload)
-            pieces = split_whole(plan, payload)
-        return self.keep(header, payload, key, pieces.present, intake)
-
-    def keep(
-        self, header: Header, payload: bytes, key: bytes, present: i64, intake: UpdateIntake
-    ) -> tuple[bytes, Event[Any]]:
-        """The same for an object that was checked and is in exact form."""
-        plan = self.shape.plan
-        known = self.objects.get(key)
-        self.moved = None
-        if known is None:
-            entry = ObjectState(
-                payload,
-                present,
-                header.subject,
-                header.sent_time,
-                header.sender,
-                header.sent_time,
-                header.sender,
-                CREATE,
-                intake.now_s,
-                intake.epoch,
-            )
-            self.objects[key] = entry
-            return key, intake.event(CREATE, header, self.shape, payload, entry)
-        whole, present = _merged(plan, known, present, payload, header)
-        if header.from_cache >= 0 and whole == known.payload and header.subject == known.subject:
-            # Told again, since we asked again: after a lost connection, or by another pattern.
-            known.epoch = intake.epoch
-            return b"", intake.event(UPDATE, header, self.shape, payload, known)
-        entry = ObjectState(
-            whole,
-            present,
-            header.subject,
-            known.created,
-            known.created_from,
-            header.sent_time,
-            header.sender,
-            UPDATE,
-            intake.now_s,
-            intake.epoch,
-        )
-        self.objects[key] = entry
-        if header.subject != known.subject:
-            self.moved = known
-        return key, intake.event(UPDATE, header, self.shape, payload, entry)
-
-    def _remove(
-        self,
-        header: Header,
-        payload: bytes,
-        pieces: Pieces,
-        key: bytes,
-        known: ObjectState | None,
-        intake: UpdateIntake,
-    ) -> tuple[bytes, Event[Any]]:
-        if known is None:
-            return b"", intake.event(REMOVE, header, self.shape, payload, None)
-        if header.subject != known.subject:
-            # It goes from where we know it: that it had moved we may not have been told.
-            header = copy_header(header)
-            header.subject = known.subject
-        plan = self.shape.plan
-        whole = known.payload
-        if header.attributes & ~plan.key_mask & plan.mask != 0:
-            whole = merge_pieces(plan, whole, pieces, header.attributes)
-        entry = ObjectState(
-            whole,
-            known.present,
-            header.subject,
-            known.created,
-            known.created_from,
-            header.sent_time,
-            header.sender,
-            REMOVE,
-            intake.now_s,
-            intake.epoch,
-        )
-        # Still found while its subscribers are told; `UpdateIntake` lets it go afterwards.
-        self.objects[key] = entry
-        return key, intake.event(REMOVE, header, self.shape, payload, entry)
-
-
-class TypeRoute:
-    """The way of one type, or of one condition on a type."""
-
-    def __init__(self, shape: ReceivedType, is_service: bool) -> None:
-        self.shape: ReceivedType = shape
-        self.is_service: bool = is_service
-        """Whether the space itself has to look at each of them."""
-        self.is_condition: bool = False
-        """Whether it is that of a condition, to which subject patterns do not apply."""
-        self.store: TypeStore | None = TypeStore(shape) if shape.is_cached else None
-        self.gate: RouteVersion | None = None
-        """Shut to invalidate what is cached for headers of this route; None if nothing is."""
-        self._has_patterns: bool = False
-        self._is_joined: bool = False
-        # Both are replaced, never changed: a callback may subscribe or close while we go through.
-        self._targets: list[Target] = []
-        self._views: list[Any] = []
-
-    @property
-    def has_patterns(self) -> bool:
-        """Whether a subject pattern may select objects that have the default subject. Finding that
-        subject out takes longer than all the rest."""
-        return self._has_patterns
-
-    @has_patterns.setter
-    def has_patterns(self, value: bool) -> None:
-        self._has_patterns = value
-        self._changed()
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether all of it was asked for, and not only what some patterns select."""
-        return self._is_joined
-
-    @is_joined.setter
-    def is_joined(self, value: bool) -> None:
-        self._is_joined = value
-        self._changed()
-
-    @property
-    def targets(self) -> list[Target]:
-        """Who is told of it."""
-        return self._targets
-
-    @targets.setter
-    def targets(self, value: list[Target]) -> None:
-        self._targets = value
-        self._changed()
-
-    @property
-    def views(self) -> list[Any]:
-        """Conditions that are evaluated here, because the node does not."""
-        return self._views
-
-    @views.setter
-    def views(self, value: list[Any]) -> None:
-        self._views = value
-        self._changed()
-
-    def redefined(self) -> None:
-        """The type has a further definition, with which its objects may be stored from now on."""
-        if self.store is None and self.shape.is_cached:
-            self.store = TypeStore(self.shape)
-        self._changed()
-
-    def _changed(self) -> None:
-        if self.gate is not None:
-            self.gate.shut()
+__all__ = ["UpdateIntake"]
 
 
 class UpdateIntake:
-    """All routes of a space."""
+    """The routes of a space, and the delivery of received updates by them."""
 
     def __init__(self) -> None:
         self.routes: dict[str, TypeRoute] = {}
         self.conditions: dict[int, TypeRoute] = {}
-        """By the number of the subscription that the node puts into the header."""
+        """Routes of filtered subscriptions, by the number that the node puts into the header."""
         self.patterns: PatternTree = PatternTree()
-        self.own_id: i64 = 0
-        self.epoch: i64 = 0
-        self.now_s: float = 0.0
+        self.context: ReceiveContext = ReceiveContext()
         self.broken: CodecError | None = None
-        """What the node sent that is no object of its type."""
+        """The error of a payload that does not decode as its type."""
         self.failures: list[tuple[Target, BaseException]] = []
-        """Callbacks that failed."""
+        """Callbacks that raised an error."""
         self.is_sheltered: bool = False
-        """Whether callbacks run on a thread of the space, which none of them may end."""
+        """Whether callbacks run on a thread of the space, which no error of a callback may end."""
         self.taker: Any = None
-        """Who takes all objects instead, without stores and events: a recorder. It has the same
-        `take_frames` and `take`."""
-        self._telling: FrameDelivery = FrameDelivery()
-        """The known headers."""
+        """Receives all objects instead, without stores and events, if it is set: a recorder with
+        the methods `take_frames` and `take`."""
+        self._delivery: FrameDelivery = FrameDelivery()
+        """Delivers frames with known headers."""
         self._gate: RouteVersion = RouteVersion()
         self._pattern_count: i64 = 0
         self._is_stopped: bool = False
 
     @property
     def pattern_count(self) -> int:
-        """Subject patterns that somebody asked for."""
+        """The number of subscribed subject patterns."""
         return int(self._pattern_count)
 
     @pattern_count.setter
@@ -268,7 +61,7 @@ class UpdateIntake:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody is to be told of anything any more."""
+        """Whether the delivery has ended for good."""
         return self._is_stopped
 
     @is_stopped.setter
@@ -281,28 +74,28 @@ class UpdateIntake:
         self._gate.shut()
 
     def take_frames(self, cutter: FrameCutter) -> bool:
-        """Deal with frames of objects; whether those were all.
+        """Process frames of objects. Returns whether all complete frames are processed.
 
-        If not, the cutter is at one that is for the space to look at, or that is broken.
+        If not, the cutter is at a frame that the space has to process, or that is broken.
         """
         if self.taker is not None:
             is_done: bool = self.taker.take_frames(cutter)
             return is_done
-        telling = self._telling
+        delivery, context = self._delivery, self.context
         try:
             while not self._is_stopped:
-                call = telling.deliver(
+                call = delivery.deliver(
                     cutter.buffer,
                     int(cutter.stop),
                     cutter.frame_bytes_max,
                     Event,
-                    int(self.own_id),
-                    self.now_s,
-                    int(self.epoch),
+                    int(context.own_id),
+                    context.now_s,
+                    int(context.epoch),
                     self.failed,
                 )
-                if telling.count:
-                    cutter.skip(telling.start, telling.stop, telling.count)
+                if delivery.count:
+                    cutter.skip(delivery.start, delivery.stop, delivery.count)
                     if self.broken is not None:
                         return False
                     if self.is_stopped:
@@ -318,18 +111,18 @@ class UpdateIntake:
                     return False
             return True
         finally:
-            telling.end()
+            delivery.end()
 
     def _take_frame(self, call: DeliveredHeader | None, cutter: FrameCutter) -> bool:
         """Process the frame that the cutter is at; false if the space has to process it.
 
         It may only find the callbacks for its header; the cutter is then before the frame.
         """
-        telling = self._telling
+        delivery = self._delivery
         if call is None:
             header, size = read_header(cutter.body(), 0)
-            if telling.is_new and _comes_again(header) and telling.wants():
-                telling.learn(DeliveredHeader(header, telling.parts()))
+            if delivery.is_new and _may_repeat(header) and delivery.wants():
+                delivery.learn(DeliveredHeader(header, delivery.parts()))
             route = self._route(header)
             if route is None or route.is_service or header.attributes < 0:
                 return False
@@ -344,17 +137,17 @@ class UpdateIntake:
             cutter.back()
             return True
         header = copy_header(known)
-        sent_s, second_s = telling.times()
+        sent_s, second_s = delivery.times()
         header.sent_time = sent_s
         if second_s is not None:
             header.server_sent_time = second_s
         store = route.store
-        if store is None or not route.is_joined or not telling.is_checked or known.remove_obj == 1:
-            self.deliver(route, header, telling.payload())
+        if store is None or not route.is_joined or not delivery.is_checked or known.remove_obj == 1:
+            self.deliver(route, header, delivery.payload())
         else:
-            payload, key, present = telling.checked()
-            key, event = store.keep(header, payload, key, present, self)
-            self._kept(route, store, key, event)
+            payload, key, present = delivery.checked()
+            key, event = store.keep(header, payload, key, present, self.context)
+            self._deliver_stored(route, store, key, event)
         return True
 
     def _route(self, header: Header) -> TypeRoute | None:
@@ -367,11 +160,11 @@ class UpdateIntake:
         route.gate = self._gate
         store = route.store
         objects = None if store is None else store.objects
-        call.open(self._gate, known, route.shape, self._told(known, route), objects)
+        call.open(self._gate, known, route.shape, self._targets(known, route), objects)
 
-    def _told(self, known: Header, route: TypeRoute) -> list[Target] | None:
+    def _targets(self, known: Header, route: TypeRoute) -> list[Target] | None:
         """The callbacks for objects with a header; None if more depends on each object."""
-        if route.views or known.remove_obj == 1:
+        if route.filters or known.remove_obj == 1:
             return None
         targets = route.targets
         if self._pattern_count != 0 and not route.is_condition:
@@ -391,7 +184,7 @@ class UpdateIntake:
         return targets
 
     def take(self, arrived: list[tuple[Header, bytes]], start: i64) -> i64:
-        """Deal with objects from `start` on, up to one that is for the space to look at."""
+        """Process objects from `start` on, up to one that the space has to process; its index."""
         if self.taker is not None:
             taken: int = self.taker.take(arrived, int(start))
             return taken
@@ -413,43 +206,45 @@ class UpdateIntake:
         return index
 
     def deliver(self, route: TypeRoute, header: Header, payload: bytes) -> None:
-        """Take one update, and tell everybody whom it concerns."""
+        """Store one update, and call the callbacks of its subscribers."""
         store = route.store
         if not route.is_joined and not self._is_selected(route, header, payload):
             known = None if store is None else store.find(payload)
             if known is None:
-                # What was under way while we left. In a store it would stay for ever.
+                # It was sent before the node processed a leave. No removal would follow it.
                 return
-            # A pattern brought it, and it went, or is now where none selects it.
-            header, payload = _departure(route.shape.plan, header, known)
+            # A pattern selected it before, and no pattern selects its new subject.
+            header, payload = _removal(route.shape.plan, header, known)
         if store is None:
             if header.remove_obj == 1:
-                # Other programs have a definition of the type that is cached. Here its objects are
-                # messages, and messages are not removed.
+                # The type is cached by another program's definition. By ours its objects are
+                # messages, and a message is never removed.
                 return
-            event = self.event(CREATE, header, route.shape, payload, None)
-            self.tell(route, event)
-            for view in route.views:
-                view.changed(b"", event)
+            event = self.context.event(CREATE, header, route.shape, payload, None)
+            self.deliver_event(route, event)
+            for filter_ in route.filters:
+                filter_.changed(b"", event)
             return
-        key, event = store.apply(header, payload, self)
-        self._kept(route, store, key, event)
+        key, event = store.apply(header, payload, self.context)
+        self._deliver_stored(route, store, key, event)
 
-    def _kept(self, route: TypeRoute, store: TypeStore, key: bytes, event: Event[Any]) -> None:
+    def _deliver_stored(
+        self, route: TypeRoute, store: TypeStore, key: bytes, event: Event[Any]
+    ) -> None:
         """Deliver the event of a stored object; `key` is empty if nothing changed."""
         if not key:
             return
         if store.moved is None or self._pattern_count == 0 or route.is_condition:
-            self.tell(route, event)
+            self.deliver_event(route, event)
         else:
-            self._tell_moved(route, event, store.moved)
-        for view in route.views:
-            view.changed(key, event)
+            self._deliver_moved(route, event, store.moved)
+        for filter_ in route.filters:
+            filter_.changed(key, event)
         if event.operation is REMOVE and store.objects.get(key) is event.entry:
             del store.objects[key]
 
-    def tell(self, route: TypeRoute, event: Event[Any]) -> None:
-        """Call everybody back who asked for the type or for the subject."""
+    def deliver_event(self, route: TypeRoute, event: Event[Any]) -> None:
+        """Call the callbacks of all subscriptions to the type or to the subject."""
         for target in route.targets:
             self.call(target, event)
         if self._pattern_count == 0 or route.is_condition:
@@ -460,23 +255,26 @@ class UpdateIntake:
             assert isinstance(found, Target)
             self.call(found, event)
 
-    def _tell_moved(self, route: TypeRoute, event: Event[Any], former: ObjectState) -> None:
-        """The same of an object that has another subject than before: for who asked for one of the
-        two only, it comes or goes."""
+    def _deliver_moved(self, route: TypeRoute, event: Event[Any], former: ObjectState) -> None:
+        """Deliver an update that changed the subject of its object.
+
+        A pattern that selects only the old subject receives a remove, one that selects only the
+        new subject receives a create.
+        """
         for target in route.targets:
             self.call(target, event)
-        gone = self._gone(event, former)
-        were, are = self.patterns.match(gone.subject), self.patterns.match(event.subject)
-        for found in were:
+        removal = self._removal_event(event, former)
+        before, after = self.patterns.match(removal.subject), self.patterns.match(event.subject)
+        for found in before:
             assert isinstance(found, Target)
-            if found not in are:
-                self.call(found, gone)
-        for found in are:
+            if found not in after:
+                self.call(found, removal)
+        for found in after:
             assert isinstance(found, Target)
-            self.call(found, event if found in were else self._come(event))
+            self.call(found, event if found in before else self._create_event(event))
 
-    def _gone(self, event: Event[Any], former: ObjectState) -> Event[Any]:
-        header, payload = _departure(event.shape.plan, event.header, former)
+    def _removal_event(self, event: Event[Any], former: ObjectState) -> Event[Any]:
+        header, payload = _removal(event.shape.plan, event.header, former)
         entry = ObjectState(
             former.payload,
             former.present,
@@ -486,12 +284,12 @@ class UpdateIntake:
             header.sent_time,
             header.sender,
             REMOVE,
-            self.now_s,
-            self.epoch,
+            self.context.now_s,
+            self.context.epoch,
         )
-        return self.event(REMOVE, header, event.shape, payload, entry)
+        return self.context.event(REMOVE, header, event.shape, payload, entry)
 
-    def _come(self, event: Event[Any]) -> Event[Any]:
+    def _create_event(self, event: Event[Any]) -> Event[Any]:
         entry = event.entry
         assert entry is not None
         header = copy_header(event.header)
@@ -499,7 +297,7 @@ class UpdateIntake:
         return event.retold(CREATE, header, entry.payload)
 
     def call(self, target: Target, event: Event[Any]) -> None:
-        """Call one back; its failure is noted and harms nobody else."""
+        """Call one callback. Its error is recorded and does not affect other callbacks."""
         if not target.is_open:
             return
         shape = target.shape
@@ -511,7 +309,7 @@ class UpdateIntake:
             self.failed(target, event, error)
 
     def failed(self, target: Target, event: Event[Any], error: BaseException) -> None:
-        """Note the failure of a callback, unless the program wants to end, on its own loop."""
+        """Record the error of a callback. On the program's own loop, one that ends it is raised."""
         if not self.is_sheltered and not isinstance(error, Exception):
             raise error
         fault: CodecError | None = event.fault
@@ -522,54 +320,30 @@ class UpdateIntake:
             self.failures.append((target, error))
 
     def _is_selected(self, route: TypeRoute, header: Header, payload: bytes) -> bool:
-        """Whether any pattern selects the subject."""
+        """Whether any pattern selects the subject of an update."""
         if self._pattern_count == 0:
             return False
         if header.subject:
             return self.patterns.matches_any(header.subject)
         if not route.has_patterns:
             return False
-        event = self.event(CREATE, header, route.shape, payload, None)
+        event = self.context.event(CREATE, header, route.shape, payload, None)
         return self.patterns.matches_any(event.subject)
 
-    def event(
-        self,
-        operation: str,
-        header: Header,
-        shape: ReceivedType,
-        payload: bytes,
-        entry: ObjectState | None,
-    ) -> Event[Any]:
-        """An event that happens now."""
-        return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
 
+def _may_repeat(header: Header) -> bool:
+    """Whether later objects may have the same header.
 
-def _comes_again(header: Header) -> bool:
-    """Whether other objects may have the same header: headers of a cache replay count down, and
-    those with a position count up."""
+    Headers of a cache replay count down, and those with a position count up.
+    """
     return header.attributes >= 0 and header.from_cache < 0 and header.position < 0
 
 
-def _departure(plan: StructPlan, header: Header, known: ObjectState) -> tuple[Header, bytes]:
-    """The removal of an object from where it was, in place of an update that says less."""
-    gone = copy_header(header)
-    gone.remove_obj = 1
-    gone.attributes = plan.key_mask
-    gone.from_cache = ABSENT
-    gone.subject = known.subject
-    return gone, cut(plan, split_whole(plan, known.payload), plan.key_mask)
-
-
-def _merged(
-    plan: StructPlan, known: ObjectState, present: i64, payload: bytes, header: Header
-) -> tuple[bytes, i64]:
-    """The object after an update, and its property set."""
-    # What comes out of the node's cache is the whole object; and where an update names all that
-    # there was and is, nothing of the old state is left.
-    if header.from_cache >= 0:
-        return payload, present
-    if (known.present | present) & ~header.attributes & ~plan.key_mask == 0:
-        return payload, present
-    named = header.attributes & ~plan.key_mask
-    whole = merge(plan, known.payload, payload, header.attributes)
-    return whole, (known.present & ~named) | (present & (named | plan.key_mask))
+def _removal(plan: StructPlan, header: Header, known: ObjectState) -> tuple[Header, bytes]:
+    """Header and payload that remove an object from the subject that it had."""
+    removal = copy_header(header)
+    removal.remove_obj = 1
+    removal.attributes = plan.key_mask
+    removal.from_cache = ABSENT
+    removal.subject = known.subject
+    return removal, cut(plan, split_whole(plan, known.payload), plan.key_mask)

@@ -1,8 +1,8 @@
 """The asyncio twin of the distributor: the same names, and all callbacks on the loop.
 
-There is no thread. The loop reads when there is something to read, and callbacks are plain
-functions that it calls, so they have to be as quick as any other callback of a loop. Publishing
-never waits: where the bandwidth limit is used up, it raises WouldBlock, and `drain` waits.
+There is no thread. The loop reads when the socket is readable. Callbacks are ordinary functions
+that the loop calls, so they have to be as quick as any other callback of a loop. Publishing never
+waits: when the bandwidth limit is used up, it raises WouldBlock, and `drain` waits.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from skerry.client.distributor.config import Config, with_fields
+from skerry.client.distributor.connection_base import (
+    GroupConnectionBase,
+    PublisherBase,
+    SubscriberBase,
+)
 from skerry.client.distributor.delivery_queue import OnBatch, OnEvent
 from skerry.client.distributor.dispatch import OnUpdate
-from skerry.client.distributor.endpoints import PublisherEnd, SubscriberEnd
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
-from skerry.client.distributor.group_driver import GroupDriver
-from skerry.client.distributor.management import Management
-from skerry.client.distributor.plain_outgoing import publish_for_this_build
+from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
-from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.udp.loop_turns import LoopTurns
 
 __all__ = [
     "DISTRIBUTOR_WAITING_COUNT_MAX",
@@ -53,90 +55,60 @@ async def open(  # noqa: A001 - its public name
 ) -> AsyncGroupConnection:
     """Join a group, `239.192.7.1:4711` or `[ff15::7:1]:4711`; use it with `async with`.
 
-    Parameters are those of `config`, or its defaults, replaced by what is given by name.
+    Parameters are those of `config`, or its defaults, replaced by `fields`.
     """
     return AsyncGroupConnection(group, with_fields(config, fields), seal=seal)
 
 
-class AsyncPublisher(PublisherEnd):
+class AsyncPublisher(PublisherBase):
     """Publishes updates to the group."""
 
-    def __init__(self, junction: GroupDriver, on_event: OnEvent | None) -> None:
+    def __init__(self, junction: GroupSession, on_event: OnEvent | None) -> None:
         super().__init__(junction, on_event, "inline")
-        self._publish = publish_for_this_build(junction)
+        self._publishing = junction.publishing
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send an update, at once or with others in one datagram.
 
-        WouldBlock while too many wait for bandwidth; `drain` waits until they are sent.
+        Raises WouldBlock while too many wait for bandwidth; `drain` waits until they are sent.
         """
-        junction = self._junction
+        publishing = self._publishing
         if self.is_closed:
             raise LocalProtocolError(
                 f"the publisher is closed; nothing is published under {subject}"
             )
-        if junction.is_waiting and len(junction.pending) >= 2 * DISTRIBUTOR_WAITING_COUNT_MAX:
+        if publishing.is_waiting and len(publishing.pending) >= 2 * DISTRIBUTOR_WAITING_COUNT_MAX:
             raise WouldBlock("the bandwidth is used up; wait for `drain`")
-        self._publish(subject, data)
+        publishing.publish(subject, data)
 
     async def drain(self) -> None:
-        """Wait until nothing waits for bandwidth."""
-        while self._junction.is_waiting:
-            ready_ns = self._junction.ready_ns()
+        """Wait until no update waits for bandwidth."""
+        while self._publishing.is_waiting:
+            ready_ns = self._publishing.ready_ns()
             await asyncio.sleep(max((ready_ns - monotonic_ns()) / 1e9, 0.001))
-            self._junction.drain()
-
-    def flush(self) -> None:
-        """Send what is held back."""
-        self._junction.flush()
+            self._publishing.drain()
 
 
-class AsyncSubscriber(SubscriberEnd):
-    """Is told of updates that its patterns select, by its callbacks."""
+class AsyncSubscriber(SubscriberBase):
+    """Receives the updates that its patterns select, by callbacks."""
 
 
-class AsyncGroupConnection:
-    """A group that was joined, on the loop that is running."""
+class AsyncGroupConnection(GroupConnectionBase):
+    """A connection to a multicast group, on the running loop."""
 
     def __init__(self, group: str, config: Config, *, seal: Seal | None = None) -> None:
         """See `open`."""
-        self._loop = asyncio.get_running_loop()
-        self._junction = junction = GroupDriver(group, config, seal=seal, may_wait=False)
-        try:
-            self._management = Management(junction)
-        except BaseException:
-            junction.end()
-            raise
-        self._timer: asyncio.TimerHandle | None = None
-        self._closed = self._loop.create_future()
-        self._is_turn_coming = False
-        junction.wake = self._wake
-        self._loop.add_reader(junction.socket.fileno(), self._turn)
+        loop = asyncio.get_running_loop()
+        super().__init__(group, config, seal, False)
+        self._closed = loop.create_future()
+        self._turns = LoopTurns(self._session.driver.socket.fileno(), self._turn)
+        self._session.set_waker(self._wake)
+        self._turns.start(self._turn)
         self._turn()
 
-    @property
-    def group(self) -> str:
-        """The address of the group."""
-        return self._junction.group.host
-
-    @property
-    def port(self) -> int:
-        """Its port."""
-        return self._junction.group.port
-
-    @property
-    def config(self) -> Config:
-        """The parameters in use, with what was fitted to this computer."""
-        return self._junction.fitted_config
-
-    @property
-    def management_port(self) -> int:
-        """The port of the page with statistics; 0 if there is none."""
-        return self._management.page_port
-
     def publisher(self, on_event: OnEvent | None = None) -> AsyncPublisher:
-        """One who publishes; the group is told of it."""
-        return AsyncPublisher(self._junction, on_event)
+        """A new publisher, which is announced to the group."""
+        return AsyncPublisher(self._session, on_event)
 
     def subscriber(
         self,
@@ -145,13 +117,13 @@ class AsyncGroupConnection:
         *,
         on_batch: OnBatch | None = None,
     ) -> AsyncSubscriber:
-        """One who is told of updates, once it has added a subscription.
+        """A new subscriber, which receives updates after it has added a subscription.
 
         `on_update(subject, data, tag, queue_length)` is called for each update, or `on_batch` with
         a list of (subject, data).
         """
         return AsyncSubscriber(
-            self._junction,
+            self._session,
             on_update=on_update,
             on_event=on_event,
             on_batch=on_batch,
@@ -161,37 +133,25 @@ class AsyncGroupConnection:
         )
 
     def tap(self, taker: OnEvent) -> None:
-        """Take all there is as the protocol tells it: `Delivered` with the sender and the numbers
-        of the datagrams, losses, and who comes and goes. For recorders; it has to be quick.
+        """Call `taker` with all events of the protocol: `Delivered` with the sender and the numbers
+        of the datagrams, losses, and changes of the senders. For recorders; it has to be quick.
         """
-        self._junction.tap(taker)
+        self._session.tap(taker)
 
     def take_links(self) -> list[Link]:
-        """What became of the datagrams of each sender since the last call, where any came: how many
-        were asked for, came then, and were lost. For recorders.
+        """The link quality of each sender since the last call, for senders with datagrams: how many
+        datagrams were requested again, repaired and lost. For recorders.
         """
-        return self._junction.take_links()
-
-    def statistics(self) -> ConnectionStatistics:
-        """Counters, rates and queues."""
-        return self._management.reporter.statistics()
-
-    def senders(self) -> list[SenderInfo]:
-        """The senders of the group that announced themselves, this one included."""
-        return list(self.statistics().senders)
-
-    def flush(self) -> None:
-        """Send what is held back."""
-        self._junction.flush()
+        return self._session.take_links()
 
     async def close(self, *, linger: bool = True) -> None:
-        """Leave the group. What was published is sent, and one who published stays for a moment to
-        send again what others lost; without `linger` it does not.
+        """Leave the group, after all updates are sent. A connection that has published waits for a
+        moment to repair losses of receivers, unless `linger` is False.
         """
-        self._junction.close()
+        self._session.close()
         if not linger:
             self._end()
-        # Several may wait for it, and one that is cancelled must not cancel it for the others.
+        # Several callers may wait, and the cancellation of one must not affect the others.
         await asyncio.shield(self._closed)
 
     async def __aenter__(self) -> Self:
@@ -208,45 +168,38 @@ class AsyncGroupConnection:
     # -- on the loop
 
     def _wake(self) -> None:
-        # Not at once: whoever wakes is in the middle of something.
-        if not self._is_turn_coming and not self._closed.done():
-            self._is_turn_coming = True
-            self._loop.call_soon(self._turn)
+        if not self._closed.done():
+            self._turns.wake()
 
     def _turn(self) -> None:
-        self._is_turn_coming = False
+        self._turns.begin_turn()
         if self._closed.done():
             return
-        junction, management = self._junction, self._management
-        now_ns = junction.hear()
-        junction.run_inline()
-        if junction.is_due(now_ns):
-            junction.settle()
-            junction.run_inline()
+        session, management = self._session, self._management
+        now_ns = session.receive()
+        session.run_inline()
+        if session.is_due(now_ns):
+            session.settle()
+            session.run_inline()
         if now_ns >= management.due_ns:
             management.advance(now_ns)
-        if junction.is_over:
+        if session.is_over:
             self._end()
             return
-        if self._timer is not None:
-            self._timer.cancel()
-        due_ns = min(junction.deadline_ns, management.due_ns)
-        sleep_s = min(max((due_ns - now_ns) / 1e9, 0.0), _SLEEP_S_MAX)
-        self._timer = self._loop.call_later(sleep_s, self._turn)
+        due_ns = min(session.deadline_ns, management.due_ns)
+        self._turns.set_timer(min(max((due_ns - now_ns) / 1e9, 0.0), _SLEEP_S_MAX))
 
     def _end(self) -> None:
         if self._closed.done():
             return
-        self._loop.remove_reader(self._junction.socket.fileno())
-        if self._timer is not None:
-            self._timer.cancel()
-        self._junction.run_inline()
-        self._junction.end()
+        self._turns.close()
+        self._session.run_inline()
+        self._session.end()
         self._management.close()
         self._closed.set_result(None)
 
 
-# The names under which `skerry.aio.distributor` exports them, as `skerry.distributor` does.
+# The public names in `skerry.aio.distributor`, the same as in `skerry.distributor`.
 Connection = AsyncGroupConnection
 Publisher = AsyncPublisher
 Subscriber = AsyncSubscriber

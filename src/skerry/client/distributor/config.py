@@ -1,4 +1,4 @@
-"""How a connection of the distributor is set up: the parameters of the protocol, and our own."""
+"""The parameters of a distributor connection: those of the protocol, and those of the client."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skerry.suggestions import nearest
 __all__ = ["Config", "Delivery", "OnSlow", "with_fields"]
 
 Delivery = Literal["thread", "inline"]
-"""Who calls back: a thread of the subscriber, or at once whoever reads from the socket."""
+"""Which thread calls callbacks: one of the subscriber, or the one that reads the socket."""
 
 OnSlow = Literal["drop-oldest", "block", "disconnect"]
-"""What happens when more updates wait for a subscriber than may."""
+"""What happens when too many updates wait for a subscriber."""
 
 _MANAGEMENT_INTERVAL_MS_MAX = 3_600_000
 
@@ -25,21 +25,21 @@ class Config(DistributorConfig):
     """All parameters of a connection."""
 
     delivery: Delivery = "thread"
-    """Who calls the callbacks of a subscriber, unless it says otherwise itself."""
+    """Default of the parameter `delivery` of a subscriber."""
     on_slow: OnSlow = "drop-oldest"
-    """What becomes of a subscriber that does not keep up, unless it says otherwise itself."""
+    """Default of the parameter `on_slow` of a subscriber."""
     hears_own: bool = True
-    """Whether what this connection publishes comes back to its own subscribers."""
+    """Whether this connection's own updates are delivered to its subscribers."""
     trains: bool = True
-    """Let the kernel send and receive many datagrams in one call, where it can."""
+    """Send and receive many datagrams in one system call, if the kernel supports it."""
     management_group: str = ""
-    """Group and port to tell of this connection; 224.42.42.100:4242 is where the Java program
-    does. Empty for not telling."""
+    """Group and port to which overviews are sent; the Java program uses 224.42.42.100:4242. Empty
+    for no overviews."""
     management_interval_ms: int = 10_000
-    """How often."""
+    """Interval of the overviews."""
     management_listen: str = ""
     """Address and port of a page with the statistics as JSON, 127.0.0.1:8888 for example; port 0
-    for any that is free. Empty for none."""
+    for any free port. Empty for no page."""
 
     def __post_init__(self) -> None:
         DistributorConfig.__post_init__(self)
@@ -55,12 +55,12 @@ class Config(DistributorConfig):
             raise ConfigError(
                 key="distributor.read_thread_count",
                 origin="given",
-                detail="one thread reads from a socket; more would only wait for each other",
+                detail="only one thread can read from a socket",
             )
 
 
 def with_fields(config: Config | None, given: dict[str, Any]) -> Config:
-    """The configuration with some of its fields replaced; ConfigError for what is none of them."""
+    """The configuration with some fields replaced; raises ConfigError for an unknown field."""
     names = [field.name for field in fields(Config)]
     for name in given:
         if name not in names:

@@ -1,8 +1,8 @@
-"""What waits for one publisher or subscriber, and who calls it.
+"""The queue of one publisher or subscriber, and the calls of its callbacks.
 
-Items come from whoever reads, in order: lists of updates, and events between them. They are taken
-by a thread of the outlet, or at once by whoever reads. Updates are bounded; what happens at the
-bound is the policy of the outlet.
+A hot module. The reading thread adds items in order: lists of updates, and events between them. A
+thread of the queue delivers them, or with inline delivery the driving thread. The number of updates
+is limited; `on_slow` is what happens at the limit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ OnEvent = Callable[[MachineEvent], object]
 OnBatch = Callable[[Pairs], object]
 
 _READ_COUNT = 64
-"""After a delivery of at least so many updates there probably is more to read."""
+"""After a delivery of at least so many updates there is probably more to read."""
 
 log = logging.getLogger(__name__)
 
 
 class DeliveryQueue:
-    """A queue with its callbacks."""
+    """A queue of updates and events, with its callbacks."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DeliveryQueue:
         read: Callable[[], None] | None = None,
         resume: Callable[[], None] | None = None,
     ) -> None:
-        """`read` lets the thread of the outlet look for more; `resume` is called after a pause."""
+        """`read` reads from the socket; `resume` is called when the queue is not full any more."""
         self.name = name
         self.on_event = on_event
         self._on_update = on_update
@@ -62,32 +62,32 @@ class DeliveryQueue:
         self._resume = resume
         self._items: deque[Updates | MachineEvent] = deque()
         self._lock = threading.Lock()
-        # Quicker than `with`, for what is done with each delivery.
+        # Faster than `with`, which counts for each delivery.
         self._acquire: Callable[[], object] = self._lock.acquire
         self._release: Callable[[], object] = self._lock.release
         self._changed = threading.Condition(self._lock)
         self._calling: threading.Thread | None = None
         self._is_closed = False
         self.is_full = False
-        """Nothing more is to be read for now."""
+        """Whether reading is paused, since too many updates wait."""
         self.is_cut = False
-        """It did not keep up, and gets nothing more."""
+        """Whether the subscriber was too slow and is disconnected."""
         self.count = 0
-        """Updates that wait."""
+        """The number of updates that wait."""
         self.count_peak = 0
         self.dropped_count = 0
         self.error_count = 0
-        """Callbacks that raised something."""
+        """The number of errors of callbacks."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """Whether no item waits."""
         return not self._items
 
-    # -- from whoever reads
+    # -- for the reading thread
 
     def put_updates(self, updates: Updates) -> None:
-        """Updates, which belong to the outlet from now on."""
+        """Add updates, which belong to the queue from now on."""
         self._acquire()
         try:
             if self._is_closed or self.is_cut:
@@ -97,7 +97,7 @@ class DeliveryQueue:
             if self.count > self.count_peak:
                 self.count_peak = self.count
             if self.is_inline:
-                # What is delivered at once does not wait.
+                # Inline delivery has no backlog.
                 return
             if self.count > self._count_max:
                 self._overflow()
@@ -106,7 +106,7 @@ class DeliveryQueue:
             self._release()
 
     def put_event(self, event: MachineEvent) -> None:
-        """An event; none is ever dropped."""
+        """Add an event. Events are never dropped."""
         if self.on_event is None:
             return
         with self._lock:
@@ -114,10 +114,10 @@ class DeliveryQueue:
                 self._items.append(event)
                 self._notify()
 
-    # -- to the application
+    # -- delivery
 
     def run(self) -> None:
-        """Deliver all that waits. Only ever called by one thread."""
+        """Deliver all items. Only one thread may call this."""
         while self._items:
             self._acquire()
             try:
@@ -129,7 +129,7 @@ class DeliveryQueue:
             self._deliver(item)
 
     def close(self) -> None:
-        """Deliver nothing more; waits for a callback that is running, if that is another's."""
+        """Drop all items. Waits for a callback that runs on the thread of the queue."""
         with self._lock:
             self._is_closed = True
             self._items.clear()
@@ -140,7 +140,7 @@ class DeliveryQueue:
             thread.join()
 
     def finish(self) -> None:
-        """Deliver what waits, then nothing more; does not wait for it to be done."""
+        """Accept no more items; those that wait are still delivered. Does not wait."""
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
@@ -183,8 +183,8 @@ class DeliveryQueue:
                 return
             count = item.count if isinstance(item, Updates) else 0
             self._deliver(item)
-            # This thread has the interpreter and the reading one would have to wait for it, up to
-            # the five milliseconds after which Python takes it away; so it reads by itself.
+            # This thread holds the interpreter lock, and the reading thread might wait for it for
+            # Python's switch interval of five milliseconds; so this thread reads itself.
             if self._read is not None and count >= _READ_COUNT:
                 self._read()
 
@@ -197,14 +197,14 @@ class DeliveryQueue:
         elif self.on_event is not None:
             self._guarded(self.on_event, item)
         else:
-            # Nobody listens to events, and yet updates must not go missing in silence.
+            # Without a callback for events, lost updates are at least logged.
             log.warning("a subscriber does not keep up", extra={"event": repr(item)})
 
     def _deliver_each(self, updates: Updates, on_update: OnUpdate) -> None:
         while True:
             try:
                 call_each(updates, on_update, self._routes, self.count)
-            except Exception as error:  # a fault of the application must not end the connection
+            except Exception as error:  # an error of the application must not end the connection
                 self._failed(on_update, error)
             else:
                 return
@@ -212,7 +212,7 @@ class DeliveryQueue:
     def _guarded(self, callback: Callable[[A], object], argument: A) -> None:
         try:
             callback(argument)
-        except Exception as error:  # a fault of the application must not end the connection
+        except Exception as error:  # an error of the application must not end the connection
             self._failed(callback, error)
 
     def _failed(self, callback: object, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Updates to callbacks: the innermost loop of a subscriber. A hot module."""
+"""Calls callbacks with updates: the innermost loop of a subscriber. A hot module."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from skerry.protocol.distributor.receiving.updates import Packed, Updates
 __all__ = ["OnUpdate", "Routes", "call_each"]
 
 OnUpdate = Callable[[str, bytes, object, int], object]
-"""Called with subject, data, the tag of the subscription, and how many updates wait behind."""
+"""Called with subject, data, the tag of the subscription, and how many updates wait."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Routes:
-    """Which tags a subject has, as far as it is known."""
+    """The tags of the subscriptions that select a subject, as far as they are cached."""
 
     def __init__(self) -> None:
         self.known: dict[str, list[object]] = {}
         self.is_single: bool = False
-        """There is one subscription, so every update that comes is for it."""
+        """Whether there is one subscription only, so that all updates are for it."""
         self.tag: object = None
         """Its tag."""
 
     def find(self, subject: str) -> list[object]:
-        """The tags of a subject that was not seen before."""
+        """The tags of a subject that is not cached."""
         raise NotImplementedError
 
 
 def call_each(updates: Updates, callback: OnUpdate, routes: Routes, behind: int) -> None:
-    """Call back for each update, behind all of which so many others wait.
+    """Call back for each update; `behind` others wait after these.
 
-    Each is taken away before it is told, so whoever catches what the callback raises may go on.
+    Each update is taken out before the call, so a caller that catches an error of the callback may
+    call this again for the rest.
     """
     waiting = len(updates) + behind
     parts = updates.parts
@@ -102,7 +103,7 @@ def _call_single(packed: Packed, callback: OnUpdate, tag: object, behind: i64) -
 
 
 def _call_packed(packed: Packed, callback: OnUpdate, routes: Routes, behind: i64) -> None:
-    # The same once more: in the usual case even a look at the tags would count.
+    # Doubles `_call_single`: in the usual case even the lookup of tags would cost too much.
     data = packed.data
     head: i64 = packed.text_length_bytes + 1
     subjects = packed.subjects

@@ -1,4 +1,4 @@
-"""Events about subscribers that do not keep up; all others are those of the protocol."""
+"""Events about slow subscribers. All other events are those of the protocol."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["SubscriberCut", "UpdatesDropped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatesDropped(MachineEvent):
-    """So many updates waited for too long and were dropped: those before what comes next."""
+    """The subscriber was too slow: updates before the next ones were dropped."""
 
     update_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberCut(MachineEvent):
-    """The subscriber did not keep up and is closed; so many updates waited."""
+    """The subscriber was too slow and is closed; the updates that waited are dropped."""
 
     update_count: int

@@ -1,7 +1,7 @@
-"""A connection tells about itself: an overview by multicast, a page of JSON, and lines in a log.
+"""The statistics of a connection: an overview by multicast, a page of JSON, and lines in a log.
 
-The overview is that of the Java program, which any of its viewers shows. The page is for programs:
-`GET /` gives the statistics as one object.
+The overview has the format of the Java program, so that its viewers show it. The page is for
+programs: `GET /` returns the statistics as one JSON object.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from skerry.client.distributor.group_driver import GroupDriver
+from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.report import Reporter
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.protocol.distributor.overview import Overview, shortened
@@ -27,20 +27,20 @@ __all__ = ["Management", "StatisticsPage"]
 
 _MS: Final = 1_000_000
 _REQUEST_S_MAX: Final = 5.0
-"""How long a visitor of the page may take."""
+"""Timeout for a request to the page."""
 
 log = logging.getLogger(__name__)
 
 
 class Management:
-    """What is due now and then besides the protocol; driven by whoever drives the junction."""
+    """Periodic work besides the protocol; the thread or loop that drives the session calls it."""
 
-    def __init__(self, junction: GroupDriver) -> None:
-        """ConfigError or ConnectFailed if something that is configured cannot be done."""
-        config = junction.config
+    def __init__(self, session: GroupSession) -> None:
+        """Raises ConfigError or ConnectFailed if the page or the overview cannot be opened."""
+        config = session.config
         now_ns = monotonic_ns()
-        self.reporter = Reporter(junction, now_ns)
-        self._junction = junction
+        self.reporter = Reporter(session, now_ns)
+        self._session = session
         self._log_ns = now_ns + config.statistics_interval_ms * _MS
         self._overview_ns = now_ns
         self._overviews: MulticastSocket | None = None
@@ -67,7 +67,7 @@ class Management:
 
     def _next_ns(self) -> int:
         due_ns = self.reporter.due_ns
-        if self._junction.config.statistics_interval_ms:
+        if self._session.config.statistics_interval_ms:
             due_ns = min(due_ns, self._log_ns)
         if self._overviews is not None:
             due_ns = min(due_ns, self._overview_ns)
@@ -76,25 +76,25 @@ class Management:
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
         self.reporter.note(now_ns, wall_ns())
-        config = self._junction.config
+        config = self._session.config
         if config.statistics_interval_ms and now_ns >= self._log_ns:
             self._log_ns = now_ns + config.statistics_interval_ms * _MS
-            self._write()
+            self._log_statistics()
         if self._overviews is not None and now_ns >= self._overview_ns:
             self._overview_ns = now_ns + config.management_interval_ms * _MS
-            self._tell(self._overviews)
+            self._send_overview(self._overviews)
         self.due_ns = self._next_ns()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Close the page and the socket of the overview."""
         if self._overviews is not None:
             self._overviews.close()
         if self._page is not None:
             self._page.close()
 
-    def _write(self) -> None:
+    def _log_statistics(self) -> None:
         statistics = self.reporter.statistics()
-        file = self._junction.config.statistics_file
+        file = self._session.config.statistics_file
         if not file:
             log.info("distributor statistics", extra={"statistics": statistics.to_json()})
             return
@@ -105,21 +105,21 @@ class Management:
             facts = {"file": file, "reason": error.strerror}
             log.warning("statistics cannot be written", extra=facts)
 
-    def _tell(self, overviews: MulticastSocket) -> None:
-        junction = self._junction
-        with junction.lock:
-            counters = junction.machine.statistics()
-            identity = junction.machine.identity
+    def _send_overview(self, overviews: MulticastSocket) -> None:
+        session = self._session
+        with session.lock:
+            counters = session.machine.statistics()
+            identity = session.machine.identity
         started = datetime.fromtimestamp(identity.start_ms / 1000).astimezone()
         overview = Overview(
-            application=shortened(junction.config.application),
+            application=shortened(session.config.application),
             distributor_id=identity.start_ms << 16 | identity.sender_id & 0xFFFF,
             start_time=started.strftime("%H:%M:%S.%f")[:-3],
-            address=junction.socket.interface.address,
-            host=shortened(junction.config.host),
+            address=session.driver.socket.interface.address,
+            host=shortened(session.config.host),
             tcp_port=self.page_port,
             publisher_count=counters.publisher_count,
-            subscriber_count=junction.router.subscriber_count,
+            subscriber_count=session.router.subscriber_count,
             connection_count=1,
             requests_sent_count=counters.requests_sent_count & 0x7FFFFFFF,
             requests_received_count=counters.requests_received_count & 0x7FFFFFFF,
@@ -133,40 +133,43 @@ class Management:
 
 
 class StatisticsPage:
-    """Serves the statistics of a connection by HTTP, one visitor at a time."""
+    """Serves the statistics of a connection by HTTP, one request at a time."""
 
-    def __init__(self, place: str, reporter: Reporter) -> None:
-        host, _, port = place.rpartition(":")
+    def __init__(self, address: str, reporter: Reporter) -> None:
+        host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65_535:
             raise ConfigError(
                 key="distributor.management_listen",
-                origin=repr(place),
+                origin=repr(address),
                 detail="it is not of the form ADDRESS:PORT",
-                hint="127.0.0.1:0 takes any port that is free",
+                hint="127.0.0.1:0 uses any free port",
             )
 
-        class Visit(_Visit):
+        class Request(_Request):
             statistics = reporter
 
         try:
-            self._server = HTTPServer((host, int(port)), Visit)
+            self._server = HTTPServer((host, int(port)), Request)
         except OSError as error:
-            text = f"cannot serve statistics at {place}: {error.strerror or error}"
+            text = f"cannot serve statistics at {address}: {error.strerror or error}"
             raise ConnectFailed(text) from None
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), name=f"statistics {place}", daemon=True
+            target=self._server.serve_forever,
+            args=(0.05,),
+            name=f"statistics {address}",
+            daemon=True,
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Serve nobody any more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
-class _Visit(BaseHTTPRequestHandler):
+class _Request(BaseHTTPRequestHandler):
     timeout = _REQUEST_S_MAX
     statistics: Reporter
 

@@ -1,4 +1,4 @@
-"""How much goes through a connection: in the last second, minute and five minutes, and at most."""
+"""Rates over the last second, minute and five minutes, and their peaks."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ __all__ = ["INTERVAL_NS", "WINDOWS_S", "RateMeter", "TrafficRates"]
 T = TypeVar("T", int, float)
 
 INTERVAL_NS: Final = 1_000_000_000
-"""How often totals are noted."""
+"""The sampling interval of totals."""
 WINDOWS_S: Final = (1, 60, 300)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficRates:
-    """One thing that is counted."""
+    """The total and the rates of one counter."""
 
     total: int
     per_s: tuple[float, float, float]
-    """A second over the last second, minute and five minutes."""
+    """Rates per second over the last second, minute and five minutes."""
     peak_per_s: tuple[float, float, float]
-    """The highest each of them has been."""
+    """The peak of each rate."""
     peak_wall_ns: tuple[int, int, int]
-    """When that was."""
+    """The time of each peak."""
 
 
 class RateMeter:
-    """Notes one total a second, and tells what became of it."""
+    """Samples one counter a second, and computes its rates."""
 
     def __init__(self, now_ns: int) -> None:
         self._noted: deque[tuple[int, int]] = deque([(now_ns, 0)])
@@ -38,15 +38,15 @@ class RateMeter:
         self._peak_wall_ns = [0, 0, 0]
 
     def note(self, total: int, now_ns: int, wall_ns: int) -> None:
-        """The total is this now."""
+        """Add a sample."""
         noted = self._noted
         noted.append((now_ns, total))
-        # One note more than the longest window has seconds, so that its beginning is there.
+        # One sample more than the longest window has seconds, for the start of the window.
         while len(noted) > WINDOWS_S[-1] + 1:
             noted.popleft()
         for index, window_s in enumerate(WINDOWS_S):
             then_ns, then_total = noted[max(0, len(noted) - 1 - window_s)]
-            # A window that is longer than this meter's life counts from its beginning.
+            # A window that began before the meter counts from the first sample.
             passed_ns = max(now_ns - then_ns, 1)
             per_s = (total - then_total) * 1e9 / passed_ns
             self._per_s[index] = per_s
@@ -55,7 +55,7 @@ class RateMeter:
                 self._peak_wall_ns[index] = wall_ns
 
     def rates(self, total: int) -> TrafficRates:
-        """What is known by now."""
+        """The current rates."""
         return TrafficRates(
             total=total,
             per_s=_three(self._per_s),

@@ -1,4 +1,4 @@
-"""What is told about a connection: counters, rates, queues and the socket, also as JSON."""
+"""The statistics of a connection: counters, rates, queues and the socket, also as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from skerry.client.distributor.group_driver import GroupDriver
+from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.rates import INTERVAL_NS, RateMeter, TrafficRates
 from skerry.json_values import plain
 from skerry.protocol.distributor.events import DistributorStatistics, SenderInfo
@@ -23,14 +23,14 @@ _COUNTED: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """One direction: data only, neither control messages nor what was sent again."""
+    """One direction: data only, without control messages and retransmissions."""
 
     updates: TrafficRates
     datagrams: TrafficRates
     bytes: TrafficRates
     updates_per_datagram: float
     fill_ratio: float
-    """How full datagrams are on average, of the largest there may be."""
+    """Average size of datagrams, relative to the largest size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +39,16 @@ class QueueStatistics:
 
     name: str
     update_count: int
-    """Updates that wait now."""
+    """The number of updates that wait."""
     update_count_peak: int
     dropped_count: int
     error_count: int
-    """Callbacks that raised something."""
+    """The number of errors of callbacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """A connection at one instant."""
+    """A snapshot of a connection."""
 
     group: str
     port: int
@@ -62,14 +62,14 @@ class ConnectionStatistics:
     send_buffer_bytes: int
     is_buffer_clipped: bool
     kernel_drop_count: int | None
-    """Datagrams that came while the receive buffer was full; None where nobody tells."""
+    """Datagrams that arrived at a full receive buffer; None if the kernel does not count them."""
     sends_trains: bool
     receives_trains: bool
     sent: Traffic
     received: Traffic
     queues: tuple[QueueStatistics, ...]
     senders: tuple[SenderInfo, ...]
-    """Those that announced themselves."""
+    """The senders that have announced themselves."""
     counters: DistributorStatistics
 
     def to_json(self) -> str:
@@ -78,43 +78,43 @@ class ConnectionStatistics:
 
 
 class Reporter:
-    """Notes the totals of a connection once a second, and tells about it."""
+    """Samples the totals of a connection once a second, and makes its statistics."""
 
-    def __init__(self, junction: GroupDriver, now_ns: int) -> None:
-        self._junction = junction
+    def __init__(self, session: GroupSession, now_ns: int) -> None:
+        self._session = session
         self._meters = {key: RateMeter(now_ns) for key in _COUNTED}
         self.due_ns = now_ns + INTERVAL_NS
-        """When to `note` again."""
+        """When to call `note` again."""
 
     def note(self, now_ns: int, wall_ns: int) -> None:
-        """Note the totals if it is time to."""
+        """Sample the totals, if a second has passed."""
         if now_ns < self.due_ns:
             return
         self.due_ns = now_ns + INTERVAL_NS
-        with self._junction.lock:
-            counters = self._junction.machine.statistics()
+        with self._session.lock:
+            counters = self._session.machine.statistics()
         for (direction, what), meter in self._meters.items():
             meter.note(getattr(counters, f"{direction}_{what}_count"), now_ns, wall_ns)
 
     def statistics(self) -> ConnectionStatistics:
-        """All that is known now."""
-        junction = self._junction
-        with junction.lock:
-            counters = junction.machine.statistics()
-            identity = junction.machine.identity
-            senders = tuple(found.sender for found in junction.machine.known_senders())
-            outlets = tuple(junction.router.outlets)
-            drop_count = None if junction.is_over else junction.socket.drop_count
-        made = junction.socket
+        """A snapshot of the statistics."""
+        session = self._session
+        with session.lock:
+            counters = session.machine.statistics()
+            identity = session.machine.identity
+            senders = tuple(found.sender for found in session.machine.known_senders())
+            queues = tuple(session.router.queues)
+            drop_count = None if session.is_over else session.driver.socket.drop_count
+        made = session.driver.socket
         return ConnectionStatistics(
-            group=junction.group.host,
-            port=junction.group.port,
+            group=session.group.host,
+            port=session.group.port,
             interface=made.interface.name or made.interface.address,
-            application=junction.config.application,
+            application=session.config.application,
             sender_id=identity.sender_id,
             start_ms=identity.start_ms,
             application_id=identity.application_id,
-            segment_bytes=junction.machine.segment_bytes,
+            segment_bytes=session.machine.segment_bytes,
             receive_buffer_bytes=made.receive_buffer.bytes,
             send_buffer_bytes=made.send_buffer.bytes,
             is_buffer_clipped=made.receive_buffer.is_clipped,
@@ -125,13 +125,13 @@ class Reporter:
             received=self._traffic("received", counters),
             queues=tuple(
                 QueueStatistics(
-                    name=outlet.name,
-                    update_count=outlet.count,
-                    update_count_peak=outlet.count_peak,
-                    dropped_count=outlet.dropped_count,
-                    error_count=outlet.error_count,
+                    name=queue.name,
+                    update_count=queue.count,
+                    update_count_peak=queue.count_peak,
+                    dropped_count=queue.dropped_count,
+                    error_count=queue.error_count,
                 )
-                for outlet in outlets
+                for queue in queues
             ),
             senders=senders,
             counters=counters,
@@ -144,7 +144,7 @@ class Reporter:
         }
         rates = {what: self._meters[direction, what].rates(total) for what, total in totals.items()}
         datagram_count = max(totals["datagram"], 1)
-        room = datagram_count * self._junction.machine.segment_bytes
+        room = datagram_count * self._session.machine.segment_bytes
         return Traffic(
             updates=rates["update"],
             datagrams=rates["datagram"],

@@ -1,6 +1,6 @@
-"""Who of a connection gets what: updates to the subscribers that want them, events to all.
+"""Puts received updates into the queues of their subscribers, and events into all queues.
 
-All of it is called with the lock of the connection held, but for `SubscriberRoutes.find`.
+A hot module. All methods except `SubscriberRoutes.find` are called with the connection's lock held.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _NOTABLE: Final = (
     TooLargeForJava,
     UpdatesLost,
 )
-"""Events that must not go unheard."""
+"""Events that are logged if no callback receives them."""
 
 log = logging.getLogger(__name__)
 
 
 class GroupSubscription:
-    """A pattern of one subscriber, with the tag its updates are delivered with."""
+    """A pattern of one subscriber, and the tag of its updates."""
 
     def __init__(self, routes: SubscriberRoutes, tag: object) -> None:
         self.routes = routes
@@ -68,11 +68,11 @@ class SubscriberRoutes(Routes):
         super().__init__()
         self._router = router
         self.handles: dict[int, PatternHandle] = {}
-        self.outlet: DeliveryQueue | None = None
+        self.queue: DeliveryQueue | None = None
         self._added_count = 0
 
     def add(self, handle: PatternHandle) -> None:
-        """A subscription more."""
+        """Add a subscription."""
         self._added_count += 1
         self.handles[handle.number] = handle
 
@@ -85,9 +85,9 @@ class SubscriberRoutes(Routes):
         return tags
 
     def changed(self) -> None:
-        """Subscriptions came or went."""
+        """Forget cached routes after a change of subscriptions."""
         self.known.clear()
-        # Of several only one may be left, but updates for the others may still wait.
+        # After a removal one may be left, but updates for the others may still wait.
         self.is_single = len(self.handles) == self._added_count == 1
         if self.is_single:
             (only,) = self.handles.values()
@@ -101,67 +101,67 @@ class SubscriberRouter:
     def __init__(self, machine: Machine, lock: threading.Lock) -> None:
         self._machine = machine
         self.lock = lock
-        """That of the connection, for those who do not hold it."""
-        self.outlets: list[DeliveryQueue] = []
+        """The lock of the connection."""
+        self.queues: list[DeliveryQueue] = []
         self._subscribers: list[SubscriberRoutes] = []
         self._split: dict[str, list[SubscriberRoutes]] = {}
         self.route_count_max = DISTRIBUTOR_ROUTE_COUNT_MAX
-        """Subjects whose subscribers are remembered."""
+        """Limit of cached subjects."""
         self.is_closing = False
-        """The machine has ended all subscriptions by itself."""
+        """Whether the machine has ended all subscriptions."""
         self._tap: OnEvent | None = None
 
     @property
     def subscriber_count(self) -> int:
-        """How many subscribers there are."""
+        """The number of subscribers."""
         return len(self._subscribers)
 
     @property
     def has_subscriptions(self) -> bool:
-        """Whether anybody wants anything."""
+        """Whether there is any subscription, or a tap."""
         return self._tap is not None or any(routes.handles for routes in self._subscribers)
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room for what would be read."""
-        # Asked at every turn, so without a generator.
-        for outlet in self.outlets:  # noqa: SIM110
-            if outlet.is_full:
+        """Whether no queue is full, so that datagrams may be read."""
+        # Called in every turn, so without a generator.
+        for queue in self.queues:  # noqa: SIM110
+            if queue.is_full:
                 return False
         return True
 
-    # -- who there is
+    # -- publishers and subscribers
 
     def tap(self, taker: OnEvent) -> None:
-        """Somebody takes all there is as the machine tells it, with senders and numbers."""
+        """Call `taker` with all events of the machine, with senders and sequence numbers."""
         self._machine.number_updates()
         self._machine.subscribe("/...", None, monotonic_ns())
         self._tap = taker
 
-    def enter(self, outlet: DeliveryQueue) -> None:
-        """Somebody comes, and hears of the senders that are known."""
+    def add(self, queue: DeliveryQueue) -> None:
+        """Add a queue, and report the known senders to it."""
         self.route()
-        self.outlets.append(outlet)
+        self.queues.append(queue)
         for found in self._machine.known_senders():
-            outlet.put_event(found)
+            queue.put_event(found)
 
-    def enter_subscriber(self, routes: SubscriberRoutes, outlet: DeliveryQueue) -> None:
-        """A subscriber comes."""
-        routes.outlet = outlet
+    def add_subscriber(self, routes: SubscriberRoutes, queue: DeliveryQueue) -> None:
+        """Add a subscriber."""
+        routes.queue = queue
         self._subscribers.append(routes)
-        self.enter(outlet)
+        self.add(queue)
 
-    def leave_subscriber(self, routes: SubscriberRoutes) -> None:
-        """A subscriber goes, if it is there."""
+    def remove_subscriber(self, routes: SubscriberRoutes) -> None:
+        """Remove a subscriber, unless it was removed before."""
         self._unsubscribe_all(routes)
         if routes in self._subscribers:
-            assert routes.outlet is not None
+            assert routes.queue is not None
             self._subscribers.remove(routes)
-            self.outlets.remove(routes.outlet)
+            self.queues.remove(routes.queue)
 
     def subscribe(self, routes: SubscriberRoutes, pattern: str, tag: object) -> int:
-        """A subscription more; gives its handle."""
-        if routes not in self._subscribers or (routes.outlet and routes.outlet.is_cut):
+        """Add a subscription. Returns its handle."""
+        if routes not in self._subscribers or (routes.queue and routes.queue.is_cut):
             raise LocalProtocolError("the subscriber is closed")
         handle = self._machine.subscribe(pattern, GroupSubscription(routes, tag), monotonic_ns())
         routes.add(handle)
@@ -169,7 +169,7 @@ class SubscriberRouter:
         return handle.number
 
     def unsubscribe(self, routes: SubscriberRoutes, number: int) -> None:
-        """A subscription less."""
+        """Remove a subscription."""
         handle = routes.handles.pop(number, None)
         if handle is None:
             raise LocalProtocolError(f"there is no subscription {number}")
@@ -178,13 +178,13 @@ class SubscriberRouter:
         self._changed(routes)
 
     def subscriptions(self, subject: str) -> list[GroupSubscription]:
-        """Those that select a subject."""
+        """The subscriptions that select a subject."""
         return [s for s in self._machine.match(subject) if isinstance(s, GroupSubscription)]
 
-    # -- what comes
+    # -- received updates and events
 
     def route(self) -> bool:
-        """Put what the machine tells into the outlets. Whether it told the end of all."""
+        """Put the events of the machine into the queues. Returns whether the machine has ended."""
         is_over = False
         for event in self._machine.take_batches():
             if isinstance(event, DeliveryBatch):
@@ -202,15 +202,15 @@ class SubscriberRouter:
     # -- inside
 
     def _route_event(self, event: MachineEvent) -> None:
-        is_heard = self._tap is not None
-        for outlet in self.outlets:
-            outlet.put_event(event)
-            is_heard = is_heard or outlet.on_event is not None
-        if isinstance(event, _NOTABLE) and not is_heard:
+        is_received = self._tap is not None
+        for queue in self.queues:
+            queue.put_event(event)
+            is_received = is_received or queue.on_event is not None
+        if isinstance(event, _NOTABLE) and not is_received:
             log.warning("trouble in a multicast group", extra={"event": repr(event)})
 
     def _route_updates(self, updates: Updates) -> None:
-        # A tap takes all there is, and then not all of it is for the only subscriber.
+        # A tap subscribes to everything, so not all updates are for the only subscriber.
         if len(self._subscribers) == 1 and self._tap is None:
             self._give(self._subscribers[0], updates)
             return
@@ -235,10 +235,10 @@ class SubscriberRouter:
         return found
 
     def _give(self, routes: SubscriberRoutes, updates: Updates) -> None:
-        outlet = routes.outlet
-        assert outlet is not None
-        outlet.put_updates(updates)
-        if outlet.is_cut and routes.handles:
+        queue = routes.queue
+        assert queue is not None
+        queue.put_updates(updates)
+        if queue.is_cut and routes.handles:
             self._unsubscribe_all(routes)
 
     def _unsubscribe_all(self, routes: SubscriberRoutes) -> None:
@@ -249,7 +249,7 @@ class SubscriberRouter:
         self._changed(routes)
 
     def _changed(self, routes: SubscriberRoutes) -> None:
-        # Updates that were read and not yet routed are for those who were there.
+        # Updates that were read before the change are for the subscribers at that time.
         self.route()
         routes.changed()
         self._split.clear()

@@ -1,8 +1,8 @@
-"""The blocking spaces of a process, as a fork and the end of the program have to find them.
+"""The open blocking spaces of a process, which a fork and the end of the program have to find.
 
 A program may end without closing its spaces: by its last line, by `sys.exit`, by an error. What it
-published is then sent all the same, and it is told: only who closes a space, or asks with `flush`,
-knows what became of it.
+published is then sent nevertheless, and a warning is logged: only `close` and `flush` report
+whether the node has received it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from skerry.errors import Disconnected, RequestTimedOut
 
 __all__ = ["OpenSpace", "leave_all"]
 
-_LEAVING_S: Final = 3.0
-"""How long a program that ends waits for all of its spaces together. Each gives its node a second
-to read what was said. A node that is gone or does not read must not keep the program from ending.
+_EXIT_S_MAX: Final = 3.0
+"""How long the end of a program waits for all of its spaces together. Each waits a second until
+its node has read what was sent. A node that does not read must not keep the program from ending.
 """
 
-_ENDING_S: Final = 0.1
-"""The least time that a thread without work gets to end."""
+_THREAD_END_S_MIN: Final = 0.1
+"""The minimum time for a thread without work to end."""
 
 log = logging.getLogger(__name__)
 
 
 class OpenSpace:
-    """A session on a thread of its own, until it is closed or left."""
+    """A session on its own thread, until it is closed or abandoned."""
 
     def __init__(self, session: Session, thread: LoopThread) -> None:
         self._session = session
@@ -44,11 +44,11 @@ class OpenSpace:
 
     @property
     def name(self) -> str:
-        """What the program calls itself."""
+        """The client's name."""
         return self._session.core.config.name
 
     def close(self, timeout: float | None) -> None:
-        """Flush, say goodbye and close the connection. Concurrent callers wait for the first.
+        """Send what waits and close the connection. Concurrent callers wait for the first.
 
         Raises RequestTimedOut if it takes longer because a callback blocks the thread: the space
         then closes when the callback returns.
@@ -80,7 +80,7 @@ class OpenSpace:
             raise RequestTimedOut(_unclosed(timeout))
 
     def leave(self) -> bool:
-        """Begin to close, and do not wait for it; whether nobody had done so."""
+        """Begin to close without waiting. False if the space is closed, or being closed."""
         _OPEN.discard(self)
         if not self._thread.is_open or self._closing.locked():
             return False
@@ -88,13 +88,13 @@ class OpenSpace:
         return True
 
     def forked(self) -> None:
-        """This is another process: neither the thread nor the streams are ours."""
+        """Abandon the session in a forked child: thread and streams belong to the parent."""
         self._session.abandon(FORKED, threading.Lock())
 
 
 def _left_s(until_s: float) -> float:
-    # The session is closed by then, and the thread has nothing left to do but to end.
-    return max(until_s - monotonic(), _ENDING_S)
+    # The session is closed by then, and the thread only has to end.
+    return max(until_s - monotonic(), _THREAD_END_S_MIN)
 
 
 def _unclosed(timeout: float | None) -> str:
@@ -108,13 +108,13 @@ _OPEN: set[OpenSpace] = set()
 
 
 def leave_all() -> None:
-    """Close what is open, and wait for that, but not for long: the program ends."""
+    """Close all open spaces at the end of the program, with a limited wait."""
     left = [space for space in list(_OPEN) if space.leave()]
     for space in left:
         log.warning("the space %s was not closed before the end of the program", space.name)
-    wait_left(_LEAVING_S)
+    wait_left(_EXIT_S_MAX)
     for _ in left:
-        # As for a space that is let go, and last, since it is an error for who wants it to be.
+        # As for a space without references. Last, since warnings may be configured as errors.
         warnings.warn("a space was not closed", ResourceWarning, stacklevel=1)
 
 
@@ -123,8 +123,8 @@ def _fork_all() -> None:
         _OPEN.pop().forked()
 
 
-# What a program registers later is called earlier, so that it may still close its spaces. By then
-# only threads are left that do not keep a program alive, and that of a space is one.
+# Functions that a program registers later are called earlier, and may still close its spaces. Only
+# daemon threads are left then, and the thread of a space is one.
 atexit.register(leave_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_fork_all)

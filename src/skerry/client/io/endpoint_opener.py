@@ -1,4 +1,4 @@
-"""Where a space finds its node, and how a stream to it is opened."""
+"""Opens streams to the endpoint of a node."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["DEFAULT_ENDPOINT", "EndpointOpener", "NodeUser", "default_endpoint"]
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0
 _WRITE_BYTES_HIGH: Final = 256 * 1024
-"""Bytes that a stream takes before it asks for a pause."""
+"""Bytes in the write buffer of a stream above which the space pauses."""
 _READ_BYTES: Final = 64 * 1024
-"""What is read at once: some hundred updates. More would leave the fast part of the memory."""
+"""Bytes per read: some hundred updates. More would not stay in the processor's cache."""
 _HINT: Final = "start one with `skerry node run`, or name another with --node"
 _HINT_TLS: Final = (
-    "see that a node listens there with TLS, that --ca names who signed its certificate,"
-    " and --cert ours if it asks for one"
+    "check that a node listens there with TLS, that --ca names the authority of its certificate,"
+    " and --cert a client certificate if the node requires one"
 )
 _HINT_CERTIFICATE: Final = (
-    "name ours with --cert, and its private key with --key; an authority that the node trusts"
-    " (--tls-ca there) has to sign it"
+    "pass a client certificate with --cert and its private key with --key; it must be signed by"
+    " an authority that the node trusts (--tls-ca there)"
 )
 
 
@@ -69,46 +69,48 @@ class EndpointOpener:
 
     def __init__(
         self,
-        place: Endpoint,
+        endpoint: Endpoint,
         *,
         ca: Path | None = None,
         cert: Path | None = None,
         key: Path | None = None,
         message_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
-        self.place = place
+        self.endpoint = endpoint
         self._message_bytes_max = message_bytes_max
         given = TlsFiles(ca=ca, cert=cert, key=key)
-        self._files = given.or_else(TlsFiles(ca=place.ca, cert=place.cert, key=place.key))
-        if place.is_secure:
-            # So that a file that is missing is found out here, and not when the stream is.
+        self._files = given.or_else(TlsFiles(ca=endpoint.ca, cert=endpoint.cert, key=endpoint.key))
+        if endpoint.is_secure:
+            # Raises an error for a missing file now, and not when a stream is opened.
             client_context(self._files)
 
     def wire(self, types: Mapping[str, NamedType]) -> Wire:
         """The framing of a new stream."""
-        if self.place.kind == "websocket":
+        if self.endpoint.kind == "websocket":
             return JsonWire(types)
-        return OldWire() if self.place.version == 1 else Wire()
+        return OldWire() if self.endpoint.version == 1 else Wire()
 
     async def open(self, user: NodeUser) -> None:
-        """Open a stream for somebody; OSError or ConnectFailed when that cannot be done."""
+        """Open a stream for `user`; raises OSError or ConnectFailed if that fails."""
         async with asyncio.timeout(_OPEN_S_MAX):
             await self._open(user)
 
     async def _open(self, user: NodeUser) -> None:
         loop = asyncio.get_running_loop()
-        place = self.place
-        if place.kind == "unix":
-            await _open_plain(user, lambda door: loop.create_unix_connection(door, place.path))
+        endpoint = self.endpoint
+        if endpoint.kind == "unix":
+            await _open_without_tls(
+                user, lambda factory: loop.create_unix_connection(factory, endpoint.path)
+            )
             return
-        context = client_context(self._files) if place.is_secure else None
-        if place.kind == "websocket":
-            # Only who uses them pays for the library.
+        context = client_context(self._files) if endpoint.is_secure else None
+        if endpoint.kind == "websocket":
+            # Imported here, since most programs do not need the library.
             from skerry.runtime.streams.websocket_client import open_websocket
 
             stream = await open_websocket(
-                place.host,
-                place.port,
+                endpoint.host,
+                endpoint.port,
                 ssl=context,
                 message_bytes_max=self._message_bytes_max,
                 skipped=user.skipped,
@@ -116,35 +118,40 @@ class EndpointOpener:
             _Messages(stream, user)
             return
         if context is None:
-            await _open_plain(
-                user, lambda door: loop.create_connection(door, place.host, place.port)
+            await _open_without_tls(
+                user, lambda factory: loop.create_connection(factory, endpoint.host, endpoint.port)
             )
             return
         await loop.create_connection(
-            lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=place.host
+            lambda: _Bytes(user),
+            endpoint.host,
+            endpoint.port,
+            ssl=context,
+            server_hostname=endpoint.host,
         )
 
-    def failed(self, why: str, *, is_met: bool, is_secured: bool = False) -> ConnectFailed:
-        """The error of a first connection that could not be made.
+    def failed(self, why: str, *, has_answered: bool, is_secured: bool = False) -> ConnectFailed:
+        """The error of a first connection that failed.
 
-        `is_met` tells whether the node has said anything, `is_secured` that TLS was agreed on.
+        `has_answered` is whether the node has sent anything, `is_secured` whether the TLS handshake
+        succeeded.
         """
-        if is_met:
-            return ConnectFailed(f"{self.place.text}: {why}")
+        if has_answered:
+            return ConnectFailed(f"{self.endpoint.text}: {why}")
         if is_secured:
-            # By TLS 1.3 we are in before the node has looked at our certificate, and then out.
-            return self._turned_out(why)
-        what = f"no node answered at {self.place.text}: "
-        # The WebSocket says it by itself.
+            # In TLS 1.3 the client's handshake ends before the node has checked its certificate.
+            return self._certificate_refused(why)
+        what = f"no node answered at {self.endpoint.text}: "
+        # The WebSocket library's error has the same prefix.
         error = ConnectFailed(what + why.removeprefix(what))
-        error.hint = _HINT_TLS if self.place.is_secure else _HINT
+        error.hint = _HINT_TLS if self.endpoint.is_secure else _HINT
         return error
 
     def refused(self, why: str) -> ConnectRefused:
         """The error of a first connection that the node rejected."""
-        return ConnectRefused(f"{self.place.text}: {why}")
+        return ConnectRefused(f"{self.endpoint.text}: {why}")
 
-    def _turned_out(self, why: str) -> ConnectFailed:
+    def _certificate_refused(self, why: str) -> ConnectFailed:
         own = self._files.cert
         guess = (
             "a certificate, and none was given"
@@ -152,45 +159,46 @@ class EndpointOpener:
             else f"another certificate than {own.name}"
         )
         error = ConnectFailed(
-            f"{self.place.text}: {why} before its first word; probably the node wants {guess}"
+            f"{self.endpoint.text}: {why} before its first message;"
+            f" probably the node requires {guess}"
         )
         error.hint = _HINT_CERTIFICATE
         return error
 
 
-async def _open_plain(
+async def _open_without_tls(
     user: NodeUser, connect: Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
 ) -> None:
-    """Open a connection without TLS, and look after it until it is handed on."""
+    """Open a connection without TLS, and hand its socket to a SocketStream."""
     if os.name != "posix":
-        # There a socket is no file, and the usual loop cannot watch one.
+        # On other systems the default loop cannot watch a file descriptor.
         await connect(lambda: _Bytes(user))
         return
-    entry = _Entry(user)
+    handover = _Handover(user)
     try:
-        await connect(lambda: entry)
+        await connect(lambda: handover)
     except BaseException:
-        if entry.stream is not None:
-            # Whoever wanted it has given up in the very last moment.
-            entry.stream.abort()
+        if handover.stream is not None:
+            # The caller was cancelled at the last moment.
+            handover.stream.abort()
         raise
-    if entry.fault is not None:
-        raise entry.fault
+    if handover.fault is not None:
+        raise handover.fault
 
 
-class _Entry(asyncio.Protocol):
-    """Opens a connection as only a loop can, and hands it on."""
+class _Handover(asyncio.Protocol):
+    """Opens a connection by the loop, and hands its socket to a SocketStream."""
 
     def __init__(self, user: NodeUser) -> None:
         self._user = user
         self.stream: SocketStream | None = None
         self.fault: OSError | None = None
-        """Why it could not be handed on."""
+        """Why the handover failed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: the transports of other loops are no subclasses.
-        entrance = cast("asyncio.Transport", transport)
-        raw = entrance.get_extra_info("socket")
+        # Not asserted: transports of other loops are not subclasses.
+        asyncio_transport = cast("asyncio.Transport", transport)
+        raw = asyncio_transport.get_extra_info("socket")
         try:
             tune(raw)
             stream = SocketStream(raw.fileno(), self._user, waiting_bytes_max=_WRITE_BYTES_HIGH)
@@ -198,26 +206,26 @@ class _Entry(asyncio.Protocol):
             self.fault = error
             return
         finally:
-            # Before it has read anything. Only its own descriptor is closed by that.
-            entrance.abort()
+            # Before it has read anything. This closes only its own descriptor.
+            asyncio_transport.abort()
         self.stream = stream
         stream.start()
 
 
 class _Bytes(asyncio.BufferedProtocol):
-    """A stream of bytes, inside TLS as a rule, read into one buffer again and again.
+    """A byte stream, usually TLS, that reads into one reused buffer.
 
-    Left to itself, asyncio makes a quarter of a megabyte of fresh memory for each read.
+    By default asyncio allocates a quarter of a megabyte for each read.
     """
 
     def __init__(self, user: NodeUser) -> None:
         self._user = user
-        self._room = memoryview(bytearray(_READ_BYTES))
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._transport: asyncio.Transport | None = None
         self._is_closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: the transports of other loops are no subclasses.
+        # Not asserted: transports of other loops are not subclasses.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
         raw = self._transport.get_extra_info("socket")
@@ -233,17 +241,17 @@ class _Bytes(asyncio.BufferedProtocol):
         assert self._transport is not None
         if not self._is_closing and not self._transport.is_closing():
             self._is_closing = True
-            OrderlyClose(self._transport, self, self._room)
+            OrderlyClose(self._transport, self, self._buffer)
 
     def abort(self) -> None:
         assert self._transport is not None
         self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._room
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._user.received(bytes(self._room[:nbytes]))
+        self._user.received(bytes(self._buffer[:nbytes]))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._user.lost(error)
@@ -256,7 +264,7 @@ class _Bytes(asyncio.BufferedProtocol):
 
 
 class _Messages:
-    """A WebSocket, on which each piece is one message."""
+    """A WebSocket stream, which transports messages."""
 
     def __init__(self, stream: WebSocketStream, user: NodeUser) -> None:
         self._stream = stream

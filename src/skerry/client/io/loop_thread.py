@@ -1,7 +1,7 @@
-"""A loop in a thread of its own, and doing things there from others.
+"""An event loop in its own thread, and work that other threads submit to it.
 
-Work that is handed over is done, or fails: nobody waits for a loop that has ended. What is handed
-over and the end of taking it therefore exclude each other.
+Submitted work is done or fails: no caller waits for a loop that has ended. A lock therefore
+excludes that work is submitted while the loop stops accepting it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["FORKED", "LoopThread", "wait_left"]
 T = TypeVar("T")
 
 FORKED: Final = "the space belongs to the process that this one was forked from"
-"""Why nothing can be done in a child."""
+"""The error in a forked child process."""
 _GRACE_S: Final = 0.1
 """Extra wait beyond the timeout of the work, whose own error is more precise."""
 _CLOSED: Final = "the space is closed"
@@ -33,9 +33,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        # One that its holder may take again: the collector may run at any time, also while work is
-        # handed over, and find a space that nobody holds, which then leaves this very thread.
-        self._gate = threading.RLock()
+        # Reentrant: the garbage collector may run while work is submitted, and find a space without
+        # references, whose finalizer abandons this same thread.
+        self._lock = threading.RLock()
         self._pending: set[Future[Any]] = set()
         self._is_open = True
         self._is_over = False
@@ -48,16 +48,16 @@ class LoopThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread is there. Not after a fork: threads stay behind."""
+        """Whether the thread runs. After a fork it does not run in the child process."""
         return not self.is_forked and self._thread.is_alive()
 
     @property
     def is_open(self) -> bool:
-        """Whether something can be done there: nobody has asked for the end."""
+        """Whether the loop accepts work."""
         return self._is_open and self.is_running
 
     def check_wait(self) -> None:
-        """LocalProtocolError on the thread itself, which cannot wait for what it has to do."""
+        """LocalProtocolError on the thread itself, which cannot wait for its own work."""
         if threading.current_thread() is self._thread:
             raise LocalProtocolError("a callback cannot wait: it runs on the thread that it needs")
 
@@ -73,7 +73,7 @@ class LoopThread:
         limit_s = _limit_s(timeout)
         try:
             self.check_wait()
-            future = self._hand_over(work)
+            future = self._submit(work)
         except BaseException:
             work.close()
             raise
@@ -90,14 +90,14 @@ class LoopThread:
                 " a callback blocks the space's thread"
             ) from None
         except BaseException:
-            # Whoever is interrupted (by the keyboard, say) waits no more, there as here.
+            # After an interrupt, such as Ctrl-C, the work is cancelled too.
             future.cancel()
             raise
         finally:
             self._pending.discard(future)
 
     def call(self, work: Callable[[], T]) -> T:
-        """Do something there that does not wait."""
+        """Call a function that does not wait, on the thread."""
         if threading.current_thread() is self._thread:
             return work()
 
@@ -111,7 +111,7 @@ class LoopThread:
 
         Returns whether the thread ended in time.
         """
-        with self._gate:
+        with self._lock:
             self._is_open = False
             if self.is_running and not self._is_over:
                 self._loop.call_soon_threadsafe(self._stop)
@@ -120,29 +120,29 @@ class LoopThread:
         return not self.is_running
 
     def abandon(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Stop the loop when a last thing is done there; nobody waits for that."""
+        """Run a last coroutine on the thread, then stop the loop. Does not wait."""
 
         def finish() -> None:
             task = self._loop.create_task(last())
             task.add_done_callback(lambda _: self._stop())
 
-        with self._gate:
+        with self._lock:
             is_open, self._is_open = self.is_open, False
             if is_open:
                 self._loop.call_soon_threadsafe(finish)
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end of the thread, but no longer than that."""
+        """Wait for the end of the thread, up to a timeout."""
         self._thread.join(timeout)
 
     def forked(self) -> None:
-        """This is another process, without the thread; who held the gate is not here, either."""
+        """Mark the thread as lost in a forked child; so is the thread that may hold the lock."""
         self.is_forked = True
         self._is_open = False
-        self._gate = threading.RLock()
+        self._lock = threading.RLock()
 
-    def _hand_over(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._gate:
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:
             if not self.is_open:
                 raise Disconnected(FORKED if self.is_forked else _CLOSED)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -154,12 +154,12 @@ class LoopThread:
     def _work(self) -> None:
         try:
             self._loop.run_forever()
-            with self._gate:
-                # What was handed over before is begun by the next turn, and cancelled there.
+            with self._lock:
+                # Work submitted before starts in the next iteration, and is cancelled there.
                 self._is_open = False
             self._loop.run_until_complete(_cancel_all())
         finally:
-            with self._gate:
+            with self._lock:
                 self._is_open = False
                 self._is_over = True
                 for future in list(self._pending):
@@ -168,7 +168,7 @@ class LoopThread:
             _RUNNING.discard(self)
 
     def _stop(self) -> None:
-        # Once: a second time it would stop what is done after the first.
+        # Only once: a second stop would interrupt the cancellation that follows the first.
         if not self._is_stopped:
             self._is_stopped = True
             self._loop.stop()
@@ -178,7 +178,7 @@ _RUNNING: set[LoopThread] = set()
 
 
 def wait_left(seconds: float) -> None:
-    """Wait for the threads that are about to end by themselves, but no longer than that."""
+    """Wait for the threads that were abandoned, up to a timeout."""
     until = monotonic() + seconds
     for thread in list(_RUNNING):
         if not thread.is_open and thread.is_running:
@@ -186,7 +186,7 @@ def wait_left(seconds: float) -> None:
 
 
 def _limit_s(timeout: Any) -> float | None:
-    """How long to wait; for ever if the timeout is not a number, which the work checks itself."""
+    """How long to wait; None for ever, also if the timeout is invalid: the work checks it."""
     if not isinstance(timeout, (int, float)) or timeout != timeout:
         return None
     return min(max(timeout, 0) + _GRACE_S, threading.TIMEOUT_MAX)
@@ -200,7 +200,7 @@ async def _cancel_all() -> None:
 
 
 def _forget_threads() -> None:
-    """After a fork all of them are in the other process."""
+    """Mark all threads as lost in a forked child."""
     while _RUNNING:
         _RUNNING.pop().forked()
 

@@ -1,7 +1,7 @@
-"""Python source: literals, and calls that are laid out the way formatters do it.
+"""Python source: literals, and calls in the layout of formatters.
 
-What does not fit a line stands one item to a line with a comma behind the last, a layout that
-formatters keep whatever line length they are set to.
+A call that does not fit into a line has one item per line and a trailing comma. Formatters keep
+this layout for any line length.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["INDENT", "Brackets", "Piece", "docstring", "lay_out", "text_literal"
 INDENT: Final = "    "
 
 _WIDTH: Final = 88
-"""What formatters allow a line unless told otherwise."""
+"""The default line length of formatters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brackets:
-    """Items between brackets, which may be spread over several lines."""
+    """Items between brackets, on one line or on several lines."""
 
     head: str
     items: Sequence[Piece]
@@ -32,7 +32,7 @@ Piece: TypeAlias = str | Brackets
 
 
 def lay_out(piece: Piece, indent: str = "", *, lead: str = "", trail: str = "") -> list[str]:
-    """The lines of a piece of source, with what stands before and behind it."""
+    """The lines of a piece of source, with the text before and after it."""
     line = f"{indent}{lead}{_flat(piece)}{trail}"
     if isinstance(piece, str) or not piece.items or _width(line) <= _WIDTH:
         return [line]
@@ -43,13 +43,13 @@ def lay_out(piece: Piece, indent: str = "", *, lead: str = "", trail: str = "") 
 
 
 def text_literal(text: str) -> str:
-    """The text in the quotes that need fewer escapes, double ones if it does not matter."""
+    """The text as a literal, in the quotes that need fewer escapes; double quotes if equal."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     return quote + "".join(_character(char, quote) for char in text) + quote
 
 
 def docstring(text: str, indent: str) -> list[str] | None:
-    """The lines of a docstring that reads as `text`; None if no tidy one does."""
+    """The lines of a docstring with the content `text`; None if it would need escapes."""
     if not text or not all(char.isprintable() or char == "\n" for char in text):
         return None
     if "\\" in text or '"""' in text or text.startswith('"') or text.endswith('"'):
@@ -72,8 +72,8 @@ def _flat(piece: Piece) -> str:
 
 
 def _width(line: str) -> int:
-    # Some characters take two columns. Counting all but ASCII so spreads a line too early at
-    # worst, which formatters leave alone.
+    # Some characters have two columns. To count all except ASCII as two breaks a line too early at
+    # worst, which formatters do not change.
     return sum(1 if char.isascii() else 2 for char in line)
 
 

@@ -1,4 +1,4 @@
-"""The class of a type as a module declares it: what a person would write by hand."""
+"""The class of a type in a generated module, as one would write it by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.objects.source.layout import (
     lay_out,
     text_literal,
 )
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.schema.model import (
     EnumElement,
     EnumType,
@@ -33,27 +33,27 @@ from skerry.schema.model import (
 __all__ = ["class_lines"]
 
 
-def class_lines(type_: NamedType, spelling: Spelling) -> list[str]:
+def class_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
     """The lines that declare the class of a type."""
-    name = spelling.classes[type_.name]
+    name = source_names.classes[type_.name]
     documented = docstring(type_.documentation, INDENT)
     notes = _type_notes(type_, name, is_documented=documented is not None)
     lines: list[str] = []
     if isinstance(type_, EnumType):
         lines += lay_out(Brackets(f"class {name}(", ["skerry.Enum", *notes], "):"))
-        body = _element_lines(type_, spelling)
+        body = _element_lines(type_, source_names)
     else:
         arguments = [*_flags(type_), *notes, *_removed(type_.removed)]
         lines += lay_out(
             Brackets("@skerry.struct(", arguments, ")") if arguments else "@skerry.struct"
         )
         lines += [f"class {name}(skerry.Struct):"]
-        body = _field_lines(type_, spelling)
+        body = _field_lines(type_, source_names)
     return [*lines, *([*documented, ""] if documented else []), *body]
 
 
 def _type_notes(type_: NamedType, class_name: str, *, is_documented: bool) -> Iterator[Piece]:
-    """What the class statement itself does not say of the type."""
+    """The facts of the type that the class statement does not contain."""
     if class_name != type_.name:
         yield f"name={text_literal(type_.name)}"
     yield from _notes("" if is_documented else type_.documentation, type_.options)
@@ -95,14 +95,14 @@ def _removed_field(field: RemovedField) -> Piece:
     return Brackets("skerry.removed(", arguments, ")")
 
 
-def _element_lines(type_: EnumType, spelling: Spelling) -> Iterator[str]:
+def _element_lines(type_: EnumType, source_names: SourceNames) -> Iterator[str]:
     names = member_names(type_)
     for element in type_.elements:
         name = names[element.name]
-        yield from lay_out(_element(element, name, spelling), INDENT, lead=f"{name} = ")
+        yield from lay_out(_element(element, name, source_names), INDENT, lead=f"{name} = ")
 
 
-def _element(element: EnumElement, name: str, spelling: Spelling) -> Piece:
+def _element(element: EnumElement, name: str, source_names: SourceNames) -> Piece:
     arguments: list[Piece] = []
     if name != element.name:
         arguments.append(f"name={text_literal(element.name)}")
@@ -111,30 +111,30 @@ def _element(element: EnumElement, name: str, spelling: Spelling) -> Piece:
     arguments += _notes(element.documentation, ())
     if not arguments:
         return str(element.tag)
-    return Brackets(f"{spelling.outer('skerry')}.element(", [str(element.tag), *arguments], ")")
+    return Brackets(f"{source_names.outer('skerry')}.element(", [str(element.tag), *arguments], ")")
 
 
-def _field_lines(struct: StructType, spelling: Spelling) -> Iterator[str]:
+def _field_lines(struct: StructType, source_names: SourceNames) -> Iterator[str]:
     names = attribute_names(struct)
     for field in struct.fields:
         name = names[field.name]
-        lead = f"{name}: {_declared(field.type, spelling)} | None = "
-        yield from lay_out(_field(field, name, spelling), INDENT, lead=lead)
+        lead = f"{name}: {_declared(field.type, source_names)} | None = "
+        yield from lay_out(_field(field, name, source_names), INDENT, lead=lead)
 
 
-def _field(field: Field, name: str, spelling: Spelling) -> Piece:
+def _field(field: Field, name: str, source_names: SourceNames) -> Piece:
     arguments: list[Piece] = [str(field.tag)]
     if name != field.name:
         arguments.append(f"name={text_literal(field.name)}")
     if field.default is not None:
-        arguments.append(default_argument(field.type, field.default, spelling))
+        arguments.append(default_argument(field.type, field.default, source_names))
     if field.is_deprecated:
         arguments.append("deprecated=True")
     if field.is_ctor:
         arguments.append("ctor=True")
     arguments += _notes(field.documentation, field.options)
     function = "key" if field.is_key else "field"
-    return Brackets(f"{spelling.outer('skerry')}.{function}(", arguments, ")")
+    return Brackets(f"{source_names.outer('skerry')}.{function}(", arguments, ")")
 
 
 _OWN_NAMES: Final = {
@@ -143,18 +143,18 @@ _OWN_NAMES: Final = {
     Kind.BYTES: "bytes",
     Kind.UUID: "UUID",
 }
-"""Kinds that Python's own names declare."""
+"""Kinds that are declared by Python's own names."""
 
 
-def _declared(type_: FieldType, spelling: Spelling) -> str:
+def _declared(type_: FieldType, source_names: SourceNames) -> str:
     """The annotation that declares a field of this type."""
     if isinstance(type_, VectorType):
-        return f"{spelling.outer('list')}[{_declared(type_.element, spelling)}]"
+        return f"{source_names.outer('list')}[{_declared(type_.element, source_names)}]"
     if isinstance(type_, (StructType, EnumType)):
-        return spelling.of_type(type_)
+        return source_names.of_type(type_)
     if type_.kind in _OWN_NAMES:
-        return spelling.outer(_OWN_NAMES[type_.kind])
-    skerry = spelling.outer("skerry")
+        return source_names.outer(_OWN_NAMES[type_.kind])
+    skerry = source_names.outer("skerry")
     if isinstance(type_, RefType) and type_.target is not None:
-        return f"{spelling.outer('Annotated')}[{skerry}.Ref, {text_literal(type_.target)}]"
+        return f"{source_names.outer('Annotated')}[{skerry}.Ref, {text_literal(type_.target)}]"
     return f"{skerry}.any_object" if type_.kind == Kind.ANY else f"{skerry}.{type_.name}"

@@ -1,4 +1,4 @@
-"""The class of a type as its stub describes it: what type checkers cannot see in the module."""
+"""The class of a type in a generated stub: what type checkers cannot see in the module."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.source.layout import INDENT, Brackets, docstring, lay_out, text_literal
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.schema.model import EnumType, Field, FieldType, Kind, NamedType, StructType, VectorType
 
 __all__ = ["stub_lines"]
 
 
-def stub_lines(type_: NamedType, spelling: Spelling) -> list[str]:
+def stub_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
     """The lines that describe the class of a type to type checkers.
 
     Editors find the documentation of a class in the module, but that of a field only here.
     """
-    name = spelling.classes[type_.name]
+    name = source_names.classes[type_.name]
     if isinstance(type_, EnumType):
         return [f"class {name}(skerry.Enum):", *_stub_elements(type_)]
     return [
         f"class {name}(skerry.Struct):",
-        *_stub_fields(type_, spelling),
+        *_stub_fields(type_, source_names),
         "",
-        *_stub_methods(type_, spelling),
+        *_stub_methods(type_, source_names),
     ]
 
 
@@ -38,14 +38,14 @@ def _stub_elements(type_: EnumType) -> list[str]:
     return lines
 
 
-def _stub_fields(struct: StructType, spelling: Spelling) -> Iterator[str]:
+def _stub_fields(struct: StructType, source_names: SourceNames) -> Iterator[str]:
     names = attribute_names(struct)
     for field in struct.fields:
-        yield f"{INDENT}{names[field.name]}: {_seen(field.type, spelling)} | None"
+        yield f"{INDENT}{names[field.name]}: {_seen(field.type, source_names)} | None"
         yield from docstring(field.documentation, INDENT) or ()
 
 
-def _stub_methods(struct: StructType, spelling: Spelling) -> Iterator[str]:
+def _stub_methods(struct: StructType, source_names: SourceNames) -> Iterator[str]:
     names = attribute_names(struct)
     by_position = [field for field in struct.fields if field.is_ctor]
     by_name = [field for field in struct.fields if not field.is_ctor]
@@ -54,16 +54,16 @@ def _stub_methods(struct: StructType, spelling: Spelling) -> Iterator[str]:
     yield ""
     parameters = [
         "self",
-        *(_parameter(field, names, spelling) for field in by_position),
+        *(_parameter(field, names, source_names) for field in by_position),
         *(["*"] if by_name else []),
-        *(_parameter(field, names, spelling) for field in by_name),
+        *(_parameter(field, names, source_names) for field in by_name),
     ]
     yield from lay_out(Brackets("def __init__(", parameters, ") -> None: ..."), INDENT)
 
 
-def _parameter(field: Field, names: dict[str, str], spelling: Spelling) -> str:
+def _parameter(field: Field, names: dict[str, str], source_names: SourceNames) -> str:
     default = "None" if field.default is None else "..."
-    return f"{names[field.name]}: {_seen(field.type, spelling)} | None = {default}"
+    return f"{names[field.name]}: {_seen(field.type, source_names)} | None = {default}"
 
 
 _SEEN: Final = {
@@ -75,16 +75,16 @@ _SEEN: Final = {
     Kind.ANY: "AnyObject",
     Kind.REF: "Ref",
 }
-"""What type checkers see of a kind; `int` and `float` for the rest."""
+"""The Python types of kinds; `int` and `float` for the rest."""
 
 
-def _seen(type_: FieldType, spelling: Spelling) -> str:
+def _seen(type_: FieldType, source_names: SourceNames) -> str:
     """The type of a field's values."""
     if isinstance(type_, VectorType):
-        return f"{spelling.outer('list')}[{_seen(type_.element, spelling)}]"
+        return f"{source_names.outer('list')}[{_seen(type_.element, source_names)}]"
     if isinstance(type_, (StructType, EnumType)):
-        return spelling.of_type(type_)
+        return source_names.of_type(type_)
     if type_.kind in {Kind.PROPERTY_SET, Kind.ANY, Kind.REF}:
-        return f"{spelling.outer('skerry')}.{_SEEN[type_.kind]}"
+        return f"{source_names.outer('skerry')}.{_SEEN[type_.kind]}"
     plain = "int" if type_.kind <= Kind.UINT64 else "float"
-    return spelling.outer(_SEEN.get(type_.kind, plain))
+    return source_names.outer(_SEEN.get(type_.kind, plain))

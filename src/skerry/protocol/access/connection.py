@@ -92,8 +92,7 @@ class AccessConnection:
         self._transitions = transitions
         self._state: HandshakeState = transitions.start
         # Each frame is checked against the stage, so it is stored with the state.
-        self.stage: ConnectionStage = STAGES[self._state]
-        """The stage of the handshake; changed by the methods of this class only."""
+        self._stage: ConnectionStage = STAGES[self._state]
         self._sent: dict[str, NamedType] = {}
         self._received: dict[str, NamedType] = {}
         """Types that were described on the connection, as they were described last."""
@@ -103,9 +102,14 @@ class AccessConnection:
         handshake: messages received before a fault are still processed."""
 
     @property
+    def stage(self) -> ConnectionStage:
+        """The stage of the handshake."""
+        return self._stage
+
+    @property
     def is_over(self) -> bool:
         """Whether further input of the peer is discarded."""
-        return self._has_input_ended or self.stage is _CLOSED
+        return self._has_input_ended or self._stage is _CLOSED
 
     @property
     def out_bytes(self) -> int:
@@ -170,7 +174,7 @@ class AccessConnection:
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
         """Close the connection; a connected peer is sent the reason first."""
-        if self.stage is ConnectionStage.CONNECTED:
+        if self._stage is ConnectionStage.CONNECTED:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text
@@ -184,7 +188,7 @@ class AccessConnection:
     def _change(self, event: HandshakeEvent) -> None:
         """Enter the next state of the handshake."""
         self._state = self._transitions.next_state(self._state, event)
-        self.stage = STAGES[self._state]
+        self._stage = STAGES[self._state]
 
     def _frame(self, header: Header, payload: bytes, now_s: float) -> None:
         if self._is_old:
@@ -225,7 +229,7 @@ class AccessConnection:
         if fault is not None:
             return ConnectionBroken(message=header.type_name or "header", detail=fault)
         if header.type_name not in HANDSHAKE:
-            if self.stage is _CONNECTING:
+            if self._stage is _CONNECTING:
                 return ConnectionBroken(
                     message=header.type_name, detail="an object before the handshake"
                 )

@@ -15,7 +15,6 @@ from skerry.protocol.access.header import (
     SENT_TIME,
     SERVER_SENT_TIME,
     Header,
-    copy_header,
 )
 
 __all__ = ["HeaderRepeat"]
@@ -54,13 +53,6 @@ class HeaderRepeat:
             if data[at] != SERVER_SENT_TIME or data[at + 1] != 0xFB:
                 return False
         return self._rest.are_at(data, start + self._rest_at)
-
-    def header_of(self, data: bytes, start: i64) -> Header:
-        """Return the header of a frame that fits."""
-        header = copy_header(self.header)
-        header.sent_time = self.sent_time(data, start)
-        header.server_sent_time = self.server_sent_time(data, start)
-        return header
 
     def sent_time(self, data: bytes, start: i64) -> float:
         """Return the first time of a frame that fits."""

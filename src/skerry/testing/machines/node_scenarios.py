@@ -187,7 +187,7 @@ class Doing:
         space = node.machine.space
         # A publish that had to wait may be sent on this or on a later connection.
         is_out = space.waiting_bytes == 0
-        connection = space.client_id if is_out else -self._history.next_number
+        connection = space.connection.client_id if is_out else -self._history.next_number
         publish = self._history.add(
             (node.name, node.life), name, key, is_remove=is_remove, connection=connection
         )

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import Event as Told
 from skerry.client.core.flushes import Flush
+from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.space import SpaceConfig, SpaceCore, SpaceStatistics
 from skerry.client.core.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
-from skerry.client.core.subscriptions import SubscribedType
-from skerry.client.core.update_intake import Target
+from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
@@ -88,7 +88,7 @@ class Subscribed:
     """The condition of kind `where`: objects with a higher level."""
     fields: tuple[str, ...]
     on_slow: OnSlow
-    interest: SubscribedType
+    interest: NodeSubscription
     target: Target
 
 
@@ -116,7 +116,7 @@ class Program:
             ),
             wall_offset_ns=setting.wall_offset_ns,
         )
-        self.space.start(setting.now_ns)
+        self.space.connection.start(setting.now_ns)
         self.subscriptions: dict[int, Subscribed] = {}
         self.turn = 0
         self._wall_offset_ns = setting.wall_offset_ns
@@ -202,40 +202,40 @@ class Program:
     @property
     def is_steady(self) -> bool:
         """Whether it is connected and all cache replays are complete."""
-        return self.space.state is SpaceState.CONNECTED and all(
+        return self.space.connection.state is SpaceState.CONNECTED and all(
             item.interest.is_complete for item in self.subscriptions.values()
         )
 
     # -- the machine's contract
 
     def stream_opened(self, peer: Address, now_ns: int) -> None:
-        self.space.stream_opened(peer, now_ns)
+        self.space.connection.stream_opened(peer, now_ns)
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
-        self.space.stream_closed(peer, reason, now_ns)
+        self.space.connection.stream_closed(peer, reason, now_ns)
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        self.space.receive(data, source, now_ns)
+        self.space.connection.receive(data, source, now_ns)
 
     def pause(self, _peer: Address) -> None:
-        self.space.pause()
+        self.space.connection.pause()
 
     def resume(self, _peer: Address, _now_ns: int) -> None:
-        self.space.resume()
+        self.space.connection.resume()
 
     def advance(self, now_ns: int) -> None:
-        self.space.advance(now_ns)
+        self.space.connection.advance(now_ns)
 
     def deadline_ns(self) -> int | None:
-        return self.space.deadline_ns()
+        return self.space.connection.deadline_ns()
 
     def take_transmits(self) -> list[Transmit]:
-        return self.space.take_transmits()
+        return self.space.connection.take_transmits()
 
     def take_events(self) -> list[MachineEvent]:
-        for event in self.space.take_events():
+        for event in self.space.connection.take_events():
             if isinstance(event, ClaimsChanged):
-                for told in event.told:
+                for told in event.callbacks:
                     told()
                 continue
             if isinstance(event, StateChanged):
@@ -250,11 +250,11 @@ class Program:
         return events
 
     def statistics(self) -> SpaceStatistics:
-        return self.space.statistics()
+        return self.space.connection.statistics()
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
         self._wall_offset_ns = wall_offset_ns
-        self.space.set_wall_offset(wall_offset_ns, now_ns)
+        self.space.connection.set_wall_offset(wall_offset_ns, now_ns)
 
     # -- inside
 

@@ -285,7 +285,7 @@ class ClaimsAgree(Checker):
         for other in partners(world, self._node_name):
             if not other.is_up:
                 return f"{other.name} is down"
-            client = other.machine.space.client_id
+            client = other.machine.space.connection.client_id
             for claim in other.machine.claims:
                 fault = _disagreement(state, client, claim)
                 if fault is not None:

@@ -86,8 +86,8 @@ class RequestHost(NodeHost):
         classes = [internal_class("SkerryHolder"), internal_class("SkerryCall")]
         for cls in (*classes, *(TYPES[name] for name in OWNED_TYPES)):
             self._observer.subscribe(cls, self._told, setting.now_ns)
-        self._observer.start(setting.now_ns)
-        self._observer.advance(setting.now_ns)
+        self._observer.connection.start(setting.now_ns)
+        self._observer.connection.advance(setting.now_ns)
         self._start_ns = setting.now_ns
 
     def take_events(self) -> list[MachineEvent]:
@@ -102,17 +102,17 @@ class RequestHost(NodeHost):
         while True:
             # Before its first connection, which is the observer, the node has no time.
             now_ns = max(self.core.now_ns, self._start_ns)
-            said = self._observer.take_transmits()
+            said = self._observer.connection.take_transmits()
             for item in said:
                 if isinstance(item, Connect):
                     self.core.stream_opened(OBSERVER, now_ns)
-                    self._observer.stream_opened(NODE, now_ns)
+                    self._observer.connection.stream_opened(NODE, now_ns)
                 else:
                     self.core.receive(item.data, OBSERVER, now_ns)
             sent = super().take_transmits()
             for item in sent:
                 if item.destination == OBSERVER:
-                    self._observer.receive(item.data, NODE, now_ns)
+                    self._observer.connection.receive(item.data, NODE, now_ns)
                 else:
                     outside.append(item)
             if not said and not sent:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from skerry.client.core.claims import Claim, ClaimState
-from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.core.requests import Request
 from skerry.errors import WouldBlock
 from skerry.objects.base import Struct
@@ -88,7 +88,9 @@ class RequestProgram(Program):
         """Send a request to a handler. Wait `patience_ns` longer than the timeout."""
         number = task.number
         try:
-            request = self.space.request(task, now_ns, to=to, timeout_s=timeout_s)
+            request = self.space.requests_and_claims.request(
+                task, now_ns, to=to, timeout_s=timeout_s
+            )
         except WouldBlock:
             self._events.append(RequestEnded(number=number, outcome="blocked"))
             return
@@ -100,13 +102,13 @@ class RequestProgram(Program):
 
     def serve(self, type_name: str, name: str, now_ns: int, *, is_standby: bool) -> None:
         """Claim to answer requests of a type under a name."""
-        claim = self.space.claim_requests(
+        claim = self.space.requests_and_claims.claim_requests(
             TASKS[type_name],
             self._execute,
             now_ns,
             name=name,
             is_standby=is_standby,
-            told=lambda: self._report([claim]),
+            on_change=lambda: self._report([claim]),
         )
         self._add([claim])
 
@@ -114,19 +116,19 @@ class RequestProgram(Program):
         self, type_name: str, keys: Sequence[str] | None, now_ns: int, *, is_standby: bool
     ) -> None:
         """Claim objects, or all objects of a type."""
-        claims = self.space.claim_objects(
+        claims = self.space.requests_and_claims.claim_objects(
             TYPES[type_name],
             keys,
             now_ns,
             is_standby=is_standby,
-            told=lambda: self._report(claims),
+            on_change=lambda: self._report(claims),
         )
         self._add(claims)
 
     def release(self, claim: Claim, now_ns: int) -> None:
         """Release a claim, or remove one that has ended."""
         self.claims.remove(claim)
-        self.space.release_claims([claim], now_ns)
+        self.space.requests_and_claims.release_claims([claim], now_ns)
 
     def claims_already(self, type_name: str, handler: str | None, key: str | None = None) -> bool:
         """Whether it has such a claim that has not ended."""
@@ -165,7 +167,7 @@ class RequestProgram(Program):
             if what == "answer":
                 self._answer(number)
             else:
-                self.space.forget_request(self._asked.pop(number))
+                self.space.requests_and_claims.forget_request(self._asked.pop(number))
                 self._events.append(RequestEnded(number=number, outcome="timed_out", is_ours=True))
 
     def deadline_ns(self) -> int | None:
@@ -196,9 +198,9 @@ class RequestProgram(Program):
             )
         )
         if task.manner == "fail":
-            self.space.fail(call, "as it was asked to", self._now_ns)
+            self.space.requests_and_claims.fail(call, "as it was asked to", self._now_ns)
         elif task.manner == "empty":
-            self.space.answer(call, None, self._now_ns)
+            self.space.requests_and_claims.answer(call, None, self._now_ns)
         else:
             self._calls[number] = call
             if task.manner == "now":
@@ -210,7 +212,7 @@ class RequestProgram(Program):
         self._due.cancel(("answer", number))
         call = self._calls.pop(number)
         result: Struct = TASKS["Result"](number=number, server=self._name)
-        self.space.answer(call, result, self._now_ns)
+        self.space.requests_and_claims.answer(call, result, self._now_ns)
 
     def _add(self, claims: Sequence[Claim]) -> None:
         # A new claim replaces one with the same identity that has ended.

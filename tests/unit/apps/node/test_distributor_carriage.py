@@ -15,7 +15,11 @@ import pytest
 
 import skerry
 import skerry.aio
-from skerry.apps.node.distributor_carriage import NodeCarrier, NodeDistributorConfig, group_of_node
+from skerry.apps.node.distributor_carriage import (
+    NodeDistributorCarriage,
+    NodeDistributorConfig,
+    group_of_node,
+)
 from skerry.engine.admission.admission import Admission, AdmissionConfig
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.carriage.distributor.carriage import system_group
@@ -46,7 +50,7 @@ class Member:
     """One node with its carrier."""
 
     server: NodeServer
-    carrier: NodeCarrier
+    carrier: NodeDistributorCarriage
     events: list[MachineEvent] = field(default_factory=list)
     place: str = ""
 
@@ -72,7 +76,7 @@ async def member(
         core.open(Address("guest", number, is_stream=True), Wire(), monotonic_ns())
     events: list[MachineEvent] = []
     try:
-        carrier = NodeCarrier(
+        carrier = NodeDistributorCarriage(
             server,
             group,
             NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=50, **config),
@@ -229,7 +233,7 @@ def test_a_carrier_tells_where_it_is_and_leaves_the_group(tmp_path: Path) -> Non
 
     async def work() -> None:
         async with member(group, tmp_path, "a") as alone:
-            assert alone.carrier.place == f"239.255.77.7:{group.port} on lo"
+            assert alone.carrier.address_text == f"239.255.77.7:{group.port} on lo"
             await until(lambda: alone.numbers.is_connected)
             (row,) = alone.server.core.statistics().clients
             assert (row.name, row.kind) == ("carrier", "inside")

@@ -185,8 +185,8 @@ def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path
                 # The stream breaks, and meanwhile others go on.
                 session = stage.source._session
                 assert session is not None
-                assert session._line is not None
-                session._line.stream.abort()
+                assert session._stream is not None
+                session._stream.transport.abort()
                 await stage.until(lambda: stage.source.lost_count == 1)
                 space.remove(Vessel(mmsi=1))
                 space.publish(Vessel(mmsi=2))
@@ -293,7 +293,7 @@ def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
             session = stage.source._session
             assert session is not None
             session.core.close(monotonic_ns(), reason="enough")
-            session.carry()
+            session.write_output()
             with pytest.raises(Disconnected, match="enough"):
                 stage.source.check()
 
@@ -321,7 +321,7 @@ def test_how_long_an_answer_of_the_node_takes_is_a_row(
             for row in told:
                 link: Any = internal_class("SkerryLink").decode(row["payload"])
                 assert (link.carrier, link.roundTrips) == ("access", 1)
-                assert link.senderNumber == row["sender"] == session.core.client_id
+                assert link.senderNumber == row["sender"] == session.core.connection.client_id
                 assert 0 < link.roundTripTime < 30
                 assert row["node"] == 5
 

@@ -121,7 +121,7 @@ def test_a_node_that_ended_it_is_an_error(live_node: Any) -> None:
         session = target._session
         assert session is not None
         session.core.close(0, reason="enough")
-        session.carry()
+        session.write_output()
         with pytest.raises(Disconnected, match="enough"):
             await target.play(update(vessel(1)), TYPES.Vessel.descriptor)
         await target.close()

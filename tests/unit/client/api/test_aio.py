@@ -56,7 +56,7 @@ async def until(space: aio.Space, state: str) -> None:
         await reached.wait()
 
 
-def test_what_one_program_publishes_another_sees(node: str) -> None:
+def test_published_object_reaches_another_program(node: str) -> None:
     async def talk() -> None:
         seen: list[str] = []
         async with (
@@ -77,7 +77,7 @@ def test_what_one_program_publishes_another_sees(node: str) -> None:
     run(talk())
 
 
-def test_iterating_gives_what_is_there_and_what_comes(node: str) -> None:
+def test_iteration_returns_current_objects_and_later_updates(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node, types=TYPES) as space:
             space.publish(Vessel(mmsi=1))
@@ -92,7 +92,7 @@ def test_iterating_gives_what_is_there_and_what_comes(node: str) -> None:
                         break
             assert operations == [("create", 1), ("create", 2)]
             assert [event async for event in subscription] == []
-            with pytest.raises(LocalProtocolError, match="has a callback"):
+            with pytest.raises(LocalProtocolError, match="with a callback"):
                 async for _ in space.subscribe(Vessel, print):
                     pass
             with pytest.raises(LocalProtocolError, match="on_slow is"):
@@ -117,7 +117,7 @@ def test_iteration_ends_with_the_space(node: str) -> None:
     run(talk())
 
 
-def test_slow_iteration_is_told(node: str) -> None:
+def test_slow_iteration_raises_slow_consumer(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node, queue_count_max=3) as space:
             subscription = space.subscribe(Shout)
@@ -133,7 +133,7 @@ def test_slow_iteration_is_told(node: str) -> None:
     run(talk())
 
 
-def test_who_leaves_a_loop_leaves_nothing_behind(node: str) -> None:
+def test_abandoned_iteration_leaves_no_subscription(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:
             space.publish(Vessel(mmsi=1))
@@ -198,7 +198,7 @@ def test_container_is_live(node: str) -> None:
     run(talk())
 
 
-def test_types_of_others_can_be_used_by_name(node: str) -> None:
+def test_types_of_other_programs_can_be_used_by_name(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as first, await aio.connect(node) as second:
             first.publish(Only(text="x"))
@@ -207,13 +207,13 @@ def test_types_of_others_can_be_used_by_name(node: str) -> None:
             only = await second.container("Only")
             assert only[()].text == "x"
             assert set(await second.request_types()) == {"Only"}
-            with pytest.raises(LocalProtocolError, match="Nothing is none that is known"):
+            with pytest.raises(LocalProtocolError, match="Nothing is not a known type"):
                 await second.container("Nothing")
 
     run(talk())
 
 
-def test_connection_comes_back_after_the_node_was_restarted() -> None:
+def test_connection_is_restored_after_a_restart_of_the_node() -> None:
     async def talk() -> None:
         server, place = await start_node()
         async with await aio.connect(place) as space:
@@ -237,7 +237,7 @@ def test_connection_comes_back_after_the_node_was_restarted() -> None:
     run(talk())
 
 
-def test_publishing_past_the_bound_is_refused_until_there_is_room() -> None:
+def test_publishing_above_the_limit_is_rejected_until_there_is_room() -> None:
     async def talk() -> None:
         server, place = await start_node()
         async with await aio.connect(place, send_bytes_max=10_000) as space:
@@ -275,7 +275,7 @@ def test_failing_callbacks_are_logged(node: str, caplog: pytest.LogCaptureFixtur
     assert "ValueError: oops" in caplog.text
 
 
-def test_node_that_says_nothing_is_given_up() -> None:
+def test_silent_node_times_out() -> None:
     async def talk() -> None:
         async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
@@ -306,7 +306,7 @@ def test_waiting_for_the_first_connection() -> None:
     run(talk())
 
 
-def test_flush_in_vain_says_how_long_it_waited() -> None:
+def test_flush_timeout_names_the_time() -> None:
     async def talk() -> None:
         server, place = await start_node()
         async with await aio.connect(place) as space:
@@ -318,7 +318,7 @@ def test_flush_in_vain_says_how_long_it_waited() -> None:
     run(talk())
 
 
-def test_closed_space_says_so(node: str) -> None:
+def test_closed_space_raises_disconnected(node: str) -> None:
     async def talk() -> None:
         space = await aio.connect(node)
         waiting = asyncio.create_task(space.wait_closed())
@@ -343,7 +343,7 @@ def test_space_that_was_not_closed_is_warned_about(node: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["tcp-v1", "uds", "ws"])
-def test_other_roads_to_the_node(scheme: str, tmp_path: Path) -> None:
+def test_other_transports_reach_the_node(scheme: str, tmp_path: Path) -> None:
     async def talk() -> None:
         text = f"uds:{tmp_path}/n.sock" if scheme == "uds" else f"{scheme}://127.0.0.1:0"
         server, place = await start_node(text)
@@ -391,7 +391,7 @@ def test_tls_with_certificates_of_both_ends(tmp_path: Path) -> None:
                 await space.flush()
             async with await aio.connect(f"{place}?ca={ca}&cert={ann}") as space:
                 await space.flush()
-            with pytest.raises(ConnectFailed, match="certificate is not to be trusted"):
+            with pytest.raises(ConnectFailed, match="certificate is not trusted"):
                 await aio.connect(place)
             with pytest.raises(ConnectFailed):
                 await aio.connect(place, ca=ca)
@@ -421,7 +421,7 @@ def test_container_that_is_not_permitted_is_refused_at_once() -> None:
     run(talk())
 
 
-def test_condition_beyond_the_limit_is_refused_and_the_next_answer_is_not_its() -> None:
+def test_condition_above_the_limit_is_refused_and_does_not_take_the_next_answer() -> None:
     limits = ClientLimits(view_count_max=1)
 
     async def talk() -> None:
@@ -437,7 +437,7 @@ def test_condition_beyond_the_limit_is_refused_and_the_next_answer_is_not_its() 
     run(talk())
 
 
-def test_node_without_tls_is_not_called_a_missing_permission(node: str) -> None:
+def test_node_without_tls_is_not_reported_as_missing_permission(node: str) -> None:
     async def talk() -> None:
         with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: TLS: [a-z ]+$"):
             await aio.connect(node.replace("tcp:", "tls:"))

@@ -69,7 +69,7 @@ def test_keys_can_be_hashed() -> None:
     assert tagged[(1, 2)].text == "x"
 
 
-def test_what_is_done_to_an_object_stays_with_it() -> None:
+def test_changes_of_an_object_do_not_change_the_container() -> None:
     stage = Stage()
     vessels = container_of(stage, Vessel)
     stage.publish(stage.spaces[0], Vessel(mmsi=7, name="a"))
@@ -77,7 +77,7 @@ def test_what_is_done_to_an_object_stays_with_it() -> None:
     assert vessels[7].name == "a"
 
 
-def test_info_tells_who_and_when() -> None:
+def test_info_has_client_and_time() -> None:
     stage = Stage()
     vessels = container_of(stage, Vessel)
     core = stage.spaces[0]
@@ -86,12 +86,12 @@ def test_info_tells_who_and_when() -> None:
     stage.run()
     info = vessels.info(7)
     assert (info.created, info.modified, info.last_operation) == (100.0, 200.0, "update")
-    assert info.created_from == info.modified_from == core.client_id
+    assert info.created_from == info.modified_from == core.connection.client_id
     with pytest.raises(KeyError):
         vessels.info(8)
 
 
-def test_iteration_is_over_what_was_there() -> None:
+def test_iteration_is_over_a_snapshot() -> None:
     stage = Stage()
     vessels = container_of(stage, Vessel)
     stage.publish(stage.spaces[0], Vessel(mmsi=1), Vessel(mmsi=2))

@@ -55,7 +55,7 @@ def told(node: RunningNode, **facts: Any) -> None:
     node.do(on_its_loop())
 
 
-def test_first_look_waits_and_gives_what_is_there(running_node: RunningNode) -> None:
+def test_first_access_waits_for_the_picture(running_node: RunningNode) -> None:
     told(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
@@ -72,7 +72,7 @@ def test_first_look_waits_and_gives_what_is_there(running_node: RunningNode) -> 
         assert repr(picture) == "<picture 1 of harbour: skerry>"
 
 
-def test_it_follows_and_tells_of_changes(running_node: RunningNode) -> None:
+def test_picture_follows_changes_and_calls_back(running_node: RunningNode) -> None:
     told(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -93,7 +93,7 @@ def test_it_follows_and_tells_of_changes(running_node: RunningNode) -> None:
     assert picture.sequence == 2, "the last that was heard stays"
 
 
-def test_many_threads_look_at_the_same_one(running_node: RunningNode) -> None:
+def test_many_threads_share_one_picture(running_node: RunningNode) -> None:
     told(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -103,11 +103,11 @@ def test_many_threads_look_at_the_same_one(running_node: RunningNode) -> None:
         for thread in threads:
             thread.join()
         assert {id(seen.get_nowait()) for _ in threads} == {id(space.picture)}
-        groups = space._core.interests._groups
+        groups = space._core.subscriptions._groups
         assert groups["SkerryPicture"].holder_count == 1
 
 
-def test_callback_cannot_wait_for_it_but_look_at_it(running_node: RunningNode) -> None:
+def test_callback_cannot_wait_for_the_picture_but_read_it(running_node: RunningNode) -> None:
     told(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -126,7 +126,7 @@ def test_callback_cannot_wait_for_it_but_look_at_it(running_node: RunningNode) -
         assert seen.get(timeout=30) == "harbour"
 
 
-def test_it_comes_back_with_the_node(running_node: RunningNode) -> None:
+def test_picture_returns_with_the_node(running_node: RunningNode) -> None:
     told(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -140,16 +140,16 @@ def test_it_comes_back_with_the_node(running_node: RunningNode) -> None:
         assert space.picture.elected != first
 
 
-def test_listener_has_to_be_one(running_node: RunningNode) -> None:
+def test_listener_must_be_a_callback(running_node: RunningNode) -> None:
     told(running_node)
     with (
         skerry.connect(running_node.place) as space,
-        pytest.raises(LocalProtocolError, match="a callback is a function"),
+        pytest.raises(LocalProtocolError, match="a callback must be a function"),
     ):
         space.picture.on_change(5)  # type: ignore[arg-type]
 
 
-def test_closed_space_tells_of_no_more_changes(running_node: RunningNode) -> None:
+def test_closed_space_reports_no_changes(running_node: RunningNode) -> None:
     told(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
@@ -171,7 +171,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
     async def talk() -> None:
         await asyncio.to_thread(told, running_node)
         async with await aio.connect(running_node.place) as space:
-            space._core.pause()
+            space._core.connection.pause()
             picture = space.picture
             assert_type(picture, aio.Picture)
             assert picture is space.picture
@@ -184,8 +184,8 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
                 await picture.wait(0.01)
             changed = asyncio.Event()
             picture.on_change(lambda _: changed.set())
-            space._core.resume()
-            space._session.carry()
+            space._core.connection.resume()
+            space._session.write_output()
             await changed.wait()
             await picture.wait()
             assert picture.system == "harbour"
@@ -195,7 +195,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
     run(talk())
 
 
-def test_what_is_not_permitted_is_told() -> None:
+def test_missing_permission_raises_refused() -> None:
     async def talk() -> None:
         rules = (PermissionRule(verbs=("subscribe",), subjects=("SkerryPicture",), allow=False),)
         core = NodeCore(

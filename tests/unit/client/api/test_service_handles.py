@@ -42,7 +42,7 @@ def noted(changes: Changes) -> Any:
     return lambda holding: changes.put(str(holding.state))
 
 
-def test_service_tells_how_it_stands(node: str) -> None:
+def test_service_reports_its_state(node: str) -> None:
     changes: Changes = queue.SimpleQueue()
     with skerry.connect(node) as first, skerry.connect(node) as second:
         service = first.serve(Ask, say("first"), name="router", on_change=noted(changes))
@@ -63,7 +63,7 @@ def test_service_tells_how_it_stands(node: str) -> None:
         assert service.state is ClaimState.CLOSED
 
 
-def test_standby_serves_when_the_holder_is_gone(node: str) -> None:
+def test_standby_serves_when_the_holder_has_left(node: str) -> None:
     changes: Changes = queue.SimpleQueue()
     with skerry.connect(node) as waiting:
         holder = skerry.connect(node)
@@ -76,7 +76,7 @@ def test_standby_serves_when_the_holder_is_gone(node: str) -> None:
         assert waiting.request(Ask()).text == "standby"
 
 
-def test_claims_come_back_with_the_connection(running_node: RunningNode) -> None:
+def test_claims_are_restored_with_the_connection(running_node: RunningNode) -> None:
     changes: Changes = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
         service = space.serve(Ask, say("here"), on_change=noted(changes))
@@ -145,7 +145,7 @@ def test_all_objects_of_a_type_can_be_owned(node: str) -> None:
         other.flush()
 
 
-def test_ownership_stands_as_its_worst_part(node: str) -> None:
+def test_ownership_has_the_worst_state_of_its_claims(node: str) -> None:
     with skerry.connect(node) as first, skerry.connect(node) as second:
         owned = first.own(Vessel, [1, 2])
         waiting = second.own(Vessel, [2, 3], standby=True)
@@ -173,29 +173,29 @@ def test_states_are_in_order_from_worst_to_best() -> None:
     ]
 
 
-def test_what_is_wrong_is_told_before_anything_is_claimed(node: str) -> None:
+def test_invalid_arguments_are_rejected_before_anything_is_claimed(node: str) -> None:
     with skerry.connect(node) as space:
         faulty: Any = space
         for wrong in (5, "Ask", skerry.Struct):
             for attempt in (lambda w: faulty.serve(w, print), faulty.own):
-                with pytest.raises(LocalProtocolError, match="is no class of objects"):
+                with pytest.raises(LocalProtocolError, match="is not a class of a type"):
                     attempt(wrong)
-        with pytest.raises(LocalProtocolError, match="a callback is a function"):
+        with pytest.raises(LocalProtocolError, match="a callback must be a function"):
             faulty.serve(Ask, say("x"), on_change=5)
         with pytest.raises(LocalProtocolError, match="not cached"):
             space.own(Shout)
         service = space.serve(Ask, say("x"))
-        with pytest.raises(LocalProtocolError, match="claims requests Ask already"):
+        with pytest.raises(LocalProtocolError, match="already claimed requests Ask"):
             space.serve(Ask, say("y"))
         space.own(Vessel, [1])
-        with pytest.raises(LocalProtocolError, match="claims Vessel 1 already"):
+        with pytest.raises(LocalProtocolError, match="already claimed Vessel 1"):
             space.own(Vessel, [2, 1])
         service.close()
         assert space.serve(Ask, say("y")).is_held
-        assert len(space._core._claims) == 2
+        assert len(space._core.connection.claims) == 2
 
 
-def test_failing_callback_of_a_change_harms_nobody(
+def test_error_of_a_change_callback_affects_nothing_else(
     node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: ClaimHandle) -> None:
@@ -207,7 +207,7 @@ def test_failing_callback_of_a_change_harms_nobody(
     assert {record.getMessage() for record in caplog.records} == {"a callback failed"}
 
 
-def test_end_of_the_space_closes_what_it_claims(node: str) -> None:
+def test_end_of_the_space_closes_its_claims(node: str) -> None:
     changes: Changes = queue.SimpleQueue()
     space = skerry.connect(node)
     service = space.serve(Ask, say("x"), on_change=noted(changes))
@@ -239,7 +239,7 @@ def test_callback_may_close_but_not_wait_for_a_claim(node: str) -> None:
             space.request(Ask())
 
 
-def test_services_do_not_keep_a_space_that_nobody_holds(node: str) -> None:
+def test_services_do_not_keep_a_space_without_references(node: str) -> None:
     space = skerry.connect(node)
     service = space.serve(Ask, say("x"), on_change=print)
     space.own(Vessel, [1])
@@ -252,7 +252,7 @@ def test_services_do_not_keep_a_space_that_nobody_holds(node: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_nothing_of_it_works_in_a_forked_process(node: str) -> None:
+def test_claims_do_not_work_in_a_forked_process(node: str) -> None:
     with skerry.connect(node) as space:
         service = space.serve(Ask, say("x"))
         child = os.fork()
@@ -287,7 +287,7 @@ async def started(
         await server.close()
 
 
-def test_twin_does_the_same(node: str) -> None:
+def test_asyncio_space_behaves_in_the_same_way(node: str) -> None:
     async def talk() -> None:
         changes: list[str] = []
         async with await aio.connect(node) as first, await aio.connect(node) as second:
@@ -311,7 +311,7 @@ def test_twin_does_the_same(node: str) -> None:
     run(talk())
 
 
-def test_claim_that_is_not_permitted_is_refused_and_leaves_nothing() -> None:
+def test_refused_claim_is_forgotten() -> None:
     async def talk() -> None:
         rules = (
             PermissionRule(verbs=("publish",), subjects=("/Vessel/1", "/Vessel/2")),
@@ -327,7 +327,7 @@ def test_claim_that_is_not_permitted_is_refused_and_leaves_nothing() -> None:
                 await space.serve(Ask, say("x"), name="router")
             with pytest.raises(Refused, match="the node refused the request Ask to router"):
                 await space.request(Ask(), to="router")
-            assert len(space._core._claims) == 0
+            assert len(space._core.connection.claims) == 0
             assert (await space.own(Vessel, [1])).is_held
 
     run(talk())
@@ -336,20 +336,20 @@ def test_claim_that_is_not_permitted_is_refused_and_leaves_nothing() -> None:
 def test_node_that_does_not_answer_leaves_no_claim(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:
-            space._core.pause()
+            space._core.connection.pause()
             with pytest.raises(RequestTimedOut, match="the claim of requests Ask"):
                 await space.serve(Ask, say("x"), timeout=0.05)
-            space._core.resume()
-            assert len(space._core._claims) == 0
+            space._core.connection.resume()
+            assert len(space._core.connection.claims) == 0
             assert (await space.serve(Ask, say("x"))).is_held
 
     run(talk())
 
 
-def test_space_that_closes_meanwhile_is_told(node: str) -> None:
+def test_closing_space_fails_a_waiting_claim(node: str) -> None:
     async def talk() -> None:
         space = await aio.connect(node)
-        space._core.pause()
+        space._core.connection.pause()
         claiming = asyncio.create_task(space.serve(Ask, say("x")))
         await asyncio.sleep(0)
         await space.close()
@@ -359,17 +359,17 @@ def test_space_that_closes_meanwhile_is_told(node: str) -> None:
     run(talk())
 
 
-def test_callback_may_give_up_what_is_just_being_claimed(node: str) -> None:
+def test_callback_may_release_a_claim_that_is_being_made(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:
             service = await space.serve(Ask, say("x"), on_change=skerry.Service.close)
             assert service.state == "closed"
-            assert len(space._core._claims) == 0
+            assert len(space._core.connection.claims) == 0
 
     run(talk())
 
 
-def test_websocket_carries_it_all() -> None:
+def test_websocket_supports_claims_and_requests() -> None:
     async def talk() -> None:
         async with started(place="ws://127.0.0.1:0") as place, await aio.connect(place) as space:
             await space.serve(Ask, lambda asked: Say(text=asked.text + "!", count=3))
@@ -379,7 +379,7 @@ def test_websocket_carries_it_all() -> None:
     run(talk())
 
 
-def test_old_framing_knows_none_of_it() -> None:
+def test_old_framing_does_not_support_claims() -> None:
     async def talk() -> None:
         async with started(place="tcp-v1://127.0.0.1:0") as door, await aio.connect(door) as space:
             for attempt in (
@@ -387,9 +387,9 @@ def test_old_framing_knows_none_of_it() -> None:
                 space.serve(Ask, say("x")),
                 space.own(Vessel, [1]),
             ):
-                with pytest.raises(LocalProtocolError, match="knows no"):
+                with pytest.raises(LocalProtocolError, match="does not support"):
                     await attempt
-            with pytest.raises(LocalProtocolError, match="knows no pictures"):
+            with pytest.raises(LocalProtocolError, match="does not support pictures"):
                 _ = space.picture
 
     run(talk())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from inspect import signature
+from time import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ import pytest
 import skerry
 from skerry.client.api import aio, sync
 from skerry.client.api.space_base import SpaceBase
+from skerry.client.core.send_buffer import SendBuffer, SendPlan
 from skerry.errors import LocalProtocolError
+from skerry.objects.base import codec_of
+from skerry.protocol.access.header import read_header
 from tests.unit.client.stage import Shout, Vessel
 
 
@@ -56,13 +61,15 @@ def use(space: SpaceBase) -> None:
         with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
             listen(never)
         assert caught.value.hint is not None
-        with pytest.raises(LocalProtocolError, match="a callback is a function, not int"):
+        with pytest.raises(LocalProtocolError, match="a callback must be a function, not int"):
             listen(5)  # type: ignore[arg-type]
     for where in (5, b"lat > 1"):
-        with pytest.raises(LocalProtocolError, match=r"`where` is a text, got (int|bytes)"):
+        with pytest.raises(LocalProtocolError, match=r"`where` must be a str, got (int|bytes)"):
             faulty.subscribe(Vessel, where=where)
     for fields in (5, "lat", b"lat"):
-        with pytest.raises(LocalProtocolError, match=r"`fields` are names, got (int|str|bytes)"):
+        with pytest.raises(
+            LocalProtocolError, match=r"`fields` must be names of fields, got (int|str|bytes)"
+        ):
             faulty.subscribe(Vessel, fields=fields)
     with pytest.raises(LocalProtocolError, match="Shout is not cached"):
         space.remove(Shout())
@@ -72,7 +79,7 @@ def use(space: SpaceBase) -> None:
     assert space.types["Vessel"] is Vessel
 
 
-def test_both_can_do_without_waiting_what_needs_none(node: str) -> None:
+def test_both_kinds_share_operations_that_do_not_wait(node: str) -> None:
     async def use_on_loop() -> None:
         async with await aio.connect(node) as space:
             use(space)
@@ -97,3 +104,23 @@ def test_other_definitions_of_the_node_are_known(node: str) -> None:
         assert before == ()
         assert conflict.known is Vessel.descriptor
         assert conflict.offered == other.descriptor
+
+
+def test_published_objects_wait_in_the_buffer_with_the_time_of_day() -> None:
+    buffer, woken = SendBuffer(10_000, None), []
+    buffer.is_short = True
+    buffer.plans[Vessel] = SendPlan(codec_of(Vessel), True)
+    session: Any = SimpleNamespace(core=SimpleNamespace(buffer=buffer), connection=None)
+
+    class Publisher(SpaceBase):
+        def _write_soon(self) -> None:
+            woken.append(1)
+
+    publisher = Publisher(session)
+    before = time()
+    publisher.publish(Vessel(mmsi=1))
+    publisher.publish(Vessel(mmsi=2))
+    header, _ = read_header(buffer.waiting.frames.take(), 5)
+    assert before <= header.sent_time <= time()
+    assert woken == [1], "the loop is woken once"
+    assert buffer.added_count == 2

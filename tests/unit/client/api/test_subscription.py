@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from skerry.client.api.subscription import ON_SLOW, SubscriptionBase, check_callback
+from skerry.client.api.subscription import (
+    ON_SLOW,
+    Inbox,
+    SubscriptionBase,
+    SubscriptionState,
+    check_callback,
+)
+from skerry.client.core.event_queue import EventQueue
 from skerry.errors import LocalProtocolError, SlowConsumer
 from tests.unit.client.stage import Shout, Stage, Vessel
 
@@ -35,16 +42,18 @@ class Loop:
 
 def session_of(stage: Stage, **config: Any) -> Any:
     core = stage.space(**config)
-    return SimpleNamespace(core=core, wakers=set(), carry=stage.run, loop=Loop())
+    return SimpleNamespace(
+        core=core, connection=core.connection, wakers=set(), write_output=stage.run, loop=Loop()
+    )
 
 
-def test_what_happens_to_the_slow_is_one_of_two() -> None:
+def test_on_slow_has_two_values() -> None:
     assert ON_SLOW == ("disconnect", "conflate")
     with pytest.raises(LocalProtocolError, match="on_slow is 'wait'"):
         SubscriptionBase(session_of(Stage()), Shout, print, on_slow="wait")  # type: ignore[arg-type]
 
 
-def test_it_opens_and_ends_once() -> None:
+def test_subscription_opens_and_ends_once() -> None:
     stage = Stage()
     session = session_of(stage)
     texts: list[str] = []
@@ -64,7 +73,7 @@ def target_count(session: Any) -> int:
     return sum(len(route.targets) for route in session.core.intake.routes.values())
 
 
-def test_one_that_nobody_iterates_over_any_more_is_ended_by_the_loop() -> None:
+def test_subscription_without_references_is_ended_by_the_loop() -> None:
     stage = Stage()
     session = session_of(stage)
     subscription: SubscriptionBase[Any] = SubscriptionBase(
@@ -78,7 +87,7 @@ def test_one_that_nobody_iterates_over_any_more_is_ended_by_the_loop() -> None:
     assert (target_count(session), len(session.wakers)) == (0, 0)
 
 
-def test_one_with_a_callback_needs_nobody_to_hold_it() -> None:
+def test_subscription_with_a_callback_needs_no_reference() -> None:
     stage = Stage()
     session = session_of(stage)
     texts: list[str] = []
@@ -91,7 +100,7 @@ def test_one_with_a_callback_needs_nobody_to_hold_it() -> None:
     assert texts == ["a"]
 
 
-def test_one_that_is_ended_or_whose_space_is_over_has_nothing_to_end() -> None:
+def test_ended_subscription_has_nothing_to_end() -> None:
     stage = Stage()
     session = session_of(stage)
     for is_over in (False, True):
@@ -107,7 +116,7 @@ def test_one_that_is_ended_or_whose_space_is_over_has_nothing_to_end() -> None:
         assert session.loop.calls == []
 
 
-def test_loop_that_is_closed_has_nothing_to_end() -> None:
+def test_closed_loop_has_nothing_to_end() -> None:
     stage = Stage()
     session = session_of(stage)
     subscription: SubscriptionBase[Any] = SubscriptionBase(
@@ -121,7 +130,7 @@ def test_loop_that_is_closed_has_nothing_to_end() -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_one_that_does_not_keep_up_is_ended(is_late: bool) -> None:
+def test_slow_subscription_is_ended(is_late: bool) -> None:
     stage = Stage()
     session = session_of(stage, queue_count_max=2)
     vessels = [Vessel(mmsi=number) for number in range(3)]
@@ -158,9 +167,47 @@ class Async:
 def test_callback_is_not_awaited(callback: Any) -> None:
     with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
         check_callback(callback)
-    assert caught.value.hint == "iterate with `async for`, or let a plain function start a task"
+    assert caught.value.hint == "iterate with `async for`, or start a task in an ordinary function"
 
 
 @pytest.mark.parametrize("callback", [print, [].append, partial(print), str, Async], ids=range(5))
-def test_whatever_can_be_called_is_a_callback(callback: Any) -> None:
+def test_any_callable_is_a_callback(callback: Any) -> None:
     check_callback(callback)
+
+
+def test_inbox_receives_events_while_the_subscription_is_open() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
+    state = SubscriptionState(session, "disconnect")
+    state.open(Shout, inbox.put, inbox.wake, where=None, fields=None)
+    is_open = [state.is_open]
+    assert session.wakers == {inbox.wake}
+    stage.publish(session.core, Shout(text="a"))
+    state.end()
+    state.end()
+    is_open.append(state.is_open)
+    assert is_open == [True, False]
+    assert session.wakers == set()
+    stage.publish(session.core, Shout(text="b"))
+    first = inbox.queue.get()
+    assert first is not None
+    assert first.object.text == "a"
+    assert inbox.queue.get() is None
+
+
+def test_subscription_beside_a_container_shares_its_objects() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    subscription, shape = session.core.hold(Vessel, stage.now_ns)
+    stage.publish(session.core, Vessel(mmsi=1))
+    inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
+    state = SubscriptionState(session, "disconnect")
+    state.open_beside(subscription, shape, inbox.put, inbox.wake)
+    state.end_soon()
+    is_open = [state.is_open]
+    session.loop.turn()
+    is_open.append(state.is_open)
+    assert is_open == [True, False], "it is for the loop to do"
+    assert subscription.is_used
+    assert len(inbox.queue) == 1

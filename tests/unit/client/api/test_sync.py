@@ -30,7 +30,7 @@ from tests.unit.client.stage import TYPES, Only, Shout, Vessel
 Events = queue.SimpleQueue[Event[Any]]
 
 
-def test_what_one_program_publishes_another_sees(node: str) -> None:
+def test_published_object_reaches_another_program(node: str) -> None:
     events: Events = queue.SimpleQueue()
     with connect(node, name="a") as first, connect(node, name="b") as second:
         second.subscribe(Vessel, events.put)
@@ -47,7 +47,7 @@ def test_what_one_program_publishes_another_sees(node: str) -> None:
     assert not any(event.is_from_myself for event in seen)
 
 
-def test_late_program_begins_with_what_is_there(node: str) -> None:
+def test_late_program_receives_current_objects(node: str) -> None:
     with connect(node) as first:
         first.publish(Vessel(mmsi=1, name="a"))
         first.publish(Vessel(mmsi=2, name="b"))
@@ -62,7 +62,7 @@ def test_late_program_begins_with_what_is_there(node: str) -> None:
         assert list(vessels.values()) == []
 
 
-def test_bytes_go_under_a_subject(node: str) -> None:
+def test_bytes_are_published_under_a_subject(node: str) -> None:
     events: Events = queue.SimpleQueue()
     with connect(node) as space:
         space.subscribe("/prices/*", events.put)
@@ -80,7 +80,7 @@ def test_iterating_from_the_callers_thread(node: str) -> None:
         first, second = islice(subscription, 2)
         assert (first.object.mmsi, second.object.mmsi) == (1, 2)
         assert subscription.get(timeout=0.01) is None
-        with pytest.raises(LocalProtocolError, match="has a callback"):
+        with pytest.raises(LocalProtocolError, match="with a callback"):
             next(iter(space.subscribe(Vessel, print)))
     assert list(subscription) == []
 
@@ -96,7 +96,7 @@ def test_end_of_the_space_ends_iteration_in_other_threads(node: str) -> None:
     thread.join()
 
 
-def test_slow_iteration_is_told(node: str) -> None:
+def test_slow_iteration_raises_slow_consumer(node: str) -> None:
     with connect(node, queue_count_max=2) as space:
         subscription = space.subscribe(Shout)
         for text in "abc":
@@ -107,7 +107,7 @@ def test_slow_iteration_is_told(node: str) -> None:
             next(subscription)
 
 
-def test_who_leaves_a_loop_leaves_nothing_behind(node: str) -> None:
+def test_abandoned_iteration_leaves_no_subscription(node: str) -> None:
     with connect(node) as space:
         space.publish(Vessel(mmsi=1))
         route_targets: list[int] = []
@@ -122,27 +122,27 @@ def test_who_leaves_a_loop_leaves_nothing_behind(node: str) -> None:
         assert route_targets == [0, 0, 0]
 
 
-def test_node_is_not_asked_on_for_who_did_not_keep_up(running_node: RunningNode) -> None:
+def test_ended_slow_subscription_leaves_its_group(running_node: RunningNode) -> None:
     with connect(running_node.place, queue_count_max=1) as space:
         subscription = space.subscribe(Shout)
         for text in "abc":
             space.publish(Shout(text=text))
         space.flush()
         space.flush()
-        assert space._core.interests._groups.keys() == set()
+        assert space._core.subscriptions._groups.keys() == set()
         assert next(subscription).object.text == "a"
         with pytest.raises(SlowConsumer):
             next(subscription)
 
 
-def test_type_that_nobody_knows_has_no_container(node: str) -> None:
+def test_unknown_type_has_no_container(node: str) -> None:
     with connect(node) as space:
         for what in ("Nope", "/Vessel/*"):
             with pytest.raises(LocalProtocolError, match="a container needs a type"):
                 space.container(what)
 
 
-def test_own_publish_comes_back_and_is_known_as_own(node: str) -> None:
+def test_own_publish_is_received_and_marked_as_own(node: str) -> None:
     events: Events = queue.SimpleQueue()
     with connect(node) as space:
         space.subscribe(Shout, events.put)
@@ -214,7 +214,7 @@ def test_many_threads_may_publish(node: str) -> None:
         assert len(vessels) == 800
 
 
-def test_closed_subscription_hears_nothing(node: str) -> None:
+def test_closed_subscription_receives_nothing(node: str) -> None:
     events: Events = queue.SimpleQueue()
     with connect(node) as space:
         subscription = space.subscribe(Shout, events.put)
@@ -224,7 +224,7 @@ def test_closed_subscription_hears_nothing(node: str) -> None:
     assert events.empty()
 
 
-def test_connection_comes_back(running_node: RunningNode) -> None:
+def test_connection_is_restored(running_node: RunningNode) -> None:
     states: queue.SimpleQueue[StateChanged] = queue.SimpleQueue()
     with connect(running_node.place) as space:
         space.on_state(states.put)
@@ -243,7 +243,7 @@ def test_connection_comes_back(running_node: RunningNode) -> None:
         assert list(vessels) == [2]
 
 
-def test_publishing_past_the_bound_is_refused_while_the_node_is_away(
+def test_publishing_above_the_limit_is_rejected_while_disconnected(
     running_node: RunningNode,
 ) -> None:
     gone = threading.Event()
@@ -259,7 +259,7 @@ def test_publishing_past_the_bound_is_refused_while_the_node_is_away(
         space.flush()
 
 
-def test_no_node_is_told_with_what_to_do() -> None:
+def test_missing_node_raises_an_error_with_a_hint() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -269,7 +269,7 @@ def test_no_node_is_told_with_what_to_do() -> None:
     assert "skerry node run" in caught.value.hint
 
 
-def test_types_of_others_are_learned(node: str) -> None:
+def test_types_of_other_programs_are_learned(node: str) -> None:
     with connect(node) as first, connect(node) as second:
         first.publish(Only(text="x"))
         first.flush()
@@ -278,7 +278,7 @@ def test_types_of_others_are_learned(node: str) -> None:
         assert second.container("Only")[()].text == "x"
 
 
-def test_closed_space_says_so(node: str) -> None:
+def test_closed_space_raises_disconnected(node: str) -> None:
     space = connect(node)
     assert space.state == "connected"
     space.close()
@@ -291,12 +291,12 @@ def test_closed_space_says_so(node: str) -> None:
         space.flush()
 
 
-def test_publish_while_another_thread_closes_is_told(node: str) -> None:
+def test_publish_while_another_thread_closes_raises_disconnected(node: str) -> None:
     space = connect(node)
     space.close()
     # As if the space had been closed between the look at it and the wake-up.
     with pytest.raises(Disconnected, match="the space is closed"):
-        space._carry_soon()
+        space._write_soon()
 
 
 def test_space_that_was_not_closed_is_warned_about_and_ends(node: str) -> None:
@@ -326,7 +326,7 @@ def test_space_does_not_work_in_a_forked_process(node: str) -> None:
         space.flush()
 
 
-def test_callback_that_wants_to_exit_ends_nothing(
+def test_system_exit_in_a_callback_does_not_end_the_thread(
     node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with connect(node) as space:
@@ -382,7 +382,7 @@ def test_timeout_counts_in_the_caller_while_a_callback_blocks(held: Space, wait:
         wait(held)
 
 
-def test_close_tells_what_it_could_not_finish_while_a_callback_blocks(node: str) -> None:
+def test_close_times_out_while_a_callback_blocks(node: str) -> None:
     is_held, go = threading.Event(), threading.Event()
 
     def hold(_: object) -> None:

@@ -33,7 +33,7 @@ def stands(claims: Claims, claim: Claim, state: str, reason: str | None = None) 
     message = internal_class("SkerryClaimed")(
         number=claim.number, state=states[state], reason=reason
     )
-    claims.stands(message)
+    claims.claimed(message)
 
 
 class Told:
@@ -41,7 +41,7 @@ class Told:
 
     def __init__(self, **facts: Any) -> None:
         self.states: list[str] = []
-        self.claim = Claim(told=self.note, **{"type_": Ask.descriptor, "handler": "", **facts})
+        self.claim = Claim(on_change=self.note, **{"type_": Ask.descriptor, "handler": "", **facts})
 
     def note(self) -> None:
         self.states.append(str(self.claim.state))
@@ -52,9 +52,9 @@ def owned(number: int) -> Claim:
     return Claim(
         type_=Vessel.descriptor,
         key=number,
-        place=key.encode(),
+        canonical_key=key.encode(),
         payload=key.encode(),
-        told=lambda: None,
+        on_change=lambda: None,
     )
 
 
@@ -79,7 +79,7 @@ def test_handler_without_a_name_is_still_a_handler() -> None:
     assert sent(node)[-1].handler == ""
 
 
-def test_each_change_is_told_once() -> None:
+def test_each_change_is_reported_once() -> None:
     claims, seen = Claims(), Told(is_standby=True)
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim], 1.0)
@@ -89,7 +89,7 @@ def test_each_change_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("state", ["lost", "refused"])
-def test_claim_that_is_over_is_forgotten(state: str) -> None:
+def test_ended_claim_is_forgotten(state: str) -> None:
     claims, seen = Claims(), Told()
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim], 1.0)
@@ -104,7 +104,7 @@ def test_claim_that_is_over_is_forgotten(state: str) -> None:
     claims.begin([Told().claim], 1.0)
 
 
-def test_released_claim_is_told_to_the_node_and_to_nobody_here() -> None:
+def test_released_claim_is_sent_to_the_node_without_a_callback() -> None:
     claims, seen, node = Claims(), Told(), connection()
     claims.connected(node, 1.0)
     claims.begin([seen.claim], 1.0)
@@ -118,7 +118,7 @@ def test_released_claim_is_told_to_the_node_and_to_nobody_here() -> None:
     assert seen.states == []
 
 
-def test_lost_connection_leaves_all_of_them_asked_for_and_they_are_made_anew_in_order() -> None:
+def test_claims_are_sent_again_in_order_after_a_lost_connection() -> None:
     claims, seen, node = Claims(), Told(), connection()
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim, owned(1), owned(2)], 1.0)
@@ -134,11 +134,11 @@ def test_lost_connection_leaves_all_of_them_asked_for_and_they_are_made_anew_in_
     assert made[0].typeName == "Ask"
 
 
-def test_who_shares_claims_is_told_of_the_end_once() -> None:
+def test_shared_callback_of_claims_is_called_once() -> None:
     claims, seen = Claims(), Told()
     told = seen.note
     shared = [
-        Claim(type_=Vessel.descriptor, place=bytes([n]), payload=b"\xa0", told=told)
+        Claim(type_=Vessel.descriptor, canonical_key=bytes([n]), payload=b"\xa0", on_change=told)
         for n in range(3)
     ]
     claims.begin([seen.claim, *shared], 1.0)
@@ -147,17 +147,17 @@ def test_who_shares_claims_is_told_of_the_end_once() -> None:
     assert len(claims) == 0
 
 
-def test_same_thing_is_claimed_once_and_all_or_nothing() -> None:
+def test_claim_is_made_once_and_several_all_or_none() -> None:
     claims = Claims()
     claims.begin([Told().claim, owned(1)], 1.0)
-    with pytest.raises(LocalProtocolError, match="claims Vessel 1 already") as caught:
+    with pytest.raises(LocalProtocolError, match="already claimed Vessel 1") as caught:
         claims.begin([owned(2), owned(1)], 1.0)
     assert caught.value.hint is not None
     assert len(claims) == 2
     claims.begin([owned(2), Told(handler="other").claim, Told(type_=Vessel.descriptor).claim], 1.0)
 
 
-def test_there_is_a_limit_to_claims() -> None:
+def test_claims_are_limited() -> None:
     claims = Claims()
     claims.begin([owned(number) for number in range(CLAIM_COUNT_MAX)], 1.0)
     with pytest.raises(LimitExceeded, match="count of claims"):
@@ -166,16 +166,16 @@ def test_there_is_a_limit_to_claims() -> None:
 
 
 @pytest.mark.slow
-def test_key_that_does_not_fit_into_a_message_is_refused_here() -> None:
+def test_key_that_does_not_fit_into_a_message_is_refused_locally() -> None:
     claims = Claims()
-    seen = Told(handler=None, place=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)
+    seen = Told(handler=None, canonical_key=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)
     claims.begin([seen.claim], 1.0)
     claims.connected(connection(), 1.0)
     assert seen.states == ["refused"]
     assert "the limit is" in seen.claim.reason
 
 
-def test_numbers_begin_anew_after_the_last() -> None:
+def test_numbers_restart_after_the_last() -> None:
     claims = Claims()
     claims._last_number = module._NUMBER_MAX - 1
     first, second = owned(1), owned(2)
@@ -185,11 +185,11 @@ def test_numbers_begin_anew_after_the_last() -> None:
 
 def test_only_handlers_are_found_for_requests() -> None:
     claims = Claims()
-    everything = Claim(type_=Ask.descriptor, told=lambda: None)
+    everything = Claim(type_=Ask.descriptor, on_change=lambda: None)
     claims.begin([everything, owned(1)], 1.0)
-    assert claims.server("Ask", "") is None
+    assert claims.service("Ask", "") is None
     claims.begin([Told().claim], 1.0)
-    found = claims.server("Ask", "")
+    found = claims.service("Ask", "")
     assert found is not None
     assert str(found) == "requests Ask"
     assert str(everything) == "all objects of Ask"

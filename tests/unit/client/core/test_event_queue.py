@@ -30,7 +30,7 @@ def taken(queue: EventQueue[Any]) -> list[Event[Any]]:
     return events
 
 
-def test_full_queue_ends_and_says_what_to_do() -> None:
+def test_full_queue_fails_with_a_hint() -> None:
     stage = Stage()
     queue = queue_of(stage, Shout, 3, "disconnect")
     for text in "abcde":
@@ -42,7 +42,7 @@ def test_full_queue_ends_and_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("on_slow", ["disconnect", "conflate"])
-def test_failure_is_told_once(on_slow: OnSlow) -> None:
+def test_failure_is_reported_once(on_slow: OnSlow) -> None:
     stage = Stage()
     events = stage.hear(stage.space(), Vessel)
     stage.publish(stage.spaces[0], *(Vessel(mmsi=number) for number in range(5)))
@@ -58,7 +58,7 @@ def test_failure_is_told_once(on_slow: OnSlow) -> None:
     assert told == ["failed"]
 
 
-def test_usual_bound_is_reached() -> None:
+def test_default_limit_is_reached() -> None:
     stage = Stage()
     core = stage.space()
     events = stage.hear(core, Shout)
@@ -71,7 +71,7 @@ def test_usual_bound_is_reached() -> None:
     assert queue.failure is not None
 
 
-def test_conflated_queue_keeps_what_became_of_each_object() -> None:
+def test_conflated_queue_keeps_the_last_state_of_each_object() -> None:
     stage = Stage()
     queue = queue_of(stage, Vessel, 3, "conflate")
     core = stage.spaces[0]
@@ -112,7 +112,7 @@ def test_created_and_changed_is_created() -> None:
 
 
 @pytest.mark.parametrize("what", [Vessel, "/a/..."])
-def test_more_objects_than_the_bound_end_it(what: Any) -> None:
+def test_more_objects_than_the_limit_end_the_subscription(what: Any) -> None:
     stage = Stage()
     queue = queue_of(stage, what, 2, "conflate")
     core = stage.spaces[0]
@@ -121,7 +121,7 @@ def test_more_objects_than_the_bound_end_it(what: Any) -> None:
         core.publish_bytes(f"/a/{number}", b"", 1.0)
     stage.run()
     assert queue.failure is not None
-    assert "over 2 objects" in str(queue.failure)
+    assert "more than 2 objects" in str(queue.failure)
 
 
 def test_messages_are_conflated_by_key_or_subject() -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from skerry.client.core.events import Event, ObjectState, ReceivedType, bytes_of
+from skerry.client.core.events import (
+    Event,
+    ObjectInfo,
+    ObjectState,
+    ReceivedType,
+    bytes_of,
+    info_of,
+)
 from skerry.client.core.send_buffer import raw_payload
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
@@ -45,7 +53,7 @@ def test_event_has_the_update_and_the_whole_object() -> None:
     assert repr(event) == "<update /Vessel/1>"
 
 
-def test_event_tells_by_whom_and_when() -> None:
+def test_event_info_has_client_and_time() -> None:
     info = vessel_event().info
     assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
     assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)
@@ -67,12 +75,12 @@ def test_message_is_its_own_object() -> None:
     assert event.info.last_operation == "create"
 
 
-def test_subject_of_the_header_goes_before_the_default_one() -> None:
+def test_subject_of_the_header_precedes_the_default_subject() -> None:
     assert vessel_event(subject="/nav/1", from_cache=0).subject == "/nav/1"
     assert vessel_event(from_cache=0).is_from_cache
 
 
-def test_bytes_that_are_no_object_are_noted() -> None:
+def test_decode_error_is_recorded_in_the_event() -> None:
     event: Event[Any] = Event("create", header(), shape_of(Shout), b"\xa1\x01\x01", None, 5, 0.0)
     with pytest.raises(DecodeError) as caught:
         _ = event.object
@@ -87,7 +95,7 @@ def test_event_can_be_seen_as_another_class_of_the_type() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 23, 24, 255, 256, 65535, 65536])
-def test_bytes_of_a_bare_subject_come_out_as_they_went_in(size: int) -> None:
+def test_bytes_under_a_subject_round_trip(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
     payload = raw_payload(data)
     cls = internal_class("SkerryBytes")
@@ -114,10 +122,29 @@ def test_bytes_of_a_bare_subject_come_out_as_they_went_in(size: int) -> None:
         b"\xa1\x01\x3f",
     ],
 )
-def test_other_bytes_are_refused(payload: bytes) -> None:
+def test_other_encodings_of_bytes_are_rejected(payload: bytes) -> None:
     with pytest.raises(DecodeError, match="SkerryBytes"):
         bytes_of(payload)
 
 
 def test_object_without_its_bytes_is_empty() -> None:
     assert bytes_of(b"\xa0") == b""
+
+
+def test_facts_do_not_change() -> None:
+    info = ObjectInfo(
+        last_operation="create",
+        created=1.0,
+        created_from=2,
+        modified=1.0,
+        modified_from=2,
+        received=3.0,
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        info.created = 5.0  # type: ignore[misc]
+
+
+def test_info_of_a_state_has_client_and_time() -> None:
+    info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1))
+    assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
+    assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)

@@ -31,7 +31,7 @@ def test_lost_publishes_fail_the_flush_that_covers_them() -> None:
     assert flushes.begin(5).error is None
 
 
-def test_flush_with_nothing_in_doubt_waits_on() -> None:
+def test_flush_without_unconfirmed_publishes_keeps_waiting() -> None:
     flushes = Flushes()
     first = flushes.begin(2)
     flushes.answered(first.number)
@@ -45,15 +45,15 @@ def test_flush_with_nothing_in_doubt_waits_on() -> None:
     assert len(flushes) == 0
 
 
-def test_given_up_flush_is_not_asked_again() -> None:
+def test_forgotten_flush_is_not_sent_again() -> None:
     flushes = Flushes()
     flush = flushes.begin(0)
-    flushes.given_up(flush)
-    flushes.given_up(flush)
+    flushes.forget(flush)
+    flushes.forget(flush)
     assert flushes.waiting() == []
 
 
-def test_refusals_are_told_once_and_not_without_end() -> None:
+def test_refusals_are_reported_once_and_limited() -> None:
     flushes = Flushes()
     for number in range(REFUSAL_COUNT_MAX + 10):
         flushes.refused(Refusal(what=f"publish {number}", reason="no"))
@@ -66,12 +66,12 @@ def test_refusals_are_told_once_and_not_without_end() -> None:
     assert again.error is None
 
 
-def test_doubt_says_why_and_what_was_refused_before() -> None:
+def test_error_of_lost_publishes_names_the_reason_and_the_last_refusal() -> None:
     flushes = Flushes()
     flushes.refused(Refusal(what="describe", reason="two definitions of T"))
     flush = flushes.begin(1)
     assert flushes.lost(1, "T.x: expected text") == 1
     assert str(flush.error) == (
-        "1 publish was under way when the connection was lost, and may not have arrived:"
-        " T.x: expected text; it refused describe: two definitions of T"
+        "1 publish was sent when the connection was lost, and may not have arrived:"
+        " T.x: expected text; the node refused describe: two definitions of T"
     )

@@ -15,28 +15,28 @@ from skerry.protocol.access.wire import OldWire, Wire
 from tests.unit.client.stage import NODE, SECOND, Shout, Stage, Vessel, alone, greeted
 
 
-def test_bytes_that_are_no_object_end_the_connection() -> None:
+def test_invalid_payload_ends_the_connection() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     core.subscribe(Vessel, print, SECOND)
     header = Header("Vessel")
     header.attributes = 2
     header.sender = 3
-    core.take_events()
-    core.receive(Wire().frame(header, b"\xa1\x01\x61x"), NODE, 2 * SECOND)
-    (changed,) = core.take_events()
+    core.connection.take_events()
+    core.connection.receive(Wire().frame(header, b"\xa1\x01\x61x"), NODE, 2 * SECOND)
+    (changed,) = core.connection.take_events()
     assert isinstance(changed, StateChanged)
-    assert "sent what is no Vessel" in changed.reason
+    assert "sent an invalid Vessel" in changed.reason
 
 
-def test_lazy_message_that_is_none_ends_the_connection() -> None:
+def test_invalid_payload_decoded_in_a_callback_ends_the_connection() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     core.subscribe(Shout, lambda event: event.object, SECOND)
     header = Header("Shout")
     header.attributes = 2
-    core.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
-    assert str(core.state) == "disconnected"
+    core.connection.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
+    assert str(core.connection.state) == "disconnected"
 
 
 @pytest.mark.parametrize("framing", [Wire, OldWire])
@@ -45,34 +45,34 @@ def test_object_above_the_limit_is_skipped_and_reported(framing: type[Wire]) -> 
     greeted(core, wire=framing(), accepted=True, preload=False)
     heard: list[Event[Any]] = []
     core.subscribe(Vessel, heard.append, SECOND)
-    core.take_events()
+    core.connection.take_events()
     header = Header("Vessel")
     header.attributes = 6
     header.sender = 3
     objects = [Vessel(mmsi=1, name="a"), Vessel(mmsi=2, name="x" * 200_000), Vessel(mmsi=3)]
     data = b"".join(framing().frame(header, obj.encode()) for obj in objects)
     for start in range(0, len(data), 50_000):
-        core.receive(data[start : start + 50_000], NODE, 2 * SECOND)
+        core.connection.receive(data[start : start + 50_000], NODE, 2 * SECOND)
     assert [event.object.mmsi for event in heard] == [1, 3]
-    (skipped,) = core.take_events()
+    (skipped,) = core.connection.take_events()
     assert isinstance(skipped, ObjectSkipped)
     assert (skipped.name, skipped.limit) == ("Vessel", 70_000)
     assert skipped.size > 200_000
-    assert core.statistics().skipped_count == 1
-    assert str(core.state) == "connected"
+    assert core.connection.statistics().skipped_count == 1
+    assert str(core.connection.state) == "connected"
 
 
-def test_object_of_a_type_nobody_described_is_left_out() -> None:
+def test_object_of_an_undescribed_type_is_dropped() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     header = Header("Stranger")
     header.attributes = 2
-    core.receive(Wire().frame(header, b"\xa0"), NODE, 2 * SECOND)
-    assert str(core.state) == "connected"
-    assert core.statistics().unknown_count == 1
+    core.connection.receive(Wire().frame(header, b"\xa0"), NODE, 2 * SECOND)
+    assert str(core.connection.state) == "connected"
+    assert core.connection.statistics().unknown_count == 1
 
 
-def test_objects_of_an_incompatible_definition_come_with_what_both_have() -> None:
+def test_objects_of_an_incompatible_definition_have_the_common_fields() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
     writer = stage.space()
@@ -81,18 +81,18 @@ def test_objects_of_an_incompatible_definition_come_with_what_both_have() -> Non
     reader.will_publish(Vessel)
     interest, _ = reader.hold(Vessel, stage.now_ns)
     stage.run()
-    events = reader.take_events()
+    events = reader.connection.take_events()
     (conflict,) = [e for e in events if isinstance(e, TypeConflict)]
     assert "uint32 name" in conflict.difference
     assert interest.is_complete
-    assert reader.statistics().connected_count == 1
+    assert reader.connection.statistics().connected_count == 1
     assert interest.route is not None
     assert interest.route.store is not None
     objects = [Vessel.decode(entry.payload) for entry in interest.route.store.objects.values()]
     assert objects == [Vessel(mmsi=number) for number in (1, 2, 3)]
 
 
-def test_objects_that_do_not_read_as_their_type_are_left_out_and_reported_once() -> None:
+def test_undecodable_objects_are_dropped_and_reported_once() -> None:
     other = skerry.define_types("struct Shout [cached=false] { 1: uint32 text; }").Shout
     core = alone()
     greeted(core, accepted=True, preload=False)
@@ -100,15 +100,15 @@ def test_objects_that_do_not_read_as_their_type_are_left_out_and_reported_once()
     description = describe(other.descriptor)
     told = Header("StructDescriptorData")
     told.attributes = int(description.attributes)
-    core.receive(Wire().frame(told, description.encode()), NODE, 2 * SECOND)
+    core.connection.receive(Wire().frame(told, description.encode()), NODE, 2 * SECOND)
     header = Header("Shout")
     header.attributes = 2
     for _ in range(2):
-        core.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
-    (unreadable,) = [e for e in core.take_events() if isinstance(e, Unreadable)]
+        core.connection.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
+    (unreadable,) = [e for e in core.connection.take_events() if isinstance(e, Unreadable)]
     assert (unreadable.name, "expected text" in unreadable.detail) == ("Shout", True)
-    assert str(core.state) == "connected", "it would come back to the same for ever"
-    assert core.statistics().unknown_count == 2
+    assert str(core.connection.state) == "connected", "it would come back to the same for ever"
+    assert core.connection.statistics().unknown_count == 2
 
 
 def test_callback_that_closes_the_space_is_the_last_one() -> None:
@@ -144,7 +144,7 @@ NEW = skerry.define_types(
 )
 
 
-def test_values_that_a_program_cannot_read_are_left_out_of_what_a_pattern_selects() -> None:
+def test_unreadable_values_are_dropped_from_objects_of_a_pattern() -> None:
     """The node does not know the definition of a program that subscribes by a pattern."""
     stage = Stage()
     new, reader = stage.space(), stage.space()
@@ -160,11 +160,11 @@ def test_values_that_a_program_cannot_read_are_left_out_of_what_a_pattern_select
         OLD.Boat(id=2),
     ]
     assert [event.object for event in calls] == [OLD.Call(crew=7), OLD.Call(rig=OLD.Rig.sloop)]
-    assert reader.statistics().unknown_count == 1
-    assert reader.statistics().connected_count == 1
+    assert reader.connection.statistics().unknown_count == 1
+    assert reader.connection.statistics().connected_count == 1
 
 
-def test_a_pattern_that_comes_after_the_description_of_a_type_finds_readable_objects() -> None:
+def test_pattern_after_the_description_receives_readable_objects() -> None:
     stage = Stage()
     new, reader = stage.space(), stage.space()
     reader.types.learn(OLD.Boat)
@@ -191,7 +191,7 @@ def test_objects_that_the_node_makes_readable_are_not_examined_again() -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_remove_is_not_taken_for_a_message_where_only_others_cache_a_type(old: bool) -> None:
+def test_remove_is_not_a_message_if_only_others_cache_the_type(old: bool) -> None:
     text = "struct Note {} {{ 1: [key] uint32 id; 2: string text; }}"
     fleeting = skerry.define_types(text.format("[cached=false]")).Note
     cached = skerry.define_types(text.format("")).Note

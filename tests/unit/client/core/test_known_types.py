@@ -13,7 +13,7 @@ from skerry.objects.descriptors import describe
 from tests.unit.client.stage import Part, Vessel
 
 
-def test_class_of_the_program_goes_before_one_made_here() -> None:
+def test_class_of_the_program_is_preferred() -> None:
     types = KnownTypes()
     types.learn_description(describe(Vessel.descriptor))
     assert types.class_named("Vessel").descriptor == Vessel.descriptor  # type: ignore[union-attr]
@@ -37,7 +37,7 @@ def test_unknown_and_internal_types_are_not_listed() -> None:
     assert types.main_shape("DotsMemberEvent") is None, "an enum has no objects of its own"
 
 
-def test_other_definition_from_the_node_is_kept_to_be_shown() -> None:
+def test_conflicting_definition_of_the_node_is_kept() -> None:
     types = KnownTypes()
     types.learn(Vessel)
     other = skerry.define_types("struct Vessel { 1: [key] string mmsi; }").Vessel
@@ -51,17 +51,17 @@ def test_other_definition_from_the_node_is_kept_to_be_shown() -> None:
         types.learn(other)
 
 
-def test_what_is_no_class_or_not_for_publishing_is_refused() -> None:
+def test_invalid_class_is_rejected() -> None:
     types = KnownTypes()
-    with pytest.raises(LocalProtocolError, match="no class of objects"):
+    with pytest.raises(LocalProtocolError, match="not a class of a type"):
         types.learn(int)
-    with pytest.raises(LocalProtocolError, match="no class of objects"):
+    with pytest.raises(LocalProtocolError, match="not a class of a type"):
         types.learn(skerry.Struct)
-    with pytest.raises(LocalProtocolError, match="only for use inside"):
+    with pytest.raises(LocalProtocolError, match="can only be used inside"):
         types.send_plan(Part)
 
 
-def test_shapes_and_plans_are_made_once() -> None:
+def test_received_types_and_send_plans_are_cached() -> None:
     types = KnownTypes()
     assert types.shape(Vessel) is types.shape(Vessel)
     assert types.send_plan(Vessel) is types.send_plan(Vessel)
@@ -109,9 +109,7 @@ def test_a_type_of_the_node_follows_its_further_definition(live_node: Any) -> No
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_reader_with_an_incompatible_definition_is_told_by_flush(
-    is_first: bool, live_node: Any
-) -> None:
+def test_incompatible_definition_is_reported_by_flush(is_first: bool, live_node: Any) -> None:
     with (
         skerry.connect(live_node.place, name="maker", types=OLD) as maker,
         skerry.connect(live_node.place, name="odd", types=ODD) as odd,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skerry.client.core.events import Event, ObjectState, ReceivedType
-from skerry.client.core.local_filters import LocalFilter, header_like, told_again
-from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
+from skerry.client.core.local_filters import LocalFilter, header_like, replay_header
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.engine.delivery.query import compile_filter
 from skerry.objects.base import codec_of, key_of
 from skerry.protocol.access.header import Header
@@ -29,12 +30,12 @@ def new_view(where: str) -> tuple[LocalFilter, list[Event[Any]]]:
     return LocalFilter(query, route, intake), events
 
 
-def test_object_that_was_there_enters_once() -> None:
+def test_stored_object_is_delivered_once() -> None:
     view, events = new_view("lat > 1")
     obj = Vessel(mmsi=1, lat=2.0)
     entry = entry_of(obj)
     for _ in range(2):
-        view.offer(key_of(obj), entry, told_again("Vessel", entry, 0))
+        view.offer(key_of(obj), entry, replay_header("Vessel", entry, 0))
     view.offer(key_of(Vessel(mmsi=2)), entry_of(Vessel(mmsi=2, lat=0.0)), Header("Vessel"))
     assert [(event.operation, event.object.mmsi) for event in events] == [("create", 1)]
     assert events[0].is_from_cache

@@ -13,7 +13,7 @@ from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import NODE, Only, Stage, Vessel
 
 
-def test_type_that_this_program_never_saw_is_asked_for_by_name() -> None:
+def test_unknown_type_is_requested_by_name() -> None:
     stage = Stage()
     writer, reader = stage.space(), stage.space()
     events = stage.hear(reader, "Vessel")
@@ -25,7 +25,7 @@ def test_type_that_this_program_never_saw_is_asked_for_by_name() -> None:
         reader.subscribe("Unknown", print, stage.now_ns, where="lat > 1")
 
 
-def test_types_of_the_node_can_be_asked_for() -> None:
+def test_types_of_the_node_can_be_requested() -> None:
     stage = Stage()
     stage.publish(stage.space(), Vessel(mmsi=1), Only(text="x"))
     core = stage.space()
@@ -39,7 +39,7 @@ def test_types_of_the_node_can_be_asked_for() -> None:
     assert set(narrow.types.classes()) == {"Only"}
 
 
-def test_another_definition_at_the_node_is_told() -> None:
+def test_conflicting_definition_is_reported() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
     writer, reader = stage.space(), stage.space()
@@ -50,12 +50,12 @@ def test_another_definition_at_the_node_is_told() -> None:
     stage.run()
     assert request.is_done
     assert events
-    (conflict,) = [e for e in reader.take_events() if isinstance(e, TypeConflict)]
+    (conflict,) = [e for e in reader.connection.take_events() if isinstance(e, TypeConflict)]
     assert conflict.name == "Vessel"
-    assert reader.state is SpaceState.CONNECTED
+    assert reader.connection.state is SpaceState.CONNECTED
 
 
-def test_flush_tells_that_all_before_was_dealt_with() -> None:
+def test_flush_confirms_all_earlier_publishes() -> None:
     stage = Stage()
     core = stage.space()
     core.publish(Vessel(mmsi=1), 1.0)
@@ -67,25 +67,25 @@ def test_flush_tells_that_all_before_was_dealt_with() -> None:
     assert len(stage.cached(Vessel)) == 1
 
 
-def test_echoes_of_the_program_are_not_ours() -> None:
+def test_echoes_of_the_program_are_ignored() -> None:
     stage = Stage()
     core = stage.space()
     flush = core.flush(stage.now_ns)
-    core.take_transmits()
+    core.connection.take_transmits()
     echo = internal_class("DotsEcho")(request=False, identifier=flush.number, data="mine")
     peer = AccessConnection(Wire())
     peer.send_message(echo, 1.0)
-    core.receive(peer.take_output(), NODE, stage.now_ns)
+    core.connection.receive(peer.take_output(), NODE, stage.now_ns)
     assert not flush.is_done
 
 
-def test_refusal_is_told_and_fails_the_next_flush() -> None:
+def test_refusal_is_reported_and_fails_the_next_flush() -> None:
     stage = Stage()
     core = stage.space()
     peer = AccessConnection(Wire())
     peer.send_message(internal_class("SkerryRefusal")(what="publish /Vessel", reason="no"), 1.0)
-    core.receive(peer.take_output(), NODE, stage.now_ns)
-    assert Refusal(what="publish /Vessel", reason="no") in core.take_events()
+    core.connection.receive(peer.take_output(), NODE, stage.now_ns)
+    assert Refusal(what="publish /Vessel", reason="no") in core.connection.take_events()
     flush = core.flush(stage.now_ns)
     stage.run()
     assert isinstance(flush.error, Refused)

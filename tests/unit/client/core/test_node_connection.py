@@ -30,20 +30,20 @@ from tests.unit.client.stage import (
 )
 
 
-def test_it_keeps_the_contract_of_machines() -> None:
-    assert isinstance(Stage().space(), StreamMachine)
+def test_connection_is_a_stream_machine() -> None:
+    assert isinstance(Stage().space().connection, StreamMachine)
 
 
-def test_lost_connection_comes_back_with_everything() -> None:
+def test_reconnect_restores_everything() -> None:
     stage = Stage()
     writer, reader = stage.space(), stage.space()
     events = stage.hear(reader, Vessel)
     for number in range(4):
         stage.publish(writer, Vessel(mmsi=number, name="a", lat=1.0))
     events.clear()
-    reader.take_events()
+    reader.connection.take_events()
     stage.cut(reader)
-    assert reader.state is SpaceState.DISCONNECTED
+    assert reader.connection.state is SpaceState.DISCONNECTED
     stage.remove(writer, Vessel(mmsi=0))
     stage.publish(writer, Vessel(mmsi=1, lat=2.0))
     stage.publish(writer, Vessel(mmsi=2), only=["name"])
@@ -64,7 +64,7 @@ def test_lost_connection_comes_back_with_everything() -> None:
     assert stage.current(reader, Vessel) == stage.cached(Vessel)
 
 
-def test_patterns_and_conditions_come_back_too() -> None:
+def test_reconnect_restores_patterns_and_conditions() -> None:
     stage = Stage()
     writer, reader = stage.space(), stage.space()
     by_pattern = stage.hear(reader, "/Vessel/*")
@@ -115,13 +115,15 @@ def test_publishes_made_meanwhile_are_kept_and_sent_in_order() -> None:
     assert flush.is_done
 
 
-def test_flush_does_not_vouch_for_what_was_under_way() -> None:
+def test_flush_does_not_confirm_unconfirmed_publishes() -> None:
     stage = Stage()
     core = stage.space()
     stage.publish(core, Vessel(mmsi=1))
     stage.cut(core)
-    assert [e.unconfirmed_count for e in core.take_events() if isinstance(e, StateChanged)][-1] == 1
-    with pytest.raises(Disconnected, match="1 publish was under way"):
+    assert [
+        e.unconfirmed_count for e in core.connection.take_events() if isinstance(e, StateChanged)
+    ][-1] == 1
+    with pytest.raises(Disconnected, match="1 publish was sent"):
         core.flush(stage.now_ns)
     flush = core.flush(stage.now_ns)
     stage.run(1)
@@ -129,12 +131,12 @@ def test_flush_does_not_vouch_for_what_was_under_way() -> None:
     assert flush.error is None
 
 
-def test_flush_that_waits_fails_when_something_it_covers_is_in_doubt() -> None:
+def test_waiting_flush_fails_when_a_covered_publish_may_be_lost() -> None:
     stage = Stage()
     core = stage.space()
     core.publish(Vessel(mmsi=1), 1.0)
     flush = core.flush(stage.now_ns)
-    core.take_transmits()
+    core.connection.take_transmits()
     stage.cut(core)
     assert flush.is_done
     assert isinstance(flush.error, Disconnected)
@@ -147,19 +149,19 @@ def test_flush_that_waits_fails_when_something_it_covers_is_in_doubt() -> None:
 def test_paused_stream_fills_the_buffer() -> None:
     stage = Stage()
     core = stage.space(send_bytes_max=500)
-    core.pause()
+    core.connection.pause()
     with pytest.raises(WouldBlock):
         for number in range(100):
             core.publish(Vessel(mmsi=number), 1.0)
             stage.run()
     assert stage.cached(Vessel) == {}
-    core.resume()
+    core.connection.resume()
     stage.run()
     assert stage.cached(Vessel)
     assert core.waiting_bytes == 0
 
 
-def test_attempts_come_further_and_further_apart() -> None:
+def test_delay_between_attempts_increases() -> None:
     stage = Stage()
     backoff = Backoff(first_ns=SECOND, delay_ns_max=8 * SECOND, spread_percent=0)
     core = stage.space(reconnect=backoff)
@@ -167,7 +169,7 @@ def test_attempts_come_further_and_further_apart() -> None:
     start_ns = stage.now_ns
     times: list[float] = []
     for _ in range(5):
-        due_ns = core.deadline_ns()
+        due_ns = core.connection.deadline_ns()
         assert due_ns is not None
         times.append((due_ns - start_ns) / SECOND)
         stage.run((due_ns - stage.now_ns) / SECOND)
@@ -178,27 +180,27 @@ def test_first_connection_fails_at_once_unless_patient() -> None:
     stage = Stage()
     stage.is_up = False
     hasty, patient = stage.space(), stage.space(is_patient=True)
-    assert hasty.state is SpaceState.CLOSED
-    assert hasty.failure == "nobody listens there"
-    assert patient.state is SpaceState.CONNECTING
+    assert hasty.connection.state is SpaceState.CLOSED
+    assert hasty.connection.failure == "connection refused"
+    assert patient.connection.state is SpaceState.CONNECTING
     stage.is_up = True
     stage.run(1)
-    assert str(patient.state) == "connected"
+    assert str(patient.connection.state) == "connected"
 
 
-def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
+def test_authentication_failure_closes_the_space_even_on_reconnect() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
-    assert str(core.state) == "connected"
-    core.stream_closed(NODE, CloseReason.LOST, 2 * SECOND)
-    core.advance(10 * SECOND)
-    core.take_transmits()
-    core.stream_opened(NODE, 10 * SECOND)
+    assert str(core.connection.state) == "connected"
+    core.connection.stream_closed(NODE, CloseReason.LOST, 2 * SECOND)
+    core.connection.advance(10 * SECOND)
+    core.connection.take_transmits()
+    core.connection.stream_opened(NODE, 10 * SECOND)
     greeted(core, accepted=False)
-    assert str(core.state) == "closed"
-    assert core.failure == "the node rejects the client"
-    assert core.deadline_ns() is None
-    assert core.take_transmits()[-1] == Disconnect(destination=NODE)
+    assert str(core.connection.state) == "closed"
+    assert core.connection.failure == "the node rejects the client"
+    assert core.connection.deadline_ns() is None
+    assert core.connection.take_transmits()[-1] == Disconnect(destination=NODE)
     with pytest.raises(Disconnected, match="rejects the client"):
         core.publish(Vessel(mmsi=1), 1.0)
 
@@ -210,65 +212,63 @@ def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
         ({"clientId": 0}, "it has no room for another connection now; its log has the limit"),
     ],
 )
-def test_node_that_has_no_room_is_tried_again_by_who_is_patient(
-    fields: dict[str, Any], reason: str
-) -> None:
+def test_full_node_is_retried_with_wait(fields: dict[str, Any], reason: str) -> None:
     hasty, patient = alone(), alone(is_patient=True)
     for core in (hasty, patient):
         greeted(core, accepted=False, **fields)
-        assert core.is_rejected
+        assert core.connection.is_rejected
     why = f"the node rejects the client: {reason}"
-    assert hasty.failure is not None
-    assert hasty.failure.startswith(why)
-    assert patient.failure is None
-    assert patient.deadline_ns() is not None
-    patient.stream_closed(NODE, CloseReason.ENDED, SECOND)
-    patient.advance(10 * SECOND)
-    patient.take_transmits()
-    patient.stream_opened(NODE, 10 * SECOND)
-    assert not patient.is_rejected
+    assert hasty.connection.failure is not None
+    assert hasty.connection.failure.startswith(why)
+    assert patient.connection.failure is None
+    assert patient.connection.deadline_ns() is not None
+    patient.connection.stream_closed(NODE, CloseReason.ENDED, SECOND)
+    patient.connection.advance(10 * SECOND)
+    patient.connection.take_transmits()
+    patient.connection.stream_opened(NODE, 10 * SECOND)
+    assert not patient.connection.is_rejected
     greeted(patient, accepted=True, preload=False)
-    assert str(patient.state) == "connected"
+    assert str(patient.connection.state) == "connected"
 
 
-def test_missing_secret_is_the_end() -> None:
+def test_missing_secret_closes_the_space() -> None:
     core = alone()
     greeted(core, hello={"authenticationRequired": True, "authChallenge": 5}, accepted=True)
-    assert core.failure == "the node asks for a secret, and none was given"
-    assert core.is_refused
+    assert core.connection.failure == "the node asks for a secret, and none was given"
+    assert core.connection.is_refused
 
 
-def test_words_of_the_node_reach_the_program() -> None:
+def test_reason_of_the_node_reaches_the_program() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
-    core.take_events()
+    core.connection.take_events()
     peer = AccessConnection(Wire())
     peer.send_message(internal_class("DotsMsgError")(errorCode=1, errorText="too slow"), 1.0)
-    core.receive(peer.take_output(), NODE, 2 * SECOND)
-    (changed,) = core.take_events()
+    core.connection.receive(peer.take_output(), NODE, 2 * SECOND)
+    (changed,) = core.connection.take_events()
     assert isinstance(changed, StateChanged)
     assert str(changed) == "disconnected: too slow"
-    assert Disconnect(destination=NODE) in core.take_transmits()
+    assert Disconnect(destination=NODE) in core.connection.take_transmits()
 
 
-def test_plain_host_has_no_subjects() -> None:
+def test_dots_host_supports_no_subjects() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
-    with pytest.raises(LocalProtocolError, match="knows only types"):
+    with pytest.raises(LocalProtocolError, match="supports only types"):
         core.subscribe("/Vessel/*", print, stage.now_ns)
-    with pytest.raises(LocalProtocolError, match="knows only types"):
+    with pytest.raises(LocalProtocolError, match="supports only types"):
         core.publish(Vessel(mmsi=1), 1.0, subject="/nav/1")
-    with pytest.raises(LocalProtocolError, match="knows only types"):
+    with pytest.raises(LocalProtocolError, match="supports only types"):
         core.publish_bytes("/nav/1", b"", 1.0)
     with pytest.raises(LocalProtocolError, match="a condition needs a type"):
         core.subscribe("/Vessel/*", print, stage.now_ns, where="lat > 1")
     early = stage.space(preload=["/Vessel/*"])
-    assert early.failure is not None
-    assert "knows only types" in early.failure
+    assert early.connection.failure is not None
+    assert "supports only types" in early.connection.failure
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_all_see_the_same_in_the_end(seed: int) -> None:
+def test_all_spaces_converge_after_random_faults(seed: int) -> None:
     rng = Random(seed)
     stage = Stage(extensions=seed % 3 != 2)
     writers = [stage.space() for _ in range(2)]

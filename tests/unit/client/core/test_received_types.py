@@ -9,14 +9,14 @@ from skerry.objects.internal import internal_class
 from tests.unit.client.stage import Vessel
 
 
-def test_shape_has_what_works_on_its_bytes() -> None:
+def test_received_type_has_the_codec_of_its_class() -> None:
     shape = ReceivedType(Vessel, codec_of(Vessel).plan, True)
     assert shape.decode(Vessel(mmsi=1).encode()) == Vessel(mmsi=1)
     assert shape.layout.decode(Vessel(mmsi=1).encode()) == Vessel(mmsi=1)
     assert (shape.name, shape.is_cached, shape.is_bytes) == ("Vessel", True, False)
 
 
-def test_shape_of_bare_subjects_knows_the_bytes() -> None:
+def test_received_type_of_bytes_returns_the_bytes() -> None:
     cls = internal_class(BYTES_NAME)
     shape = ReceivedType(cls, codec_of(cls).plan, False)
     assert shape.is_bytes

@@ -61,7 +61,7 @@ def respond(made: SentRequests, request: Request, outcome: str, **fields: Any) -
     made.answered(message)
 
 
-def test_answer_reaches_who_asked_once() -> None:
+def test_answer_reaches_its_request_once() -> None:
     made, woken = requests(), list[int]()
     request = begin(made)
     request.wake = lambda: woken.append(1)
@@ -72,7 +72,7 @@ def test_answer_reaches_who_asked_once() -> None:
     assert len(made) == 0
 
 
-def test_values_of_an_answer_that_the_program_cannot_read_are_left_out() -> None:
+def test_unreadable_values_of_an_answer_are_dropped() -> None:
     types = KnownTypes()
     types.learn(skerry.define_types("struct Yes { 1: uint8 count; 2: bool a; }").Yes)
     wide = skerry.define_types("struct Yes { 1: uint32 count; 2: bool a; }").Yes
@@ -98,10 +98,10 @@ def test_answer_without_an_object_is_none() -> None:
     ("outcome", "kind", "text"),
     [
         ("failed", RequestError, "Ask to router failed: no way"),
-        ("not_registered", NotRegistered, "nobody answers Ask as router"),
+        ("not_registered", NotRegistered, "no program serves Ask as router"),
         ("timed_out", RequestTimedOut, "no answer to Ask to router: no way; it may have been"),
         ("refused", Refused, "the node refused the request Ask to router: no way"),
-        ("overflow", WouldBlock, "too much waits for answers: no way"),
+        ("overflow", WouldBlock, "too many requests wait for answers: no way"),
     ],
 )
 def test_every_outcome_has_its_error(outcome: str, kind: type[Exception], text: str) -> None:
@@ -115,7 +115,7 @@ def test_every_outcome_has_its_error(outcome: str, kind: type[Exception], text: 
         assert request.error.hint is not None
 
 
-def test_every_outcome_that_the_wire_has_was_thought_of() -> None:
+def test_every_outcome_of_the_wire_is_handled() -> None:
     for outcome in internal_class("SkerryOutcome"):
         made = requests()
         request = begin(made, handler="")
@@ -123,17 +123,17 @@ def test_every_outcome_that_the_wire_has_was_thought_of() -> None:
         assert (request.error is None) == (outcome.label == "answered")
 
 
-def test_answer_that_cannot_be_read_fails_its_request_alone() -> None:
+def test_undecodable_answer_fails_only_its_request() -> None:
     made = requests()
     request, other = begin(made), begin(made)
     respond(made, request, "answered", typeName="Say", object=b"\xff")
     assert type(request.error) is RequestError
-    assert "the answer to Ask to router cannot be read" in str(request.error)
+    assert "the answer to Ask to router cannot be decoded" in str(request.error)
     respond(made, other, "answered", typeName="Unheard", object=b"\xa0")
-    assert "nobody described Unheard" in str(other.error)
+    assert "the node has not described Unheard" in str(other.error)
 
 
-def test_request_is_sent_with_what_is_left_of_its_time() -> None:
+def test_request_is_sent_with_the_rest_of_its_timeout() -> None:
     made, node = requests(), connection()
     begin(made)
     made.connected(node, 2 * SECOND, 1.0)
@@ -167,7 +167,7 @@ def test_request_is_never_sent_twice() -> None:
     assert [message.number for message in sent(again)] == [waiting.number]
 
 
-def test_end_of_the_space_ends_all_of_them() -> None:
+def test_end_of_the_space_ends_all_requests() -> None:
     made = requests()
     under_way, waiting = begin(made), begin(made)
     made.send(under_way, connection(), SECOND, 1.0)
@@ -177,18 +177,18 @@ def test_end_of_the_space_ends_all_of_them() -> None:
     assert isinstance(waiting.error, Disconnected)
 
 
-def test_given_up_request_leaves_its_place() -> None:
+def test_forgotten_request_frees_its_room() -> None:
     made, node = requests(), connection()
     request = begin(made)
-    made.given_up(request)
-    made.given_up(request)
+    made.forget(request)
+    made.forget(request)
     made.connected(node, SECOND, 1.0)
     assert sent(node) == []
     respond(made, request, "answered")
     assert not request.is_done, "late answers are dropped"
 
 
-def test_there_is_a_limit_to_requests_without_an_answer() -> None:
+def test_unanswered_requests_are_limited() -> None:
     made = requests()
     waiting = [begin(made) for _ in range(REQUEST_COUNT_MAX)]
     with pytest.raises(WouldBlock, match=f"{REQUEST_COUNT_MAX} requests") as caught:
@@ -198,12 +198,12 @@ def test_there_is_a_limit_to_requests_without_an_answer() -> None:
     begin(made)
 
 
-def test_there_is_a_limit_to_their_bytes() -> None:
+def test_bytes_of_requests_are_limited() -> None:
     made = requests(bytes_max=100)
     first = begin(made, b"x" * 200)
-    with pytest.raises(WouldBlock, match="200 bytes, and 1 more are past the limit of 100"):
+    with pytest.raises(WouldBlock, match="200 bytes, and 1 more exceed the limit of 100"):
         begin(made, b"x")
-    made.given_up(first)
+    made.forget(first)
     begin(made, b"x" * 60)
     begin(made, b"x" * 40)
     with pytest.raises(WouldBlock):
@@ -219,7 +219,7 @@ def test_request_that_does_not_fit_into_a_message_fails() -> None:
     assert len(made) == 0
 
 
-def test_timeout_says_that_nobody_knows() -> None:
+def test_timeout_states_that_the_outcome_is_unknown() -> None:
     made = requests()
     request = begin(made, handler="")
     made.connected(connection(), SECOND, 1.0)
@@ -227,7 +227,7 @@ def test_timeout_says_that_nobody_knows() -> None:
     assert str(error) == "no answer to Ask within 2.0 s; it may have been carried out, or not"
 
 
-def test_timeout_without_a_connection_leaves_no_doubt() -> None:
+def test_timeout_without_a_connection_states_that_nothing_was_done() -> None:
     error = timed_out(begin(requests(), handler=""))
     assert str(error) == "Ask was not sent: there was no connection for 2.0 s"
-    assert "nobody has carried it out" in str(error.hint)
+    assert "it was not carried out" in str(error.hint)

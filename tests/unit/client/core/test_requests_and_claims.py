@@ -8,7 +8,7 @@ import pytest
 
 import skerry
 from skerry.client.core.claims import Claim
-from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import ClaimsChanged, SpaceState
 from skerry.errors import (
@@ -57,31 +57,33 @@ class Handler:
         self.core = core
         self.calls: list[ReceivedRequest] = []
         self.states: list[str] = []
-        self.claim: Claim = core.claim_requests(
+        self.claim: Claim = core.requests_and_claims.claim_requests(
             Ask,
             self.calls.append,
             SECOND,
             name=name,
             is_standby=options.get("is_standby", False),
-            told=lambda: self.states.append(str(self.claim.state)),
+            on_change=lambda: self.states.append(str(self.claim.state)),
         )
 
     def answer(self, answer: Any = None) -> None:
-        self.core.answer(self.calls.pop(0), answer, SECOND)
+        self.core.requests_and_claims.answer(self.calls.pop(0), answer, SECOND)
 
 
 def own(core: SpaceCore, cls: Any, keys: Any = None, *, is_standby: bool = False) -> list[Claim]:
-    return core.claim_objects(cls, keys, SECOND, is_standby=is_standby, told=lambda: None)
+    return core.requests_and_claims.claim_objects(
+        cls, keys, SECOND, is_standby=is_standby, on_change=lambda: None
+    )
 
 
 def request(core: SpaceCore, obj: Any, to: str = "", timeout_s: float = 2.0) -> Any:
-    return core.request(obj, SECOND, to=to, timeout_s=timeout_s)
+    return core.requests_and_claims.request(obj, SECOND, to=to, timeout_s=timeout_s)
 
 
 # -- with a node that is played by hand
 
 
-def test_request_goes_behind_what_was_published_and_its_type_before_it() -> None:
+def test_request_follows_published_objects_and_its_type() -> None:
     core = met()
     core.publish(Shout(text="first"), 1.0)
     asking = request(core, Ask(text="a"), to="router")
@@ -99,7 +101,7 @@ def test_request_goes_behind_what_was_published_and_its_type_before_it() -> None
 
 def test_request_made_meanwhile_waits_for_the_connection() -> None:
     core = met()
-    core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    core.connection.stream_closed(NODE, CloseReason.LOST, SECOND)
     asking = request(core, Ask(text="a"))
     core.publish(Shout(text="before it"), 1.0)
     assert said(core) == []
@@ -110,7 +112,7 @@ def test_request_made_meanwhile_waits_for_the_connection() -> None:
     assert asking.is_done
 
 
-def test_request_under_way_is_not_repeated_and_its_asker_is_told() -> None:
+def test_sent_request_is_not_repeated_and_fails() -> None:
     core = met()
     asking = request(core, Ask(text="a"))
     said(core)
@@ -133,7 +135,7 @@ def test_answer_of_a_type_that_was_described_meanwhile() -> None:
     assert client.types.classes()["Say"] is type(asking.answer)
 
 
-def test_answer_goes_behind_what_its_handler_published() -> None:
+def test_answer_follows_what_its_handler_published() -> None:
     core = met()
     handler = Handler(core, "router")
     claimed(core, handler.claim.number, "held")
@@ -157,8 +159,8 @@ def test_answers_may_come_in_any_order() -> None:
     for number in (1, 2, 3):
         asked(core, number, Ask(text="a"))
     for call in reversed(handler.calls):
-        core.answer(call, None, SECOND)
-    core.fail(handler.calls[0], "it is answered", SECOND)
+        core.requests_and_claims.answer(call, None, SECOND)
+    core.requests_and_claims.fail(handler.calls[0], "it is answered", SECOND)
     assert [r.number for r in said(core, "SkerryResponse")] == [3, 2, 1]
 
 
@@ -170,15 +172,15 @@ def test_answer_to_a_request_of_a_former_connection_is_dropped() -> None:
     meet_again(core)
     said(core)
     handler.answer(Say(text="b"))
-    core.fail(handler.calls[0], "no way", SECOND)
+    core.requests_and_claims.fail(handler.calls[0], "no way", SECOND)
     assert said(core) == []
 
 
-def test_request_for_a_handler_that_was_just_closed_is_given_back() -> None:
+def test_request_for_a_closed_handler_is_declined() -> None:
     core = met()
     handler = Handler(core, "router")
     asked(core, 1, Ask(text="a"), "router")
-    core.release_claims([handler.claim], SECOND)
+    core.requests_and_claims.release_claims([handler.claim], SECOND)
     said(core)
     asked(core, 2, Ask(text="b"), "router")
     (response,) = said(core, "SkerryResponse")
@@ -189,7 +191,7 @@ def test_request_for_a_handler_that_was_just_closed_is_given_back() -> None:
     assert (response.number, response.outcome.label) == (1, "answered")
 
 
-def test_what_cannot_be_an_answer_leaves_the_request_to_be_failed() -> None:
+def test_invalid_answer_leaves_the_request_open() -> None:
     core = met()
     handler = Handler(core)
     asked(core, 1, Ask(text="a"))
@@ -203,20 +205,20 @@ def test_what_cannot_be_an_answer_leaves_the_request_to_be_failed() -> None:
         (skerry.define_types("struct Ask { 1: bool on; }").Ask(on=True), SchemaMismatchError),
     ):
         with pytest.raises(kind):
-            core.answer(call, wrong, SECOND)
+            core.requests_and_claims.answer(call, wrong, SECOND)
     assert said(core) == []
-    core.fail(call, "no way", SECOND)
+    core.requests_and_claims.fail(call, "no way", SECOND)
     (response,) = said(core, "SkerryResponse")
     assert (response.outcome.label, response.reason) == ("failed", "no way")
 
 
-def test_claims_go_before_what_waits_and_requests_behind_it() -> None:
+def test_claims_are_sent_before_queued_objects_and_requests_after() -> None:
     core = met()
     Handler(core, "router")
     own(core, Vessel, [1])
     core.publish(Vessel(mmsi=1), 1.0)
     said(core)
-    core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    core.connection.stream_closed(NODE, CloseReason.LOST, SECOND)
     core.publish(Vessel(mmsi=1, name="a"), 1.0)
     request(core, Ask(text="a"))
     meet_again(core)
@@ -224,18 +226,20 @@ def test_claims_go_before_what_waits_and_requests_behind_it() -> None:
     assert names == ["DotsMsgConnect", "SkerryClaim", "SkerryClaim", "Vessel", "SkerryRequest"]
 
 
-def test_lost_connection_and_the_end_are_told_to_who_claims() -> None:
+def test_lost_connection_and_close_are_reported_to_claims() -> None:
     core = met()
     handler = Handler(core)
     claimed(core, handler.claim.number, "held")
     assert handler.states == ["held"]
-    core.stream_closed(NODE, CloseReason.LOST, SECOND)
-    told = [event for event in core.take_events() if isinstance(event, ClaimsChanged)]
+    core.connection.stream_closed(NODE, CloseReason.LOST, SECOND)
+    told = [event for event in core.connection.take_events() if isinstance(event, ClaimsChanged)]
     assert len(told) == 1
     assert handler.claim.state == "asked"
     core.close(SECOND)
-    (ended,) = [event for event in core.take_events() if isinstance(event, ClaimsChanged)]
-    for tell in ended.told:
+    (ended,) = [
+        event for event in core.connection.take_events() if isinstance(event, ClaimsChanged)
+    ]
+    for tell in ended.callbacks:
         tell()
     assert handler.states[-1] == "closed"
 
@@ -260,22 +264,22 @@ def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
 @pytest.mark.parametrize(
     ("obj", "options", "text"),
     [
-        (5, {}, "a request is an object of a type, not int"),
-        (Ask, {}, "a request is an object of a type, not type"),
-        (Part(on=True), {}, "only for use inside"),
-        (Ask(), {"to": 5}, "the name of a handler is a text, got int"),
+        (5, {}, "a request must be an object of a type, not int"),
+        (Ask, {}, "a request must be an object of a type, not type"),
+        (Part(on=True), {}, "can only be used inside"),
+        (Ask(), {"to": 5}, "the name of a handler must be a str, got int"),
         (Ask(), {"to": "ä" * HANDLER_NAME_BYTES_MAX}, "has 400 bytes, the limit is 200"),
-        (Ask(), {"to": "\ud800"}, "cannot be written as UTF-8"),
-        (Ask(), {"timeout_s": 0}, "cannot wait 0 s"),
-        (Ask(), {"timeout_s": -1.5}, "cannot wait -1.5 s"),
-        (Ask(), {"timeout_s": float("nan")}, "cannot wait nan s"),
-        (Ask(), {"timeout_s": float("inf")}, "cannot wait inf s"),
-        (Ask(), {"timeout_s": None}, "cannot wait None s"),
-        (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "cannot wait 3601 s"),
-        (Ask(), {"timeout_s": 10**400}, "cannot wait 1000"),
+        (Ask(), {"to": "\ud800"}, "cannot be encoded as UTF-8"),
+        (Ask(), {"timeout_s": 0}, "0 is not a timeout"),
+        (Ask(), {"timeout_s": -1.5}, "-1.5 is not a timeout"),
+        (Ask(), {"timeout_s": float("nan")}, "nan is not a timeout"),
+        (Ask(), {"timeout_s": float("inf")}, "inf is not a timeout"),
+        (Ask(), {"timeout_s": None}, "None is not a timeout"),
+        (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "3601 is not a timeout"),
+        (Ask(), {"timeout_s": 10**400}, "1000"),
     ],
 )
-def test_request_that_cannot_be_asked(obj: Any, options: Any, text: str) -> None:
+def test_invalid_request_is_rejected(obj: Any, options: Any, text: str) -> None:
     core = met()
     with pytest.raises(LocalProtocolError, match=text):
         request(core, obj, **options)
@@ -288,7 +292,7 @@ def test_longest_name_and_time_are_allowed() -> None:
     assert len(said(core, "SkerryRequest")) == 1
 
 
-def test_largest_request_fits_and_a_larger_one_is_told() -> None:
+def test_largest_request_fits_and_a_larger_one_is_rejected() -> None:
     core = met()
     room = REQUEST_BYTES_MAX
     empty = len(Ask(text="x" * 70_000).encode()) - 70_000
@@ -302,13 +306,13 @@ def test_largest_request_fits_and_a_larger_one_is_told() -> None:
     ("cls", "keys", "text"),
     [
         (Vessel, [], "`keys` is empty"),
-        (Vessel, "1", "`keys` is a list of keys, got str"),
-        (Vessel, 1, "`keys` is a list of keys, got int"),
-        (Vessel, [Pair(first=1)], "is no key of Vessel"),
-        (Vessel, [(1, 2)], r"\(1, 2\) is no key of Vessel"),
-        (Vessel, ["x"], "'x' is no key of Vessel: Vessel.mmsi"),
-        (Vessel, [Vessel(name="a")], "has no whole key of Vessel"),
-        (Vessel, [None], "None has no whole key of Vessel"),
+        (Vessel, "1", "`keys` must be a list of keys, got str"),
+        (Vessel, 1, "`keys` must be a list of keys, got int"),
+        (Vessel, [Pair(first=1)], "is not a key of Vessel"),
+        (Vessel, [(1, 2)], r"\(1, 2\) is not a key of Vessel"),
+        (Vessel, ["x"], "'x' is not a key of Vessel: Vessel.mmsi"),
+        (Vessel, [Vessel(name="a")], "does not have all key fields of Vessel"),
+        (Vessel, [None], "None does not have all key fields of Vessel"),
     ],
 )
 def test_keys_that_cannot_be_owned(cls: Any, keys: Any, text: str) -> None:
@@ -319,16 +323,16 @@ def test_keys_that_cannot_be_owned(cls: Any, keys: Any, text: str) -> None:
     assert said(core) == []
 
 
-def test_what_cannot_be_claimed() -> None:
+def test_invalid_claim_is_rejected() -> None:
     core = met()
     with pytest.raises(LocalProtocolError, match="Shout is not cached"):
         own(core, Shout)
-    with pytest.raises(LocalProtocolError, match="only for use inside"):
+    with pytest.raises(LocalProtocolError, match="can only be used inside"):
         own(core, Part)
     with pytest.raises(LocalProtocolError, match="the limit is 200"):
         Handler(core, "x" * (HANDLER_NAME_BYTES_MAX + 1))
     Handler(core, "router")
-    with pytest.raises(LocalProtocolError, match="claims requests Ask as router already"):
+    with pytest.raises(LocalProtocolError, match="already claimed requests Ask as router"):
         Handler(core, "router")
 
 
@@ -345,7 +349,7 @@ def test_keys_are_those_of_containers() -> None:
     assert everything.payload is None
 
 
-def test_plain_host_knows_none_of_it() -> None:
+def test_dots_host_supports_no_requests_and_claims() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     for what, attempt in (
@@ -353,14 +357,16 @@ def test_plain_host_knows_none_of_it() -> None:
         ("claims", lambda: Handler(core)),
         ("claims", lambda: own(core, Vessel, [1])),
     ):
-        with pytest.raises(LocalProtocolError, match=f"the node h knows no {what}") as caught:
+        with pytest.raises(
+            LocalProtocolError, match=f"the node h does not support {what}"
+        ) as caught:
             attempt()
         assert "extensions=off" in (caught.value.hint or "")
-    assert core.state is SpaceState.CONNECTED
+    assert core.connection.state is SpaceState.CONNECTED
 
 
 @pytest.mark.parametrize("what", ["claims", "requests"])
-def test_plain_host_in_the_place_of_a_node_ends_the_space_that_needs_more(what: str) -> None:
+def test_dots_host_instead_of_a_node_closes_a_space_with_claims_or_requests(what: str) -> None:
     stage = Stage()
     core = stage.space()
     if what == "claims":
@@ -372,10 +378,13 @@ def test_plain_host_in_the_place_of_a_node_ends_the_space_that_needs_more(what: 
     stage.restart(extensions=False)
     stage.run(10)
     assert states(core)[-1] == "closed"
-    assert core.failure == "claims or requests are in use here, and the node knows only types"
+    assert (
+        core.connection.failure
+        == "the program uses claims or requests, and the node supports only types"
+    )
 
 
-def test_closed_space_says_so() -> None:
+def test_closed_space_raises_disconnected() -> None:
     core = met()
     core.close(SECOND)
     for attempt in (
@@ -400,7 +409,7 @@ def test_requests_find_their_handler_by_type_and_name() -> None:
     for handler, name in ((one, "one"), (two, "two")):
         (call,) = handler.calls
         assert Ask.decode(call.payload).text == name
-        assert call.client == client.client_id
+        assert call.client == client.connection.client_id
         handler.answer(Say(text=name))
     stage.run()
     assert [a.answer and a.answer.text for a in asking] == ["two", "one", None]
@@ -424,7 +433,7 @@ def test_handler_has_some_requests_at_a_time_and_all_of_them_in_order() -> None:
     assert [a.answer.count for a in asking] == list(range(1, 26))
 
 
-def test_standby_takes_over_when_the_holder_is_gone() -> None:
+def test_standby_takes_over_when_the_holder_has_left() -> None:
     stage = Stage()
     holder, waiting, client = stage.space(), stage.space(), stage.space()
     first, second = Handler(holder), Handler(waiting, is_standby=True)
@@ -443,12 +452,12 @@ def test_standby_takes_over_when_the_holder_is_gone() -> None:
     assert asking.answer == Say(text="b")
     assert isinstance(given.error, RequestTimedOut)
     # The former holder is back by now, claims again as it did first, and takes it.
-    assert holder.state is SpaceState.CONNECTED
+    assert holder.connection.state is SpaceState.CONNECTED
     assert second.states == ["standby", "held", "standby"]
     assert first.claim.state == "held"
 
 
-def test_later_claim_takes_it_away() -> None:
+def test_later_claim_takes_over() -> None:
     stage = Stage()
     former, latter = stage.space(), stage.space()
     first = Handler(former)
@@ -463,7 +472,7 @@ def test_later_claim_takes_it_away() -> None:
     assert second.states == ["held"], "what was lost is not claimed again"
 
 
-def test_owner_alone_changes_its_objects() -> None:
+def test_only_the_owner_changes_its_objects() -> None:
     stage = Stage()
     owner, other = stage.space(), stage.space()
     claims = own(owner, Vessel, [1])
@@ -476,14 +485,14 @@ def test_owner_alone_changes_its_objects() -> None:
     flush = other.flush(stage.now_ns)
     stage.run()
     assert "owned" in str(flush.error)
-    owner.release_claims(claims, stage.now_ns)
+    owner.requests_and_claims.release_claims(claims, stage.now_ns)
     stage.publish(other, Vessel(mmsi=1, name="mine"))
     assert len(stage.cached(Vessel)) == 2
     names = {Vessel.decode(payload).name for payload in stage.cached(Vessel).values()}
     assert names == {"mine", None}
 
 
-def test_restarted_node_hears_of_all_claims_again() -> None:
+def test_claims_are_sent_again_to_a_restarted_node() -> None:
     stage = Stage()
     core = stage.space()
     handler, (claim,) = Handler(core), own(core, Vessel, [1])

@@ -44,19 +44,19 @@ def test_frame_is_that_of_the_wire(wire: Wire | None, subject: str) -> None:
         assert frame == usual(obj, int(obj.attributes), subject=subject)
 
 
-def test_selection_and_removal_carry_their_fields_only() -> None:
+def test_selection_and_removal_contain_only_their_fields() -> None:
     plan, obj = plan_of(Vessel), Vessel(mmsi=1, name="a", lat=2.0)
     assert plan.update(obj, 10, "", 12.5, None) == usual(obj, 10)
     assert plan.removal(obj, "", 12.5, None) == usual(obj, 2, remove=True)
 
 
-def test_bytes_of_a_bare_subject_are_an_object_too() -> None:
+def test_bytes_under_a_subject_are_an_object() -> None:
     cls = internal_class("SkerryBytes")
     frame = plan_of(cls).raw(raw_payload(b"abc"), "/a/b", 12.5, None)
     assert frame == usual(cls(data=b"abc"), 2, subject="/a/b")
 
 
-def test_key_must_be_whole() -> None:
+def test_all_key_fields_must_be_set() -> None:
     with pytest.raises(LocalProtocolError, match="without its key mmsi"):
         plan_of(Vessel).update(Vessel(name="a"), -1, "", 1.0, None)
     with pytest.raises(LocalProtocolError, match="without its key mmsi"):
@@ -88,7 +88,7 @@ def test_types_are_described_before_their_first_object() -> None:
     assert buffer.add(b"a3", "A", "A"), "it has to be told again"
 
 
-def test_what_is_moved_waits_until_it_is_written() -> None:
+def test_moved_bytes_count_until_they_are_written() -> None:
     buffer, outgoing = SendBuffer(10, None), Outgoing()
     buffer.add(b"x" * 10, "A", "A")
     buffer.move(outgoing, nothing)
@@ -99,20 +99,20 @@ def test_what_is_moved_waits_until_it_is_written() -> None:
     assert buffer.add(b"x", "A", "A")
 
 
-def test_usual_bound_takes_the_longest_frame_and_not_much_more() -> None:
+def test_default_limit_fits_the_longest_frame_and_not_much_more() -> None:
     buffer = SendBuffer(SEND_BYTES_MAX, None)
     buffer.add(bytes(FRAME_BYTES_MAX), "A", "A")
     with pytest.raises(WouldBlock):
         buffer.add(bytes(FRAME_BYTES_MAX), "A", "A")
 
 
-def test_nothing_is_told_while_somebody_looks_anyway() -> None:
+def test_driver_is_not_woken_while_it_is_about_to_write() -> None:
     buffer = SendBuffer(1000, None)
     buffer.note_awaited()
     assert not buffer.add(b"x", "A", "A")
 
 
-def test_frames_of_many_threads_are_all_there() -> None:
+def test_no_frame_of_many_threads_is_lost() -> None:
     buffer, outgoing = SendBuffer(10**9, threading.Lock()), Outgoing()
 
     def publish(name: str) -> None:
@@ -138,7 +138,7 @@ def short_buffer(bytes_max: int = 10_000) -> SendBuffer:
     return buffer
 
 
-def test_short_way_writes_the_same_frames() -> None:
+def test_fast_path_writes_the_same_frames() -> None:
     buffer, outgoing = short_buffer(), Outgoing()
     waiting = buffer.waiting
     objects = [Vessel(mmsi=1, name="a", lat=2.0), Only(text="x" * 300)]
@@ -156,7 +156,7 @@ def test_short_way_writes_the_same_frames() -> None:
     assert outgoing.take() == b"".join([*frames, usual(raw, 2, subject="/a/b")])
 
 
-def test_objects_under_their_own_subjects_have_a_short_way_too() -> None:
+def test_objects_with_subjects_have_a_fast_path() -> None:
     buffer, outgoing = short_buffer(10**9), Outgoing()
     waiting, plan, vessel = buffer.waiting, plan_of(Vessel), Vessel(mmsi=1, name="a")
     assert waiting.put_named(vessel, "/a/b", 12.5) == -1, "the subject is new"
@@ -173,7 +173,7 @@ def test_objects_under_their_own_subjects_have_a_short_way_too() -> None:
     assert waiting.put_named(vessel, "/1", 12.5) == -1
 
 
-def test_frames_of_both_ways_stay_in_order() -> None:
+def test_frames_of_both_paths_stay_in_order() -> None:
     buffer, outgoing, described = short_buffer(), Outgoing(), []
     first, second = Vessel(mmsi=1), Vessel(mmsi=2)
     buffer.plans[Vessel] = plan_of(Vessel)
@@ -185,7 +185,7 @@ def test_frames_of_both_ways_stay_in_order() -> None:
     assert outgoing.take() == usual(first, 2) + b"other" + usual(second, 2)
 
 
-def test_subjects_of_the_short_way_are_not_kept_without_end() -> None:
+def test_cached_subjects_are_limited() -> None:
     buffer = short_buffer(10**9)
     waiting = buffer.waiting
     for number in range(SEND_SUBJECT_COUNT_MAX):
@@ -198,7 +198,7 @@ def test_subjects_of_the_short_way_are_not_kept_without_end() -> None:
     assert waiting.put_bytes("/one/more", b"", 1.0) == -1
 
 
-def test_another_lock_takes_the_place_of_one_that_is_never_given_free() -> None:
+def test_lock_can_be_replaced_after_a_fork() -> None:
     held, lock = threading.Lock(), threading.Lock()
     buffer = SendBuffer(1000, held)
     held.acquire()

@@ -51,11 +51,11 @@ def test_containers_end_as_the_cache_of_the_node(old: bool) -> None:
     assert len(stage.cached(Vessel)) == 4
 
 
-def test_preloaded_objects_are_there_once_connected() -> None:
+def test_preloaded_objects_are_stored_when_connected() -> None:
     stage = Stage()
     stage.publish(stage.space(), Vessel(mmsi=1))
     core = stage.space(preload=[Vessel], start=False)
-    core.start(stage.now_ns)
+    core.connection.start(stage.now_ns)
     events: list[Event[Any]] = []
     core.subscribe(Vessel, events.append, stage.now_ns)
     stage.run()
@@ -80,7 +80,7 @@ def test_container_changes_before_the_callback_and_a_removed_object_is_found_dur
     assert stage.current(core, Vessel) == {}
 
 
-def test_remove_of_what_is_not_there_is_no_event() -> None:
+def test_remove_of_an_unknown_object_is_not_an_event() -> None:
     stage = Stage()
     core = stage.space()
     events = stage.hear(core, Vessel)
@@ -116,7 +116,7 @@ def test_callback_may_subscribe_and_close_and_publish() -> None:
     assert [event.object.text for event in later] == ["second", "again"]
 
 
-def test_failing_callback_is_told_and_harms_nobody() -> None:
+def test_error_of_a_callback_is_reported_and_affects_no_other() -> None:
     stage = Stage()
     core = stage.space()
 
@@ -127,16 +127,16 @@ def test_failing_callback_is_told_and_harms_nobody() -> None:
     events = stage.hear(core, Shout)
     stage.publish(core, Shout(text="a"))
     assert len(events) == 1
-    assert core.state is SpaceState.CONNECTED
-    (failed,) = [e for e in core.take_events() if isinstance(e, CallbackFailed)]
+    assert core.connection.state is SpaceState.CONNECTED
+    (failed,) = [e for e in core.connection.take_events() if isinstance(e, CallbackFailed)]
     assert str(failed.error) == "oops"
 
 
-def test_rules_of_publishing_are_kept_here() -> None:
+def test_invalid_publishes_are_rejected_locally() -> None:
     core = Stage().space()
-    with pytest.raises(LocalProtocolError, match="only for use inside"):
+    with pytest.raises(LocalProtocolError, match="can only be used inside"):
         core.publish(Part(on=True), 0.0)
-    with pytest.raises(LocalProtocolError, match="only for use inside"):
+    with pytest.raises(LocalProtocolError, match="can only be used inside"):
         core.subscribe(Part, print, 0)
     with pytest.raises(LocalProtocolError, match="without its key mmsi"):
         core.publish(Vessel(name="a"), 0.0)
@@ -144,7 +144,7 @@ def test_rules_of_publishing_are_kept_here() -> None:
         core.remove(Shout(), 0.0)
     with pytest.raises(LocalProtocolError, match="wild card"):
         core.publish(Vessel(mmsi=1), 0.0, subject="/a/*")
-    with pytest.raises(LocalProtocolError, match="no class of objects"):
+    with pytest.raises(LocalProtocolError, match="not a class of a type"):
         core.publish("text", 0.0)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError, match="expected bytes"):
         core.publish_bytes("/a", "text", 0.0)  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ def test_two_definitions_in_one_program_are_not_mixed() -> None:
         core.publish(other(mmsi="x"), 0.0)
 
 
-def test_class_that_a_program_derived_is_what_its_callback_gets() -> None:
+def test_callback_receives_the_derived_class() -> None:
     class MyVessel(Vessel):  # type: ignore[misc]
         """With a method."""
 
@@ -173,10 +173,10 @@ def test_class_that_a_program_derived_is_what_its_callback_gets() -> None:
     assert derived[0].object.shout() == "Maren!"
 
 
-def test_there_is_a_limit_to_what_one_space_asks_for() -> None:
+def test_subscriptions_are_limited() -> None:
     core = Stage().space(start=False)
     for number in range(SUBSCRIPTION_COUNT_MAX):
-        core.interests.of_group(f"/{number}")
+        core.subscriptions.of_group(f"/{number}")
     with pytest.raises(LimitExceeded, match="count of groups"):
         core.subscribe(Vessel, print, 0)
 
@@ -184,7 +184,7 @@ def test_there_is_a_limit_to_what_one_space_asks_for() -> None:
 # -- subjects
 
 
-def test_bytes_under_a_subject_reach_who_asked_for_a_pattern() -> None:
+def test_bytes_under_a_subject_reach_subscribers_of_a_pattern() -> None:
     stage = Stage()
     core = stage.space()
     events = stage.hear(core, "/prices/*")
@@ -235,7 +235,7 @@ def test_preloaded_pattern_is_filled_when_connected() -> None:
 
 
 @pytest.mark.parametrize("extensions", [True, False])
-def test_condition_tells_who_comes_into_view_and_who_leaves(extensions: bool) -> None:
+def test_condition_reports_objects_that_begin_and_stop_to_match(extensions: bool) -> None:
     stage = Stage(extensions=extensions)
     writer, reader = stage.space(), stage.space()
     stage.publish(writer, Vessel(mmsi=1, name="a", lat=60.0), Vessel(mmsi=2, name="b", lat=10.0))
@@ -288,7 +288,7 @@ def test_send_buffer_has_a_bound_also_while_disconnected() -> None:
         for number in range(1000):
             core.publish(Vessel(mmsi=number, name="x" * 20), 1.0)
     assert caught.value.hint is not None
-    kept = core.statistics().published_count
+    kept = core.connection.statistics().published_count
     assert 10 < kept < 60
     stage.restart()
     stage.run(10)
@@ -297,14 +297,14 @@ def test_send_buffer_has_a_bound_also_while_disconnected() -> None:
     assert len(stage.cached(Vessel)) == kept + 1
 
 
-def test_one_frame_passes_however_small_the_bound() -> None:
+def test_single_frame_is_accepted_whatever_its_size() -> None:
     stage = Stage()
     core = stage.space(send_bytes_max=1)
     stage.publish(core, Vessel(mmsi=1, name="x" * 1000))
     assert len(stage.cached(Vessel)) == 1
 
 
-def test_goodbye_follows_what_was_published() -> None:
+def test_close_message_follows_published_objects() -> None:
     stage = Stage()
     core, watcher = stage.space(), stage.space()
     events = stage.hear(watcher, Shout)
@@ -329,7 +329,7 @@ def test_old_framing_looks_as_old_programs_expect() -> None:
     assert payload == Vessel(mmsi=1).encode()
 
 
-def test_container_of_what_is_no_type_is_refused_and_asks_for_nothing() -> None:
+def test_container_of_an_unknown_type_is_rejected_and_sends_nothing() -> None:
     stage = Stage()
     core = stage.space()
     for what in ("Nope", "/Vessel/*"):
@@ -339,8 +339,8 @@ def test_container_of_what_is_no_type_is_refused_and_asks_for_nothing() -> None:
         assert caught.value.hint is not None
     with pytest.raises(LocalProtocolError, match="not cached"):
         core.hold(Shout, stage.now_ns)
-    assert core.take_transmits() == []
+    assert core.connection.take_transmits() == []
     stage.cut(core)
     stage.run(60)
-    assert core.state is SpaceState.CONNECTED
-    assert not {"Nope", "/Vessel/*", "Shout"} & set(core.interests._groups)
+    assert core.connection.state is SpaceState.CONNECTED
+    assert not {"Nope", "/Vessel/*", "Shout"} & set(core.subscriptions._groups)

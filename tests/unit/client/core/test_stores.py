@@ -10,7 +10,7 @@ from skerry.objects.internal import internal_class
 from tests.unit.client.stage import Shout, Stage, Vessel, operations
 
 
-def test_later_subscription_first_hears_of_what_is_here() -> None:
+def test_later_subscription_first_receives_stored_objects() -> None:
     stage = Stage()
     core = stage.space(preload=[Vessel])
     stage.publish(core, Vessel(mmsi=1), Vessel(mmsi=2))
@@ -24,7 +24,7 @@ def test_later_subscription_first_hears_of_what_is_here() -> None:
     assert len(events) == 2, "the node is not asked again"
 
 
-def test_closed_subscription_leaves_the_node_and_its_objects_go() -> None:
+def test_closed_subscription_leaves_the_group_and_drops_its_objects() -> None:
     stage = Stage()
     core = stage.space()
     events: list[Event[Any]] = []
@@ -38,7 +38,7 @@ def test_closed_subscription_leaves_the_node_and_its_objects_go() -> None:
     assert sorted(event.object.mmsi for event in again) == [1, 2]
 
 
-def test_what_only_a_pattern_brought_goes_with_it() -> None:
+def test_objects_of_a_pattern_are_dropped_with_it() -> None:
     stage = Stage()
     core = stage.space()
     events: list[Event[Any]] = []
@@ -51,7 +51,7 @@ def test_what_only_a_pattern_brought_goes_with_it() -> None:
     assert len(events) == 1
 
 
-def test_only_what_was_told_again_stays_of_what_is_in_doubt() -> None:
+def test_stale_objects_are_dropped_unless_replayed() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     events = stage.hear(core, Vessel)
@@ -61,7 +61,7 @@ def test_only_what_was_told_again_stays_of_what_is_in_doubt() -> None:
     routes, stores = [core.intake.routes["Vessel"]], Stores(core.intake)
     stores.drop_stale(routes, None, 1.0)
     assert operations(events) == ["create"] * 3
-    stores.doubt(routes, "/fleet/*")
+    stores.mark_stale(routes, "/fleet/*")
     stage.hear(core, "/fleet/*")
     assert len(stage.current(core, Vessel)) == 3
     stores.drop_stale(routes, "/yard/*", 1.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
-from skerry.client.core.subscriptions import JOIN_MARK, refuse_condition, refuse_container
+from skerry.client.core.subscriptions import JOIN_MARK
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import SECOND, Shout, Stage, Vessel, operations
@@ -15,7 +15,7 @@ from tests.unit.client.stage import SECOND, Shout, Stage, Vessel, operations
 def asked(core: SpaceCore) -> list[tuple[str, str, str | None]]:
     """The DotsMember messages a space sends next."""
     found = []
-    for transmit in core.take_transmits():
+    for transmit in core.connection.take_transmits():
         for header, payload in Wire().feed(transmit.data):
             if header.type_name == "DotsMember":
                 message = internal_class("DotsMember").decode(payload)
@@ -40,15 +40,15 @@ def test_type_is_joined_once_and_left_with_the_last_subscriber() -> None:
 def test_container_holds_the_type() -> None:
     stage = Stage()
     core = stage.space()
-    interest, _ = core.hold(Vessel, stage.now_ns)
+    subscription, _ = core.hold(Vessel, stage.now_ns)
     place = core.subscribe(Vessel, print, stage.now_ns)
     core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
     assert asked(core) == [("Vessel", "join", None)]
-    core.release(interest, stage.now_ns)
+    core.release(subscription, stage.now_ns)
     assert asked(core) == [("Vessel", "leave", None)]
 
 
-def test_conflating_is_asked_for_while_all_want_it() -> None:
+def test_conflation_is_requested_while_all_subscribers_allow_it() -> None:
     stage = Stage()
     core = stage.space()
     core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
@@ -59,17 +59,17 @@ def test_conflating_is_asked_for_while_all_want_it() -> None:
     assert asked(core) == [("Vessel", "join", None)], "somebody must not miss anything"
 
 
-def test_who_comes_beside_a_container_and_must_not_miss_anything_does_not() -> None:
+def test_strict_subscriber_beside_a_container_misses_nothing() -> None:
     stage = Stage()
     core = stage.space()
     core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
-    interest, shape = core.hold(Vessel, stage.now_ns)
+    subscription, shape = core.hold(Vessel, stage.now_ns)
     assert asked(core) == [("Vessel", "join", "conflate")]
-    core.subscribe_beside(interest, print, shape, stage.now_ns, on_slow="disconnect")
+    core.subscribe_beside(subscription, print, shape, stage.now_ns, on_slow="disconnect")
     assert asked(core) == [("Vessel", "join", None)]
 
 
-def test_answers_are_given_to_the_questions_in_order() -> None:
+def test_replay_ends_are_matched_to_joins_in_order() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     stage.publish(writer, Vessel(mmsi=1, lat=1.0))
@@ -80,7 +80,7 @@ def test_answers_are_given_to_the_questions_in_order() -> None:
     assert (whole.is_complete, some.is_complete) == (True, True)
 
 
-def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
+def test_condition_moves_between_node_and_client() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     events = stage.hear(core, Vessel, where="lat > 1")
@@ -99,47 +99,40 @@ def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
     assert operations(events).count("create") == 3
 
 
-def test_refusal_says_what_to_do() -> None:
-    for refuse, who in ((refuse_condition, "a condition"), (refuse_container, "a container")):
-        error = refuse("Foo")
-        assert f"{who} needs a type, and Foo is none" in str(error)
-        assert error.hint is not None
-
-
-def test_left_question_does_not_take_anothers_answer() -> None:
+def test_left_join_does_not_take_another_replay_end() -> None:
     stage = Stage()
     core = stage.space()
-    interest, _ = core.hold(Vessel, stage.now_ns)
-    core.release(interest, stage.now_ns)
+    subscription, _ = core.hold(Vessel, stage.now_ns)
+    core.release(subscription, stage.now_ns)
     again, _ = core.hold(Vessel, stage.now_ns)
     answers = []
     for _ in range(2):
-        core.interests.told_all("Vessel", 1.0)
+        core.subscriptions.replay_ended("Vessel", 1.0)
         answers.append(again.is_complete)
     # Asked again behind what was left, which is the answer that counts.
-    core.interests.left(1.0)
+    core.subscriptions.leave_echoed(1.0)
     assert not again.is_complete
-    core.interests.told_all("Vessel", 1.0)
+    core.subscriptions.replay_ended("Vessel", 1.0)
     assert [*answers, again.is_complete] == [False, False, True]
 
 
-def test_the_answer_to_a_pattern_that_was_left_takes_nothing_from_others() -> None:
+def test_replay_end_of_a_left_pattern_affects_no_other() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe("/...", print, stage.now_ns)
     events = stage.hear(core, Vessel)
     stage.publish(writer, *[Vessel(mmsi=n, name="x" * 30_000) for n in range(9)])
     stage.cut(core)
-    while core.intake.epoch < 2:
+    while core.intake.context.epoch < 2:
         stage.now_ns += SECOND
-        core.advance(stage.now_ns)
+        core.connection.advance(stage.now_ns)
         stage._step()
     core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
     stage.run()
     assert operations(events) == ["create"] * 9, "they were there all the time"
 
 
-def test_what_moves_while_a_pattern_is_left_is_known_whole_by_another() -> None:
+def test_object_that_moves_during_a_leave_is_complete_for_another_pattern() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe("/fleet/*", print, stage.now_ns)
@@ -152,7 +145,7 @@ def test_what_moves_while_a_pattern_is_left_is_known_whole_by_another() -> None:
     assert stage.current(core, Vessel) == stage.cached(Vessel)
 
 
-def test_what_moves_out_of_sight_while_its_type_is_left_goes() -> None:
+def test_object_that_moves_away_during_a_leave_is_removed() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe(Vessel, print, stage.now_ns)
@@ -164,7 +157,7 @@ def test_what_moves_out_of_sight_while_its_type_is_left_goes() -> None:
     assert len(stage.current(core, Vessel)) == 1
 
 
-def test_what_was_left_is_forgotten_when_the_connection_is_lost_before_the_node_knows() -> None:
+def test_left_group_is_forgotten_when_the_connection_is_lost() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     places = [core.subscribe(what, print, stage.now_ns) for what in (Vessel, "/fleet/*")]
@@ -177,9 +170,9 @@ def test_what_was_left_is_forgotten_when_the_connection_is_lost_before_the_node_
     assert core.intake.pattern_count == 0
 
 
-def test_answer_nobody_asked_for_is_nothing() -> None:
+def test_unexpected_replay_end_is_ignored() -> None:
     core: Any = Stage().space()
-    core.interests.told_all("Nobody", 1.0)
+    core.subscriptions.replay_ended("Nobody", 1.0)
 
 
 def test_patterns_select_what_programs_publish_and_no_messages_of_the_protocol() -> None:
@@ -201,10 +194,10 @@ def test_patterns_select_what_programs_publish_and_no_messages_of_the_protocol()
     assert operations(vessels) == ["create", "remove"]
     # Who asks for them by name gets them.
     assert {event.object.name for event in by_name} >= {"Vessel", "Shout"}
-    assert core.statistics().unknown_count == 0
+    assert core.connection.statistics().unknown_count == 0
 
 
-def test_a_pattern_applies_to_a_type_as_long_as_somebody_asks_for_it() -> None:
+def test_pattern_applies_to_a_type_while_it_is_subscribed() -> None:
     stage = Stage()
     core, other = stage.space(), stage.space()
     core.subscribe(Vessel, print, stage.now_ns)
@@ -230,7 +223,7 @@ def echoes(core: SpaceCore) -> list[str]:
     """What the echoes that a space sends next have with them."""
     return [
         internal_class("DotsEcho").decode(payload).data
-        for transmit in core.take_transmits()
+        for transmit in core.connection.take_transmits()
         for header, payload in Wire().feed(transmit.data)
         if header.type_name == "DotsEcho"
     ]
@@ -239,51 +232,51 @@ def echoes(core: SpaceCore) -> list[str]:
 def test_join_that_a_dots_host_may_not_answer_is_followed_by_an_echo() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
-    interest, _ = core.hold(Vessel, stage.now_ns)
+    subscription, _ = core.hold(Vessel, stage.now_ns)
     assert echoes(core) == [JOIN_MARK]
-    assert (core.interests.is_owed, interest.is_complete) == (True, False)
-    core.interests.echoed(1.0)
-    assert (core.interests.is_owed, interest.is_complete) == (False, True)
+    assert (core.subscriptions.is_awaiting_echo, subscription.is_complete) == (True, False)
+    core.subscriptions.join_echoed(1.0)
+    assert (core.subscriptions.is_awaiting_echo, subscription.is_complete) == (False, True)
 
 
-def test_echo_behind_an_answered_join_changes_nothing() -> None:
+def test_echo_after_an_answered_join_changes_nothing() -> None:
     stage = Stage(extensions=False)
     publisher = stage.space()
     publisher.publish(Vessel(mmsi=1), 1.0)
     stage.run()
     core = stage.space()
-    interest, _ = core.hold(Vessel, stage.now_ns)
+    subscription, _ = core.hold(Vessel, stage.now_ns)
     again, _ = core.hold(Vessel, stage.now_ns)
-    assert again is interest
+    assert again is subscription
     stage.run()
-    assert interest.is_complete
-    assert not core.interests.is_owed
-    assert interest.route is not None
-    assert interest.route.store is not None
-    assert len(interest.route.store.objects) == 1
+    assert subscription.is_complete
+    assert not core.subscriptions.is_awaiting_echo
+    assert subscription.route is not None
+    assert subscription.route.store is not None
+    assert len(subscription.route.store.objects) == 1
 
 
-def test_our_node_is_asked_for_no_echo_behind_a_join() -> None:
+def test_skerry_node_gets_no_echo_after_a_join() -> None:
     stage = Stage()
     core = stage.space()
     core.hold(Vessel, stage.now_ns)
     assert echoes(core) == []
 
 
-def test_types_of_ours_are_not_asked_of_a_dots_host() -> None:
+def test_skerry_types_are_not_joined_at_a_dots_host() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
-    interest, _ = core.hold("SkerryPicture", stage.now_ns)
-    assert interest.is_complete
+    subscription, _ = core.hold("SkerryPicture", stage.now_ns)
+    assert subscription.is_complete
     assert asked(core) == []
 
 
-def test_dots_host_that_falls_silent_behind_a_join_is_left() -> None:
+def test_dots_host_that_is_silent_after_a_join_is_closed() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
     core.hold(Vessel, stage.now_ns)
-    core.take_transmits()
-    core.advance(stage.now_ns + core.config.answer_ns_max // 2)
-    core.take_transmits()
-    core.advance(stage.now_ns + core.config.answer_ns_max)
-    assert core.state is SpaceState.DISCONNECTED
+    core.connection.take_transmits()
+    core.connection.advance(stage.now_ns + core.config.answer_ns_max // 2)
+    core.connection.take_transmits()
+    core.connection.advance(stage.now_ns + core.config.answer_ns_max)
+    assert core.connection.state is SpaceState.DISCONNECTED

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from skerry.client.core.events import Event, ReceivedType
-from skerry.client.core.update_intake import Target, TypeRoute, TypeStore, UpdateIntake
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.type_store import TypeStore
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter
 from skerry.errors import DecodeError
-from skerry.objects.base import codec_of, key_of
+from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import Shout, Stage, Vessel, operations
@@ -40,7 +42,7 @@ def vessels(intake: UpdateIntake, callback: Any) -> TypeStore:
     return route.store
 
 
-def told(*transmissions: tuple[Header, bytes]) -> tuple[list[Event[Any]], TypeStore]:
+def delivered(*transmissions: tuple[Header, bytes]) -> tuple[list[Event[Any]], TypeStore]:
     intake = UpdateIntake()
     events: list[Event[Any]] = []
     store = vessels(intake, events.append)
@@ -48,65 +50,7 @@ def told(*transmissions: tuple[Header, bytes]) -> tuple[list[Event[Any]], TypeSt
     return events, store
 
 
-def test_updates_are_merged_field_by_field() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a", lat=1.0)),
-        sent(Vessel(mmsi=1, lat=2.0)),
-        sent(Vessel(mmsi=1), attributes=6),
-    )
-    assert [event.object for event in events] == [
-        Vessel(mmsi=1, name="a", lat=1.0),
-        Vessel(mmsi=1, name="a", lat=2.0),
-        Vessel(mmsi=1, lat=2.0),
-    ]
-    (entry,) = store.objects.values()
-    assert int(entry.present) == int(Vessel(mmsi=1, lat=2.0).attributes)
-
-
-def test_update_of_all_there_is_replaces_the_object() -> None:
-    events, store = told(sent(Vessel(mmsi=1, lat=1.0)), sent(Vessel(mmsi=1, name="b", lat=2.0)))
-    assert events[1].object is events[1].update
-    assert store.objects[key_of(Vessel(mmsi=1))].payload == events[1].update.encode()
-
-
-def test_what_the_node_tells_from_its_cache_is_the_whole_object() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a", lat=1.0)),
-        sent(Vessel(mmsi=1, lat=1.0), from_cache=0),
-    )
-    assert events[1].object == Vessel(mmsi=1, lat=1.0)
-    events, store = told(sent(Vessel(mmsi=1, lat=1.0)), sent(Vessel(mmsi=1, lat=1.0), from_cache=0))
-    assert len(events) == 1, "nothing new"
-    assert len(store.objects) == 1
-
-
-def test_other_forms_of_numbers_are_made_the_usual_ones() -> None:
-    header, _ = sent(Vessel(mmsi=1))
-    events, store = told((header, b"\xa1\x01\x18\x01"), sent(Vessel(mmsi=1, lat=1.0)))
-    assert list(store.objects) == [key_of(Vessel(mmsi=1))]
-    assert events[1].operation == "update"
-
-
-def test_remove_may_bring_last_words() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a")),
-        sent(Vessel(mmsi=1, name="sunk"), remove=True),
-        sent(Vessel(mmsi=1), remove=True),
-    )
-    assert [event.operation for event in events] == ["create", "remove"]
-    assert events[1].object.name == "sunk"
-    assert store.objects == {}
-
-
-def test_object_without_its_key_is_none() -> None:
-    intake = UpdateIntake()
-    vessels(intake, print)
-    assert intake.take([sent(Vessel(name="a"))], 0) == 0
-    assert isinstance(intake.broken, DecodeError)
-    assert "the key is not complete" in str(intake.broken)
-
-
-def test_it_stops_at_what_is_not_an_ordinary_object() -> None:
+def test_intake_stops_at_other_messages() -> None:
     intake = UpdateIntake()
     vessels(intake, lambda event: event)
     stranger = sent(Shout(text="x"))
@@ -140,7 +84,7 @@ def test_closed_target_is_not_called_any_more() -> None:
 
 
 @pytest.mark.parametrize("is_selected", [True, False])
-def test_what_nobody_joined_is_kept_only_if_a_pattern_selects_it(is_selected: bool) -> None:
+def test_object_without_a_join_is_stored_only_if_a_pattern_selects_it(is_selected: bool) -> None:
     intake = UpdateIntake()
     events: list[Event[Any]] = []
     store = vessels(intake, print)
@@ -153,7 +97,7 @@ def test_what_nobody_joined_is_kept_only_if_a_pattern_selects_it(is_selected: bo
     assert (len(events), len(store.objects)) == (int(is_selected), int(is_selected))
 
 
-def test_an_object_with_another_subject_comes_and_goes_for_who_asked_by_pattern() -> None:
+def test_moved_object_is_created_and_removed_for_patterns() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     whole = stage.hear(core, Vessel)
@@ -171,7 +115,7 @@ def test_an_object_with_another_subject_comes_and_goes_for_who_asked_by_pattern(
     assert come.update == come.object == Vessel(mmsi=1, name="a", lat=2.0)
 
 
-def test_an_object_may_get_its_default_subject_and_lose_it() -> None:
+def test_object_may_move_to_and_from_its_default_subject() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     stage.hear(core, Vessel)
@@ -183,12 +127,12 @@ def test_an_object_may_get_its_default_subject_and_lose_it() -> None:
     assert [event.object.lat for event in own] == [2.0, 2.0]
 
 
-def test_an_object_goes_from_where_it_is_known_whatever_its_removal_says() -> None:
+def test_removal_uses_the_known_subject() -> None:
     stage = Stage()
     core = stage.space()
     fleet, yard = stage.hear(core, "/fleet/*"), stage.hear(core, "/yard/*")
     core.types.learn(Vessel)
-    route = core.interests.route_of("Vessel")
+    route = core.subscriptions.routes.of_name("Vessel")
     assert route is not None
     for last in ({"remove_obj": 1, "subject": "/yard/1"}, {"subject": "/sea/1"}):
         for facts in ({"subject": "/fleet/1"}, last):
@@ -238,7 +182,7 @@ class Crowd:
         return [int(text) for who, text in self.heard if who == name]
 
 
-def test_all_messages_are_told_whatever_pieces_they_come_in() -> None:
+def test_all_messages_are_delivered_for_any_cut_of_the_stream() -> None:
     data = shouts(9)
     for size in (1, 40, 75, len(data)):
         crowd = Crowd()
@@ -248,7 +192,7 @@ def test_all_messages_are_told_whatever_pieces_they_come_in() -> None:
         assert crowd.of("a") == list(range(9))
 
 
-def test_who_comes_or_goes_while_messages_are_told_is_told_from_the_next_on() -> None:
+def test_subscription_change_in_a_callback_counts_from_the_next_message() -> None:
     crowd = Crowd()
 
     def act(event: Event[Any]) -> None:
@@ -267,7 +211,7 @@ def test_who_comes_or_goes_while_messages_are_told_is_told_from_the_next_on() ->
     assert crowd.cutter.frame_count == 9
 
 
-def test_nobody_is_told_any_more_once_the_space_has_stopped() -> None:
+def test_stopped_space_delivers_nothing() -> None:
     crowd = Crowd()
 
     def act(event: Event[Any]) -> None:
@@ -278,8 +222,8 @@ def test_nobody_is_told_any_more_once_the_space_has_stopped() -> None:
     assert crowd.of("a") == list(range(5))
 
 
-@pytest.mark.parametrize("change", ["is_joined", "has_patterns", "views", "pattern_count"])
-def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) -> None:
+@pytest.mark.parametrize("change", ["is_joined", "has_patterns", "filters", "pattern_count"])
+def test_change_of_a_route_counts_from_the_next_message(change: str) -> None:
     crowd = Crowd()
     seen: list[str] = []
 
@@ -292,8 +236,8 @@ def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) ->
             return
         if change == "is_joined":
             crowd.route.is_joined = False
-        elif change == "views":
-            crowd.route.views = [View()]
+        elif change == "filters":
+            crowd.route.filters = [View()]
         else:
             crowd.intake.patterns.add("/Shout", Target(lambda e: seen.append(e.object.text), None))
             crowd.intake.pattern_count = 1
@@ -305,7 +249,7 @@ def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) ->
     assert seen == ([] if change == "is_joined" else [str(n) for n in range(5, 9)])
 
 
-def test_who_wants_another_class_gets_objects_of_it_in_a_run_too() -> None:
+def test_subscriber_of_another_class_receives_its_objects_in_a_run() -> None:
     class Loud(Shout):  # type: ignore[misc]
         """A class of the program."""
 
@@ -317,7 +261,7 @@ def test_who_wants_another_class_gets_objects_of_it_in_a_run_too() -> None:
     assert classes == [Loud] * 4
 
 
-def test_message_that_is_none_stops_the_run_at_itself() -> None:
+def test_invalid_message_stops_the_run() -> None:
     crowd = Crowd()
     crowd.join("a")
     bad = shouts(1, 7).replace(b"\xa1\x01\x61" + b"7", b"\xa1\x01\x18" + b"7")
@@ -330,7 +274,7 @@ def test_message_that_is_none_stops_the_run_at_itself() -> None:
     assert crowd.of("a") == [0, 1, 2, 3, 8, 9]
 
 
-def test_events_of_a_run_tell_of_their_own_moment_when_they_are_kept() -> None:
+def test_kept_events_of_a_run_do_not_change() -> None:
     crowd = Crowd()
     events: list[Event[Any]] = []
     crowd.join("a", events.append)
@@ -341,7 +285,7 @@ def test_events_of_a_run_tell_of_their_own_moment_when_they_are_kept() -> None:
     assert [event.subject for event in events] == ["/Shout"] * 5
 
 
-def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
+def test_alternating_types_are_delivered_like_single_frames() -> None:
     """Kept objects, messages and a condition among them, by whole and by partial updates."""
 
     def facts(event: Event[Any]) -> Any:
@@ -385,7 +329,7 @@ def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
                 intake.changed()
             cutter.load(b"".join(data[start : start + count]))
             if count == 1:
-                intake._telling.forget()
+                intake._delivery.forget()
             while not intake.take_frames(cutter):
                 # What nobody asked for is left to the space.
                 assert start >= 180
@@ -397,7 +341,7 @@ def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
         assert told_in_pieces(count) == alone
 
 
-def test_a_taker_takes_all_in_the_place_of_stores_and_events() -> None:
+def test_taker_replaces_stores_and_events() -> None:
     class Taker:
         def __init__(self) -> None:
             self.taken: list[Any] = []

@@ -89,9 +89,9 @@ def test_publishing_never_waits_and_drain_does(group: str, monkeypatch: pytest.M
             with pytest.raises(WouldBlock):
                 for _ in range(10_000):
                     publisher.publish("/a", b"x" * 10)
-            assert len(connection._junction.pending) == 2 * 20
+            assert len(connection._session.publishing.pending) == 2 * 20
             await publisher.drain()
-            assert not connection._junction.pending
+            assert not connection._session.publishing.pending
             publisher.publish("/a", b"x")
 
     run(work())
@@ -112,7 +112,7 @@ def test_closing_may_be_quick_and_done_twice(group: str) -> None:
     run(work())
 
 
-def test_what_cannot_be_opened_is_told(group: str) -> None:
+def test_failed_open_raises_an_error(group: str) -> None:
     async def work() -> None:
         with pytest.raises(ConfigError):
             await aio.open("nowhere")

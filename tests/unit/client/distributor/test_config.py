@@ -43,7 +43,7 @@ def test_unknown_field_is_refused_with_the_nearest_one() -> None:
         {"ttl": 256},
     ],
 )
-def test_what_cannot_be_used_is_refused(fields: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Config(**fields)
 

@@ -79,7 +79,7 @@ def test_updates_and_events_keep_their_order(
     assert outlet.is_empty
 
 
-def test_callback_is_told_how_many_wait_behind(
+def test_callback_receives_the_number_of_waiting_updates(
     make: Make, calls: queue.Queue[Any], gate: threading.Event
 ) -> None:
     outlet = make(delivery="inline")
@@ -91,14 +91,14 @@ def test_callback_is_told_how_many_wait_behind(
     assert taken(calls, 3) == [(b"1", 2), (b"2", 1), (b"3", 0)]
 
 
-def test_batches_come_as_they_are(make: Make, calls: queue.Queue[Any]) -> None:
+def test_batches_are_delivered_as_lists(make: Make, calls: queue.Queue[Any]) -> None:
     outlet = make(on_batch=calls.put, delivery="inline")
     outlet.put_updates(updates(1, 2))
     outlet.run()
     assert taken(calls, 1) == [updates(1, 2)]
 
 
-def test_the_oldest_are_dropped_and_that_is_told(
+def test_oldest_updates_are_dropped_and_reported(
     make: Make, calls: queue.Queue[Any], gate: threading.Event
 ) -> None:
     outlet = make(on_slow="drop-oldest")
@@ -138,7 +138,7 @@ def test_at_the_bound_nothing_is_dropped(
     assert outlet.dropped_count == 0
 
 
-def test_a_full_queue_holds_up_the_reading_until_it_is_half_empty(
+def test_full_queue_pauses_reading_until_it_is_half_empty(
     make: Make, calls: queue.Queue[Any], gate: threading.Event
 ) -> None:
     resumed = threading.Event()
@@ -155,7 +155,7 @@ def test_a_full_queue_holds_up_the_reading_until_it_is_half_empty(
     assert not outlet.is_full
 
 
-def test_who_does_not_keep_up_can_be_cut(
+def test_slow_subscriber_can_be_disconnected(
     make: Make, calls: queue.Queue[Any], gate: threading.Event
 ) -> None:
     outlet = make(on_slow="disconnect")
@@ -168,7 +168,7 @@ def test_who_does_not_keep_up_can_be_cut(
     assert outlet.is_empty
 
 
-def test_dropping_is_logged_where_nobody_listens_to_events(
+def test_dropped_updates_are_logged_without_an_event_callback(
     make: Make, gate: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate.set()
@@ -180,7 +180,7 @@ def test_dropping_is_logged_where_nobody_listens_to_events(
     assert "a subscriber does not keep up" in caplog.text
 
 
-def test_a_callback_that_raises_is_logged_and_the_rest_goes_on(
+def test_error_of_a_callback_is_logged_and_delivery_continues(
     make: Make, calls: queue.Queue[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     def on_update(subject: str, data: bytes, tag: object, waiting: int) -> None:
@@ -233,7 +233,7 @@ def test_finishing_delivers_what_waits(
     assert calls.empty()
 
 
-def test_a_callback_may_close_its_own_outlet(calls: queue.Queue[Any]) -> None:
+def test_callback_may_close_its_own_queue(calls: queue.Queue[Any]) -> None:
     outlet: DeliveryQueue
 
     def on_event(event: object) -> None:

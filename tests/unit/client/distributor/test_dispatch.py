@@ -43,7 +43,7 @@ def test_several_subscriptions_are_called_each_with_its_tag() -> None:
     assert routes.found == ["/a", "/b"]
 
 
-def test_whoever_catches_may_go_on() -> None:
+def test_delivery_continues_after_an_error_of_the_callback() -> None:
     routes = Routes()
     routes.is_single = True
     called: list[bytes] = []
@@ -80,7 +80,7 @@ def packed() -> Updates:
 
 
 @pytest.mark.parametrize("is_single", [True, False])
-def test_updates_in_their_datagrams_are_told_alike(is_single: bool) -> None:
+def test_updates_in_datagrams_are_delivered_in_the_same_way(is_single: bool) -> None:
     told: list[list[tuple[object, ...]]] = []
     for updates in (Updates(UPDATES), packed()):
         routes, called = Known(), list[tuple[object, ...]]()
@@ -93,7 +93,7 @@ def test_updates_in_their_datagrams_are_told_alike(is_single: bool) -> None:
 
 
 @pytest.mark.parametrize("is_single", [True, False])
-def test_whoever_catches_may_go_on_within_a_datagram(is_single: bool) -> None:
+def test_delivery_continues_within_a_datagram_after_an_error(is_single: bool) -> None:
     routes, updates = Known(), packed()
     routes.is_single = is_single
     called: list[tuple[bytes, int]] = []

@@ -71,7 +71,7 @@ def test_the_page_is_the_statistics(join: Join) -> None:
     caught.value.close()
 
 
-def test_nothing_is_told_unless_wanted(join: Join) -> None:
+def test_nothing_is_published_unless_configured(join: Join) -> None:
     assert join().management_port == 0
 
 
@@ -92,7 +92,7 @@ def test_statistics_go_to_the_log(join: Join, caplog: pytest.LogCaptureFixture) 
             assert connection.group
 
 
-def test_file_that_cannot_be_written_is_told(
+def test_error_of_the_statistics_file_is_logged(
     join: Join, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection = join(statistics_interval_ms=10, statistics_file=str(tmp_path / "no" / "file"))
@@ -101,16 +101,16 @@ def test_file_that_cannot_be_written_is_told(
 
 
 @pytest.mark.parametrize("place", ["8888", "127.0.0.1:x", "127.0.0.1:70000", ":1"])
-def test_place_that_is_none_is_refused(join: Join, place: str) -> None:
+def test_invalid_address_is_rejected(join: Join, place: str) -> None:
     with pytest.raises(ConfigError):
         join(management_listen=place)
 
 
-def test_port_that_is_taken_is_told(join: Join) -> None:
+def test_occupied_port_raises_an_error(join: Join) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConnectFailed):
         join(management_listen=f"127.0.0.1:{taken.getsockname()[1]}")
 
 
-def test_group_that_is_none_is_refused(join: Join) -> None:
+def test_invalid_group_is_rejected(join: Join) -> None:
     with pytest.raises(ConfigError):
         join(management_group="10.0.0.1:1", management_listen="127.0.0.1:0")

@@ -11,7 +11,7 @@ from skerry.client.distributor.report import Reporter
 from skerry.client.distributor.sync import BlockingGroupConnection
 
 
-def test_statistics_tell_what_went_through(
+def test_statistics_count_the_traffic(
     join: Callable[..., BlockingGroupConnection], heard: Any
 ) -> None:
     connection = join(application="feed")
@@ -42,10 +42,10 @@ def test_statistics_are_json(join: Callable[..., BlockingGroupConnection]) -> No
     assert row["queues"] == []
 
 
-def test_rates_are_noted_once_a_second(join: Callable[..., BlockingGroupConnection]) -> None:
+def test_rates_are_sampled_once_a_second(join: Callable[..., BlockingGroupConnection]) -> None:
     connection = join()
     publisher = connection.publisher()
-    reporter = Reporter(connection._junction, 0)
+    reporter = Reporter(connection._session, 0)
     publisher.publish("/a", b"1")
     reporter.note(INTERVAL_NS - 1, 1)
     assert reporter.statistics().sent.updates.per_s[0] == 0.0

@@ -64,7 +64,7 @@ class Ear:
             routes=self.routes,
             **{"delivery": "inline", **options},  # type: ignore[arg-type]
         )
-        router.enter_subscriber(self.routes, self.outlet)
+        router.add_subscriber(self.routes, self.outlet)
         self.handles = [router.subscribe(self.routes, pattern, pattern) for pattern in patterns]
 
     def heard(self) -> list[tuple[str, object]]:
@@ -78,7 +78,7 @@ def group() -> Group:
     return Group()
 
 
-def test_the_only_subscriber_gets_all_that_is_wanted(group: Group) -> None:
+def test_only_subscriber_receives_all_subscribed_updates(group: Group) -> None:
     ear = Ear(group.router, "/a")
     assert ear.routes.is_single
     group.publish("/a", "/b", "/a")
@@ -87,7 +87,7 @@ def test_the_only_subscriber_gets_all_that_is_wanted(group: Group) -> None:
     assert group.router.has_subscriptions
 
 
-def test_each_subscriber_gets_its_own_and_each_tag(group: Group) -> None:
+def test_each_subscriber_receives_its_updates_with_each_tag(group: Group) -> None:
     first, second = Ear(group.router, "/a"), Ear(group.router, "/b", "/*", "/b")
     group.publish("/a", "/b", "/c")
     assert first.heard() == [("/a", "/a")]
@@ -96,14 +96,14 @@ def test_each_subscriber_gets_its_own_and_each_tag(group: Group) -> None:
     ]  # fmt: skip
 
 
-def test_what_waits_goes_by_the_subscriptions_of_now(group: Group) -> None:
+def test_waiting_updates_use_the_current_subscriptions(group: Group) -> None:
     ear = Ear(group.router, "/a", "/b")
     group.publish("/a", "/b")
     group.router.unsubscribe(ear.routes, ear.handles[0])
     assert ear.heard() == [("/b", "/b")]
 
 
-def test_routes_are_forgotten_past_their_bound(group: Group) -> None:
+def test_routes_above_the_limit_are_forgotten(group: Group) -> None:
     assert group.router.route_count_max == DISTRIBUTOR_ROUTE_COUNT_MAX
     group.router.route_count_max = 2
     first, second = Ear(group.router, "/...", "/x"), Ear(group.router, "/...")
@@ -114,14 +114,14 @@ def test_routes_are_forgotten_past_their_bound(group: Group) -> None:
     assert len(group.router._split) <= 2
 
 
-def test_events_go_to_all_and_who_comes_later_hears_of_senders(group: Group) -> None:
+def test_events_reach_all_queues_and_a_new_queue_receives_known_senders(group: Group) -> None:
     group.router.route()
     ear = Ear(group.router)
     ear.outlet.run()
     assert [type(event) for event in ear.events] == [SenderFound]
 
 
-def test_trouble_is_logged_where_nobody_listens(
+def test_notable_events_are_logged_without_a_callback(
     group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     group.machine.failed(Direction.SEND, "broken")
@@ -129,17 +129,17 @@ def test_trouble_is_logged_where_nobody_listens(
     assert "trouble in a multicast group" in caplog.text
 
 
-def test_the_end_of_all_is_told(group: Group) -> None:
+def test_end_of_the_machine_is_reported(group: Group) -> None:
     group.router.is_closing = True
     ear = Ear(group.router)
     group.machine.close(1)
     group.machine.advance(1)
     assert group.router.route()
-    group.router.leave_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
     assert group.router.subscriber_count == 0
 
 
-def test_who_was_cut_has_no_subscriptions(group: Group) -> None:
+def test_disconnected_subscriber_has_no_subscriptions(group: Group) -> None:
     ear = Ear(group.router, "/a", delivery="thread", on_slow="disconnect", count_max=1)
     try:
         group.publish("/a", "/a")
@@ -151,12 +151,12 @@ def test_who_was_cut_has_no_subscriptions(group: Group) -> None:
         ear.outlet.close()
 
 
-def test_who_is_not_there_cannot_subscribe(group: Group) -> None:
+def test_removed_subscriber_cannot_subscribe(group: Group) -> None:
     ear = Ear(group.router, "/a")
     with pytest.raises(LocalProtocolError, match="no subscription"):
         group.router.unsubscribe(ear.routes, 12345)
-    group.router.leave_subscriber(ear.routes)
-    group.router.leave_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
     with pytest.raises(LocalProtocolError, match="closed"):
         group.router.subscribe(ear.routes, "/a", None)
 
@@ -173,7 +173,7 @@ def test_a_subscription_knows_its_tag(group: Group) -> None:
     assert GroupSubscription(routes, "x").tag == "x"
 
 
-def test_a_tap_takes_all_with_senders_and_numbers_and_others_only_what_they_want(
+def test_tap_receives_everything_and_subscribers_only_their_updates(
     group: Group,
 ) -> None:
     events: list[MachineEvent] = []

@@ -82,7 +82,7 @@ def test_callbacks_may_publish(join: Join, heard: Any, delivery: str) -> None:
     assert heard.take(1) == [("/back", b"1")]
 
 
-def test_lost_datagrams_are_asked_for_and_come(join: Join, heard: Any) -> None:
+def test_lost_datagrams_are_requested_and_repaired(join: Join, heard: Any) -> None:
     # That the last one is lost is found out by a heartbeat.
     near, far = join(heartbeat_interval_ms=20), join(fake_receive_loss_permille=300)
     far.subscriber(heard.on_update, heard.on_event).add("/a")
@@ -95,7 +95,7 @@ def test_lost_datagrams_are_asked_for_and_come(join: Join, heard: Any) -> None:
     assert near.statistics().counters.resent_datagram_count > 0
 
 
-def test_the_group_hears_of_the_end(join: Join, heard: Any) -> None:
+def test_departure_is_announced_to_the_group(join: Join, heard: Any) -> None:
     near, far = join(request_timeout_ms=20), join(request_timeout_ms=20)
     far.subscriber(heard.on_update, heard.on_event).add("/a")
     publisher = near.publisher()
@@ -138,7 +138,7 @@ def test_a_callback_may_close_its_connection(join: Join) -> None:
     assert done.wait(10)
 
 
-def test_slow_subscriber_is_cut_and_the_others_go_on(join: Join, heard: Any) -> None:
+def test_slow_subscriber_is_disconnected_and_others_continue(join: Join, heard: Any) -> None:
     near, far = join(), join(delivery_queue_count_max=50, request_timeout_ms=200)
     gate = threading.Event()
     slow = far.subscriber(lambda *_: gate.wait(10), heard.on_event, on_slow="disconnect")
@@ -153,7 +153,7 @@ def test_slow_subscriber_is_cut_and_the_others_go_on(join: Join, heard: Any) -> 
     assert far.statistics().counters.subscription_count == 1
 
 
-def test_full_queue_holds_up_the_reading_and_nothing_is_lost(join: Join) -> None:
+def test_full_queue_pauses_reading_and_nothing_is_lost(join: Join) -> None:
     near, far = join(), join(delivery_queue_count_max=10, on_slow="block")
     gate, done, got = threading.Event(), threading.Event(), []
 
@@ -183,20 +183,20 @@ def test_senders_are_known(join: Join) -> None:
     assert near.config.application == "feed"
 
 
-def test_publisher_hears_of_senders(join: Join, heard: Any) -> None:
+def test_publisher_receives_sender_events(join: Join, heard: Any) -> None:
     connection = join(application="feed")
     connection.publisher(heard.on_event)
     assert heard.event(SenderFound).sender.application == "feed"
 
 
-def test_what_cannot_be_opened_is_told(join: Join) -> None:
+def test_failed_open_raises_an_error(join: Join) -> None:
     with pytest.raises(ConfigError):
         join(interface="nowhere0")
     with pytest.raises(ConfigError, match="no such parameter"):
         join(colour="red")
 
 
-def test_a_polled_connection_does_nothing_but_in_poll(join: Join) -> None:
+def test_polled_connection_works_only_inside_poll(join: Join) -> None:
     got: list[bytes] = []
     near, far = join(is_polled=True, request_timeout_ms=20), join(is_polled=True)
     threads = threading.active_count()

@@ -33,7 +33,7 @@ def main():
 """
 
 
-def test_many_may_close_and_each_finds_it_closed(node: str) -> None:
+def test_concurrent_closes_all_return_after_the_close(node: str) -> None:
     def close(space: Space, start: threading.Barrier, found: queue.SimpleQueue[bool]) -> None:
         start.wait(30)
         space.close()
@@ -50,7 +50,7 @@ def test_many_may_close_and_each_finds_it_closed(node: str) -> None:
         assert [found.get(timeout=30) for _ in threads] == [False] * 4
 
 
-def test_who_waits_while_another_thread_closes_is_told(node: str) -> None:
+def test_waiting_caller_fails_when_another_thread_closes(node: str) -> None:
     def use(space: Space, begun: threading.Event, told: queue.SimpleQueue[Exception]) -> None:
         try:
             while True:
@@ -71,7 +71,7 @@ def test_who_waits_while_another_thread_closes_is_told(node: str) -> None:
         thread.join()
 
 
-def test_what_is_open_at_the_end_is_closed_and_told(
+def test_open_space_is_closed_at_exit_with_a_warning(
     node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     connect(node, name="tidy").close()
@@ -103,7 +103,7 @@ def test_what_is_open_at_the_end_is_closed_and_told(
         ("space = main()\nraise ValueError('oops')", 1),
     ],
 )
-def test_program_that_ends_without_closing_loses_nothing_and_is_told(
+def test_program_that_does_not_close_loses_nothing_and_is_warned(
     node: str, ending: str, code: int
 ) -> None:
     with connect(node) as space:
@@ -116,7 +116,7 @@ def test_program_that_ends_without_closing_loses_nothing_and_is_told(
 
 
 @pytest.mark.slow
-def test_program_that_closes_is_not_told(node: str) -> None:
+def test_program_that_closes_is_not_warned(node: str) -> None:
     ending = "import atexit\natexit.register(main().close)"
     command = [sys.executable, "-P", "-X", "dev", "-c", PROGRAM + ending, node]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -146,7 +146,7 @@ def test_node_that_does_not_read_does_not_keep_a_program_from_ending(
         go.set()
 
 
-def test_node_that_is_gone_does_not_keep_a_program_from_ending(running_node: RunningNode) -> None:
+def test_dead_node_does_not_keep_a_program_from_ending(running_node: RunningNode) -> None:
     space = connect(running_node.place)
     gone = threading.Event()
     space.on_state(lambda _: gone.set())

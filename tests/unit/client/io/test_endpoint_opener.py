@@ -21,7 +21,7 @@ from skerry.runtime.streams.socket_stream import Stream
 from skerry.schema.registry import Registry
 
 
-def test_endpoint_comes_from_the_environment(tmp_path: Path) -> None:
+def test_default_endpoint_is_read_from_the_environment(tmp_path: Path) -> None:
     environ = {"SKERRY_RUNTIME_DIR": str(tmp_path)}
     assert default_endpoint(environ) == DEFAULT_ENDPOINT
     environ["DOTS_ENDPOINT"] = "tcp://dots"
@@ -30,7 +30,7 @@ def test_endpoint_comes_from_the_environment(tmp_path: Path) -> None:
     assert default_endpoint(environ) == "tcp://skerry"
 
 
-def test_socket_of_the_local_node_goes_before_tcp(tmp_path: Path) -> None:
+def test_socket_of_the_local_node_is_preferred_to_tcp(tmp_path: Path) -> None:
     environ = {"SKERRY_RUNTIME_DIR": str(tmp_path)}
     (tmp_path / "node.sock").touch()
     assert default_endpoint(environ) == DEFAULT_ENDPOINT, "a file is no socket"
@@ -55,27 +55,27 @@ def test_missing_certificate_is_found_at_once(tmp_path: Path) -> None:
         EndpointOpener(parse_endpoint(f"wss://127.0.0.1?ca={tmp_path}/nothing.pem"))
 
 
-def test_failure_names_the_place_and_what_to_do() -> None:
+def test_failure_names_the_endpoint_and_a_remedy() -> None:
     opener = EndpointOpener(parse_endpoint("tcp://user:secret@h:1"))
-    away = opener.failed("why", is_met=False)
+    away = opener.failed("why", has_answered=False)
     assert str(away) == "no node answered at tcp://h:1: why"
     assert away.hint is not None
-    assert str(opener.failed("why", is_met=True)) == "tcp://h:1: why"
-    again = opener.failed(str(away), is_met=False)
+    assert str(opener.failed("why", has_answered=True)) == "tcp://h:1: why"
+    again = opener.failed(str(away), has_answered=False)
     assert str(again) == str(away), "a WebSocket has said it already"
-    secure = EndpointOpener(parse_endpoint("tls://h:1")).failed("why", is_met=False)
+    secure = EndpointOpener(parse_endpoint("tls://h:1")).failed("why", has_answered=False)
     assert "--ca" in str(secure.hint)
 
 
-def test_who_is_turned_out_after_the_handshake_hears_of_certificates(tmp_path: Path) -> None:
+def test_close_after_the_tls_handshake_suggests_a_certificate(tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     trustme.CA().issue_cert("h").private_key_and_cert_chain_pem.write_to_path(own)
     for cert, guess in (
-        (None, "wants a certificate, and none was given"),
-        (own, "wants another certificate than own.pem"),
+        (None, "requires a certificate, and none was given"),
+        (own, "requires another certificate than own.pem"),
     ):
         opener = EndpointOpener(parse_endpoint("tls://h:1"), cert=cert)
-        error = opener.failed("the node closed the connection", is_met=False, is_secured=True)
+        error = opener.failed("the node closed the connection", has_answered=False, is_secured=True)
         assert str(error).startswith("tls://h:1: the node closed the connection before its first")
         assert str(error).endswith(guess)
         assert "--cert" in str(error.hint)
@@ -112,7 +112,7 @@ class Ear:
             self.has_room.set()
 
 
-def test_bytes_go_both_ways_and_a_slow_reader_is_told_of() -> None:
+def test_bytes_flow_in_both_directions_and_a_slow_reader_pauses() -> None:
     async def talk() -> None:
         may_read = asyncio.Event()
 
@@ -140,7 +140,7 @@ def test_bytes_go_both_ways_and_a_slow_reader_is_told_of() -> None:
     asyncio.run(asyncio.wait_for(talk(), 30))
 
 
-def test_nobody_there_is_an_error_of_the_system() -> None:
+def test_missing_listener_is_an_os_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -153,7 +153,7 @@ def test_nobody_there_is_an_error_of_the_system() -> None:
     asyncio.run(talk())
 
 
-def test_no_descriptor_to_spare_is_an_error_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_descriptor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> int:
         raise OSError(errno.EMFILE, "too many")
 
@@ -169,7 +169,7 @@ def test_no_descriptor_to_spare_is_an_error_of_the_system(monkeypatch: pytest.Mo
     asyncio.run(talk())
 
 
-def test_who_gives_up_in_the_last_moment_leaves_nothing_open() -> None:
+def test_cancellation_in_the_last_moment_leaves_nothing_open() -> None:
     async def talk() -> None:
         class Hasty(Ear):
             def opened(self, stream: Stream) -> None:

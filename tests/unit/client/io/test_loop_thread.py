@@ -28,12 +28,12 @@ async def name() -> str:
     return threading.current_thread().name
 
 
-def test_work_is_done_there_and_its_result_comes_here(thread: LoopThread) -> None:
+def test_work_runs_on_the_thread_and_returns_its_result(thread: LoopThread) -> None:
     assert thread.run(name()) == "test loop"
     assert thread.call(lambda: threading.current_thread().name) == "test loop"
 
 
-def test_errors_come_here_too(thread: LoopThread) -> None:
+def test_errors_of_work_are_raised_in_the_caller(thread: LoopThread) -> None:
     async def fail() -> None:
         raise ValueError("oops")
 
@@ -50,7 +50,7 @@ def test_the_thread_cannot_wait_for_itself(thread: LoopThread) -> None:
         thread.call(wait)
 
 
-def test_timeout_is_kept_also_while_the_thread_is_held(thread: LoopThread) -> None:
+def test_timeout_applies_while_the_thread_is_blocked(thread: LoopThread) -> None:
     held, go = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -73,7 +73,7 @@ def test_timeout_is_kept_also_while_the_thread_is_held(thread: LoopThread) -> No
     assert done == [], "what is not waited for is cancelled"
 
 
-def test_work_tells_best_why_it_failed(thread: LoopThread) -> None:
+def test_error_of_the_work_is_preferred(thread: LoopThread) -> None:
     async def fail() -> None:
         raise TimeoutError("its own words")
 
@@ -92,7 +92,7 @@ def test_ended_thread_does_nothing_more() -> None:
         thread.run(name())
 
 
-def test_what_still_runs_is_cancelled_at_the_end() -> None:
+def test_running_work_is_cancelled_at_the_end() -> None:
     thread = LoopThread("busy")
     ended = threading.Event()
 
@@ -112,7 +112,7 @@ def test_what_still_runs_is_cancelled_at_the_end() -> None:
     assert ended.is_set()
 
 
-def test_abandoned_thread_does_a_last_thing() -> None:
+def test_abandoned_thread_runs_a_last_coroutine() -> None:
     thread = LoopThread("left")
     done = threading.Event()
 
@@ -142,7 +142,7 @@ def hold_up(thread: LoopThread) -> threading.Event:
     return go
 
 
-def test_who_waits_is_told_of_the_end() -> None:
+def test_waiting_caller_is_notified_of_the_end() -> None:
     thread = LoopThread("short")
     begun = threading.Event()
     told: queue.SimpleQueue[Exception] = queue.SimpleQueue()
@@ -165,10 +165,10 @@ def test_who_waits_is_told_of_the_end() -> None:
     waiting.join()
 
 
-def test_nothing_is_handed_over_once_the_end_is_asked_for() -> None:
+def test_no_work_is_accepted_after_the_end() -> None:
     thread = LoopThread("short")
     go = hold_up(thread)
-    early = thread._hand_over(forever())
+    early = thread._submit(forever())
     ending = [threading.Thread(target=thread.end) for _ in range(3)]
     try:
         for end in ending:
@@ -185,9 +185,9 @@ def test_nothing_is_handed_over_once_the_end_is_asked_for() -> None:
     assert not thread.is_running
 
 
-def test_what_was_handed_over_to_a_loop_that_broke_fails_too() -> None:
+def test_submitted_work_of_a_broken_loop_fails() -> None:
     thread = LoopThread("broken")
-    future = thread._hand_over(forever())
+    future = thread._submit(forever())
 
     def break_down() -> None:
         # As a loop does that was stopped from elsewhere: nothing more is begun.
@@ -199,14 +199,14 @@ def test_what_was_handed_over_to_a_loop_that_broke_fails_too() -> None:
     thread.end()
 
 
-def test_left_thread_takes_nothing_more_and_is_waited_for_up_to_a_bound() -> None:
+def test_abandoned_thread_accepts_no_work_and_is_joined_with_a_limit() -> None:
     thread = LoopThread("left")
     go = hold_up(thread)
 
     async def last() -> None:
         pass
 
-    with thread._gate:
+    with thread._lock:
         # As the collector does in the midst of handing something over.
         thread.abandon(last)
     assert not thread.is_open
@@ -220,13 +220,13 @@ def test_left_thread_takes_nothing_more_and_is_waited_for_up_to_a_bound() -> Non
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_forked_process_has_no_thread_and_does_not_wait_for_who_held_the_gate(
+def test_forked_process_has_no_thread_and_does_not_wait_for_its_lock(
     thread: LoopThread,
 ) -> None:
     held, go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with thread._gate:
+        with thread._lock:
             held.set()
             go.wait(30)
 

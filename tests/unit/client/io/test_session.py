@@ -34,11 +34,11 @@ async def session_at(place: str, **config: Any) -> Session:
     return session
 
 
-def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
+def test_waiting_ends_with_the_condition_or_the_space(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         flush = session.core.flush(1)
-        session.carry()
+        session.write_output()
         await session.wait(lambda: flush.is_done, 10, "the answer")
         with pytest.raises(RequestTimedOut, match=r"timed out after 0\.01 s waiting for a wonder"):
             await session.wait(lambda: False, 0.01, "a wonder")
@@ -56,12 +56,12 @@ def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
 @pytest.mark.parametrize(
     ("to", "timeout", "text"),
     [
-        ("", None, "cannot wait None s"),
-        ("", "soon", "cannot wait 'soon' s"),
-        (None, 1.0, "the name of a handler is a text, got NoneType"),
+        ("", None, "None is not a timeout"),
+        ("", "soon", "'soon' is not a timeout"),
+        (None, 1.0, "the name of a handler must be a str, got NoneType"),
     ],
 )
-def test_request_that_cannot_be_asked_is_told_with_a_hint(
+def test_invalid_request_is_rejected_with_a_hint(
     node: str, to: Any, timeout: Any, text: str
 ) -> None:
     async def talk() -> None:
@@ -76,7 +76,7 @@ def test_request_that_cannot_be_asked_is_told_with_a_hint(
     run(talk())
 
 
-def test_secret_is_asked_for_and_missed() -> None:
+def test_missing_secret_is_reported() -> None:
     async def talk() -> None:
         hello = AccessConnection(Wire())
         hello.send_message(
@@ -128,11 +128,11 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
             texts.append(event.object.text)
             if len(texts) < 3:
                 session.core.publish(Shout(text=f"again {len(texts)}"), 1.0)
-                session.carry()
+                session.write_output()
 
         session.core.subscribe(Shout, answer, 1)
         session.core.publish(Shout(text="once"), 1.0)
-        session.carry()
+        session.write_output()
         await session.wait(lambda: len(texts) == 3, 10, "the last word")
         assert texts == ["once", "again 1", "again 2"]
         await session.close()
@@ -140,7 +140,7 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
     run(talk())
 
 
-def test_task_goes_on_until_it_is_done_or_the_space_ends(node: str) -> None:
+def test_task_runs_until_it_is_done_or_the_space_closes(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         ended: list[str] = []
@@ -179,14 +179,14 @@ def test_task_that_does_not_end_does_not_keep_a_space_open(node: str) -> None:
         session.begin_task(insist())
         await asyncio.sleep(0)
         await session.close()
-        assert session.core.state is SpaceState.CLOSED
+        assert session.core.connection.state is SpaceState.CLOSED
         over.set()
         await asyncio.sleep(0)
 
     run(talk())
 
 
-def test_abandoned_space_is_of_no_use(node: str) -> None:
+def test_abandoned_space_raises_disconnected(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         lock = threading.Lock()
@@ -195,12 +195,12 @@ def test_abandoned_space_is_of_no_use(node: str) -> None:
         with pytest.raises(Disconnected, match="another process"):
             session.core.publish(Shout(text="x"), 1.0)
         await session.close()
-        assert session.core.state is SpaceState.CLOSED
+        assert session.core.connection.state is SpaceState.CLOSED
 
     run(talk())
 
 
-def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
+def test_rare_publish_is_written_at_once(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         sent: list[int] = []
@@ -208,7 +208,7 @@ def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
         def publish(count: int) -> None:
             for _ in range(count):
                 if session.core.publish(Shout(text="a"), 1.0):
-                    session.carry_soon()
+                    session.write_soon()
                 sent.append(session.core.waiting_bytes)
 
         publish(1)
@@ -226,13 +226,13 @@ def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
         publish(1)
         assert sent[4] == 0, "it was the only one of its turn"
         await session.flush(10.0)
-        assert session.core.statistics().published_count == 5
+        assert session.core.connection.statistics().published_count == 5
         await session.close()
 
     run(talk())
 
 
-def test_long_turn_does_not_hold_back_all_that_it_publishes(node: str) -> None:
+def test_long_iteration_writes_before_its_end(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         texts: list[str] = []
@@ -241,7 +241,7 @@ def test_long_turn_does_not_hold_back_all_that_it_publishes(node: str) -> None:
         most = 0
         for number in range(400):
             if session.core.publish(Shout(text=f"{number:1000}"), 1.0):
-                session.carry_soon()
+                session.write_soon()
             most = max(most, session.core.waiting_bytes)
         assert 64 * 1024 <= most < 2 * 64 * 1024
         assert session.core.waiting_bytes > 0, "the rest goes at the end of the turn"

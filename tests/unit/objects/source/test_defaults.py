@@ -7,7 +7,7 @@ import pytest
 import skerry
 from skerry.objects.source.defaults import default_argument
 from skerry.objects.source.layout import lay_out
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.schema.writer import quote
 
 TYPES = """
@@ -21,7 +21,7 @@ def argument(type_name: str, text: str) -> str:
     types = skerry.define_types(f"{TYPES} struct A {{ 1: [default={quote(text)}] {type_name} x; }}")
     models = [cls.descriptor for cls in types.values()]
     (field,) = types.A.descriptor.fields
-    piece = default_argument(field.type, text, Spelling(models))
+    piece = default_argument(field.type, text, SourceNames(models))
     (line,) = lay_out(piece)
     return line
 
@@ -48,7 +48,7 @@ def argument(type_name: str, text: str) -> str:
         ("vector<Part>", "[{}]", "default=[Part(y=None)]"),
     ],
 )
-def test_values_say_what_the_text_says(type_name: str, text: str, expected: str) -> None:
+def test_default_values_equal_their_json_text(type_name: str, text: str, expected: str) -> None:
     assert argument(type_name, text) == expected
 
 
@@ -66,7 +66,7 @@ def test_values_say_what_the_text_says(type_name: str, text: str, expected: str)
         ("Part", '{"x":1.5}'),
     ],
 )
-def test_text_stays_where_no_value_would_give_it_again(type_name: str, text: str) -> None:
+def test_json_text_is_kept_if_no_value_results_in_it(type_name: str, text: str) -> None:
     line = argument(type_name, text)
     name, _, literal = line.partition("=")
     assert name == "default_json"

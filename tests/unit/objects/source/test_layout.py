@@ -9,18 +9,18 @@ import pytest
 from skerry.objects.source.layout import Brackets, docstring, lay_out, text_literal
 
 
-def test_what_fits_stands_on_one_line() -> None:
+def test_short_source_is_on_one_line() -> None:
     call = Brackets("f(", ["1", Brackets("a=[", ["2", "3"], "]")], ")")
     assert lay_out(call, "    ", lead="x = ") == ["    x = f(1, a=[2, 3])"]
 
 
-def test_what_does_not_fit_has_one_item_a_line_and_a_last_comma() -> None:
+def test_long_source_has_one_item_per_line_and_a_trailing_comma() -> None:
     long = "x" * 50
     call = Brackets("f(", [long, Brackets("a=[", ["2", "3"], "]"), long], ")")
     assert lay_out(call) == ["f(", f"    {long},", "    a=[2, 3],", f"    {long},", ")"]
 
 
-def test_inner_brackets_are_spread_only_if_they_must() -> None:
+def test_inner_brackets_are_broken_only_if_needed() -> None:
     inner = Brackets("a=[", ["x" * 40, "y" * 40], "]")
     assert lay_out(Brackets("f(", [inner], ")")) == [
         "f(",
@@ -95,5 +95,5 @@ def test_docstring_reads_as_the_text(text: str) -> None:
         "line\u2028separator",
     ],
 )
-def test_text_that_a_docstring_would_change_gets_none(text: str) -> None:
+def test_text_that_a_docstring_would_change_is_no_docstring(text: str) -> None:
     assert docstring(text, "    ") is None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
 from skerry.objects.source.module import class_lines
+from skerry.objects.source.source_names import SourceNames
 
 
 def declared(text: str, name: str) -> str:
     types = skerry.define_types(text)
-    names = Spelling([cls.descriptor for cls in types.values()])
+    names = SourceNames([cls.descriptor for cls in types.values()])
     return "\n".join(class_lines(types[name].descriptor, names))
 
 
-def test_flags_scope_and_options_stand_in_the_decorator() -> None:
+def test_flags_scope_and_options_are_arguments_of_the_decorator() -> None:
     text = (
         'struct A [persistent, cached=false, scope="site", deprecated, unit="m", x] { 1: bool b; }'
     )
@@ -30,7 +30,7 @@ def test_flags_scope_and_options_stand_in_the_decorator() -> None:
     )
 
 
-def test_removed_fields_stand_in_the_decorator() -> None:
+def test_removed_fields_are_arguments_of_the_decorator() -> None:
     text = "struct A { 1: bool b; 2: [removed] Gone g; //< Once.\n}"
     assert declared(text, "A") == (
         "@skerry.struct(\n"
@@ -41,7 +41,7 @@ def test_removed_fields_stand_in_the_decorator() -> None:
     )
 
 
-def test_taken_names_are_told_beside_their_stand_ins() -> None:
+def test_reserved_names_are_declared_beside_their_python_names() -> None:
     assert declared("enum class { 1: if, 2: name }", "class") == (
         'class class_(skerry.Enum, name="class"):\n'
         '    if_ = skerry.element(1, name="if")\n'
@@ -49,7 +49,7 @@ def test_taken_names_are_told_beside_their_stand_ins() -> None:
     )
 
 
-def test_documentation_that_is_no_docstring_becomes_an_argument() -> None:
+def test_documentation_that_needs_escapes_becomes_an_argument() -> None:
     assert declared("/// a\\b\nenum A [x] {\n/// c\\d\n1: e }", "A") == (
         'class A(skerry.Enum, documentation="a\\\\b", options={"x": True}):\n'
         '    e = skerry.element(1, documentation="c\\\\d")'

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.objects.source.stub import stub_lines
 
 
 def described(text: str, name: str) -> list[str]:
     types = skerry.define_types(text)
-    names = Spelling([cls.descriptor for cls in types.values()])
+    names = SourceNames([cls.descriptor for cls in types.values()])
     return stub_lines(types[name].descriptor, names)
 
 
@@ -22,7 +22,7 @@ def test_members_of_an_enum_have_their_tags_and_documentation() -> None:
     ]
 
 
-def test_fields_of_the_constructor_go_by_position_and_match_so() -> None:
+def test_ctor_fields_are_positional_in_constructor_and_match() -> None:
     text = "struct A { 1: uint8 a; 2: [ctor] string b; 3: [ctor, default='1'] int8 c; }"
     assert described(text, "A") == [
         "class A(skerry.Struct):",

@@ -45,8 +45,7 @@ def test_forwarded_header_fits_whatever_its_two_times_are() -> None:
     other = body(header(sent_time=3.5, server_sent_time=4.5, **facts))
     assert repeat.has_server_time
     assert repeat.fits(other, 0, len(other))
-    found = repeat.header_of(other, 0)
-    assert (found.sent_time, found.server_sent_time) == (3.5, 4.5)
+    assert (repeat.sent_time(other, 0), repeat.server_sent_time(other, 0)) == (3.5, 4.5)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +120,7 @@ def test_a_header_that_fits_differs_only_in_its_times(first: Header, second: Hea
     found, size = read_header(data, 0)
     assert size == repeat.size
     assert found.sent_time == repeat.sent_time(data, 0)
-    short = repeat.header_of(data, 0)
+    assert found.server_sent_time == repeat.server_sent_time(data, 0)
     for name in FACTS:
-        assert getattr(short, name) == getattr(found, name), name
+        if name not in ("sent_time", "server_sent_time"):
+            assert getattr(repeat.header, name) == getattr(found, name), name

@@ -12,7 +12,7 @@ from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.errors import RecordingError
 from skerry.objects.base import key_of
 from skerry.objects.classes import class_of
-from skerry.objects.json import to_plain
+from skerry.objects.json import to_json_values
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.updates import is_description
@@ -110,7 +110,12 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
     assert second == updates[2]
     (segment,) = recording.segments()
     union = class_of(read_types(segment)[first.fingerprint])
-    assert to_plain(union.decode(first.payload)) == {"mmsi": 1, "name": "x", "speed": 3, "b": True}
+    assert to_json_values(union.decode(first.payload)) == {
+        "mmsi": 1,
+        "name": "x",
+        "speed": 3,
+        "b": True,
+    }
     assert verify_recording(recording).findings == ()
 
 

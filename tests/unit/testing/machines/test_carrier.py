@@ -42,7 +42,7 @@ def test_order_and_gaps_are_watched(nodes: list[Any]) -> None:
     assert missed == "node-0 misses Call 5 of node-1/1"
 
 
-def test_a_gap_that_was_told_is_excused_once(nodes: list[Any]) -> None:
+def test_a_reported_loss_excuses_one_gap(nodes: list[Any]) -> None:
     checker = MessagesInOrder()
     checker.published(nodes[1], "Call", 9)
     identity = nodes[1].machine.identity
@@ -61,13 +61,13 @@ def test_a_gap_that_was_told_is_excused_once(nodes: list[Any]) -> None:
     assert checker.observed(nodes[0], heard("Call", "node-1/1", 6)) is not None
 
 
-def test_what_speaks_to_its_own_node_is_not_heard_elsewhere(nodes: list[Any]) -> None:
+def test_messages_of_server_scope_stay_at_their_node(nodes: list[Any]) -> None:
     checker = MessagesInOrder()
     assert checker.observed(nodes[1], heard("Home", "node-1/1", 0)) is None
     assert checker.observed(nodes[0], heard("Home", "node-1/1", 0)) is not None
 
 
-def test_in_the_end_all_have_heard_the_last_word(world: World, nodes: list[Any]) -> None:
+def test_all_nodes_receive_the_last_message(world: World, nodes: list[Any]) -> None:
     checker = MessagesInOrder()
     checker.published(nodes[1], "Call", 3)
     assert checker.liveness(world) == "node-0 received Call -1 of node-1/1, whose last is 3"

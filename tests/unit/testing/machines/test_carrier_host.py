@@ -27,7 +27,7 @@ def host(number: int) -> CarrierHost:
     return CarrierHost(connection, DistributorConfig(), now_ns=1)
 
 
-def test_programs_hear_each_other_at_home_and_elsewhere() -> None:
+def test_messages_reach_programs_of_the_same_and_of_other_nodes() -> None:
     home, away = host(1), host(2)
     home.add_program("p", 1, joins=("Tick",))
     away.add_program("q", 1, joins=("Tick",))
@@ -43,7 +43,7 @@ def test_programs_hear_each_other_at_home_and_elsewhere() -> None:
     assert away.programs["q"].described == ["Tick"]
 
 
-def test_it_is_told_when_it_has_something_to_do() -> None:
+def test_the_deadline_is_that_of_node_or_carriage() -> None:
     home = host(1)
     home.add_program("p", 1)
     home.publish("p", Tick(number=7), 2)

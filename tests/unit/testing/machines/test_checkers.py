@@ -43,7 +43,7 @@ def tell(node: Node[Teller], *events: MachineEvent) -> None:
     node.do(lambda machine, _: machine.tell(*events))
 
 
-def test_an_answer_told_twice_is_seen(world: World) -> None:
+def test_an_answer_reported_twice_is_found(world: World) -> None:
     world.watch(answered_once())
     node = world.add("a", Teller)
     tell(node, Answered(life=1, number=1, data=b""), Answered(life=1, number=2, data=b""))
@@ -98,7 +98,7 @@ def test_giving_up_is_seen(world: World) -> None:
 
 
 @pytest.mark.parametrize(("silence_ns", "is_hasty"), [(900 * MS, True), (1001 * MS, False)])
-def test_a_suspicion_within_the_timeout_is_seen(
+def test_a_suspicion_within_the_timeout_is_found(
     world: World, silence_ns: int, is_hasty: bool
 ) -> None:
     world.watch(NoHastySuspicion(HeartbeatConfig()))
@@ -135,7 +135,7 @@ def test_beats_of_a_past_life_and_late_ones_do_not_count(world: World) -> None:
         [Found(peer="x"), Suspected(peer="x"), Suspected(peer="x")],
     ],
 )
-def test_events_out_of_turn_are_seen(world: World, events: list[MachineEvent]) -> None:
+def test_events_in_the_wrong_order_are_found(world: World, events: list[MachineEvent]) -> None:
     world.watch(SuspicionsAlternate())
     node = world.add("a", Teller)
     with pytest.raises(SimulationError, match="in the wrong order"):
@@ -153,7 +153,7 @@ def test_events_in_turn_pass(world: World) -> None:
     assert len(node.events) == 5
 
 
-def test_everybody_who_is_up_must_be_heard(world: World) -> None:
+def test_every_running_member_must_be_trusted(world: World) -> None:
     nodes = [
         world.add(
             name,

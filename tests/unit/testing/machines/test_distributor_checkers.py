@@ -73,7 +73,7 @@ def test_order_is_watched_per_sender_and_receiver(node: Node[Any]) -> None:
     assert checker.observed(node, other) is None
 
 
-def test_a_gap_must_be_told_by_the_numbers_of_its_datagrams(node: Node[Any]) -> None:
+def test_a_gap_must_be_reported_by_the_numbers_of_its_datagrams(node: Node[Any]) -> None:
     for told, is_right in ((None, False), (lost(8, 9), False), (lost(7, 8), True)):
         checker = StreamsInOrder()
         for seq, number in ((6, 0), (7, 1), (8, 2)):
@@ -105,7 +105,7 @@ def test_only_the_end_of_a_sender_is_a_reason_to_give_up(node: Node[Any]) -> Non
     assert "lost 1 to 2" in str(checker.observed(node, lost(1, 2, LossReason.RETRIES)))
 
 
-def test_the_last_update_has_to_arrive_at_all_who_listen() -> None:
+def test_the_last_update_has_to_arrive_at_all_subscribers() -> None:
     world = World(1)
 
     def publisher(setting: Setting) -> Any:

@@ -48,7 +48,7 @@ def answer_to(client: EchoClient, number: int, data: bytes = b"") -> bytes:
     return EchoMessage(is_answer=True, life=client.life, number=number, data=data).encode()
 
 
-def test_client_asks_again_only_what_was_lost(world: World) -> None:
+def test_client_sends_only_lost_questions_again(world: World) -> None:
     asking, answering = world.pair(
         lambda setting: EchoClient(server=SERVER, rng=setting.rng, now_ns=setting.now_ns),
         lambda _: EchoServer(),
@@ -71,7 +71,7 @@ def test_a_message_survives_its_bytes(is_answer: bool, life: int, data: bytes) -
     assert EchoMessage.decode(message.encode()) == message
 
 
-def test_bytes_that_are_no_message_are_told_apart() -> None:
+def test_bytes_that_are_not_a_message_are_recognized() -> None:
     assert EchoMessage.decode(b"") is None
     assert EchoMessage.decode(bytes(12)) is None
     assert EchoMessage.decode(b"\x03" + bytes(12)) is None
@@ -157,7 +157,7 @@ def test_a_server_answers_every_time_and_serves_once() -> None:
     assert server.deadline_ns() is None
 
 
-def test_a_server_drops_what_is_no_question() -> None:
+def test_a_server_drops_messages_that_are_not_questions() -> None:
     drops = Drops()
     server = EchoServer(tracer=drops)
     server.receive(b"", CLIENT, 0)

@@ -73,7 +73,7 @@ def test_a_member_beats_once_an_interval_with_growing_numbers() -> None:
     assert beats == [Beat(life=machine.life, number=n) for n in range(10)]
 
 
-def test_a_silent_peer_is_suspected_after_the_timeout_and_a_last_call() -> None:
+def test_a_peer_without_beats_is_suspected_after_timeout_and_last_call() -> None:
     machine = member()
     machine.receive(beat(), PEER, 500)
     assert machine.take_events() == [Found(peer="peer")]
@@ -84,7 +84,7 @@ def test_a_silent_peer_is_suspected_after_the_timeout_and_a_last_call() -> None:
     assert run_to(machine, 9000) == [], "once is enough"
 
 
-def test_a_peer_that_is_heard_again_is_restored() -> None:
+def test_a_beat_of_a_suspected_peer_restores_it() -> None:
     machine = member()
     machine.receive(beat(number=0), PEER, 0)
     run_to(machine, 2000)
@@ -94,7 +94,7 @@ def test_a_peer_that_is_heard_again_is_restored() -> None:
     assert run_to(machine, 3010) == [Suspected(peer="peer")]
 
 
-def test_a_member_that_was_stopped_reads_its_mail_before_it_suspects() -> None:
+def test_a_resumed_member_reads_its_datagrams_before_it_suspects() -> None:
     machine = member()
     machine.receive(beat(number=0), PEER, 0)
     machine.take_events()
@@ -105,7 +105,7 @@ def test_a_member_that_was_stopped_reads_its_mail_before_it_suspects() -> None:
     assert machine.alive() == ["peer"]
 
 
-def test_a_last_call_that_is_looked_at_late_is_repeated() -> None:
+def test_a_late_last_call_is_repeated() -> None:
     machine = member()
     machine.receive(beat(number=0), PEER, 0)
     machine.take_events()
@@ -116,7 +116,7 @@ def test_a_last_call_that_is_looked_at_late_is_repeated() -> None:
     assert machine.take_events() == [Suspected(peer="peer")]
 
 
-def test_a_new_life_of_a_peer_is_noticed_once() -> None:
+def test_a_restart_of_a_peer_is_reported_once() -> None:
     drops = Drops()
     machine = member(drops)
     for life, number in ((1, 5), (2, 0), (1, 6), (2, 1)):
@@ -137,7 +137,7 @@ def test_only_the_last_past_lives_are_remembered() -> None:
     assert machine.take_events() == [Restarted(peer="peer")], "forgotten, so taken for new"
 
 
-def test_a_beat_that_was_held_up_is_no_sign_of_life() -> None:
+def test_a_delayed_beat_is_not_a_sign_of_life() -> None:
     drops = Drops()
     machine = member(drops)
     machine.receive(beat(number=7), PEER, 0)
@@ -148,7 +148,7 @@ def test_a_beat_that_was_held_up_is_no_sign_of_life() -> None:
     assert run_to(machine, 1010) == [Suspected(peer="peer")]
 
 
-def test_own_beats_and_nonsense_do_not_make_a_peer() -> None:
+def test_own_beats_and_invalid_datagrams_are_not_peers() -> None:
     drops = Drops()
     machine = member(drops)
     machine.receive(beat(), OWN, 0)
@@ -158,7 +158,7 @@ def test_own_beats_and_nonsense_do_not_make_a_peer() -> None:
     assert drops.reasons == [DropReason.MALFORMED] * 2
 
 
-def test_only_so_many_peers_are_followed() -> None:
+def test_the_number_of_monitored_peers_is_bounded() -> None:
     drops = Drops()
     machine = member(drops)
     for name in ("a", "b", "c"):
@@ -168,7 +168,7 @@ def test_only_so_many_peers_are_followed() -> None:
     assert machine.statistics() == HeartbeatStatistics(sent_count=0, dropped_count=1, peer_count=2)
 
 
-def test_members_that_start_together_do_not_beat_together() -> None:
+def test_members_that_start_together_send_beats_at_different_times() -> None:
     first = [
         HeartbeatDetector(address=OWN, group=GROUP, rng=Random(seed), now_ns=0).deadline_ns()
         for seed in range(5)
@@ -176,7 +176,7 @@ def test_members_that_start_together_do_not_beat_together() -> None:
     assert len(set(first)) == 5
 
 
-def test_times_that_make_no_sense_are_a_bug() -> None:
+def test_inconsistent_times_are_rejected() -> None:
     with pytest.raises(AssertionError):
         HeartbeatConfig(interval_ns=100, timeout_ns=100)
     with pytest.raises(AssertionError):

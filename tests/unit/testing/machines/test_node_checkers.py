@@ -79,7 +79,7 @@ def publish(program: Node[Program], type_name: str, key: str, number: int) -> No
     program.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", "number"], subject=""))
 
 
-def test_a_value_that_nobody_published_is_found(program: Node[Program]) -> None:
+def test_an_unpublished_value_is_found(program: Node[Program]) -> None:
     history = History()
     history.announce(PLAIN, "b1", {"level": 1})
     checker = Genuine(history)
@@ -100,7 +100,7 @@ def test_an_earlier_publish_after_a_later_one_is_found(program: Node[Program]) -
     assert checker.observed(program, told(first, subscription=2, id="b2")) is None
 
 
-def test_what_comes_out_of_the_cache_or_is_removed_has_no_order(program: Node[Program]) -> None:
+def test_replayed_and_removed_objects_have_no_order(program: Node[Program]) -> None:
     history = History()
     first, second = published(history), published(history)
     checker = OrderKept(history)
@@ -221,7 +221,7 @@ def test_a_program_that_is_not_back_is_waited_for(
     )
 
 
-def test_a_confirmed_object_that_is_gone_or_old_is_found(
+def test_a_confirmed_object_that_is_missing_or_old_is_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     history = History()
@@ -247,7 +247,7 @@ def test_a_confirmed_object_that_is_gone_or_old_is_found(
     assert checker.safety(world) is None, "nobody can look"
 
 
-def test_what_is_in_doubt_or_was_removed_may_be_gone(
+def test_doubted_and_removed_objects_may_be_missing(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     history = History()
@@ -263,7 +263,7 @@ def test_what_is_in_doubt_or_was_removed_may_be_gone(
     assert checker.safety(world) is None
 
 
-def test_an_object_of_a_client_that_is_gone_is_found(
+def test_an_object_of_a_disconnected_client_is_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     checker = CleanedUp("node")
@@ -297,7 +297,7 @@ def test_a_ledger_with_a_rest_is_found(
     assert "1 updates are not explained" in fault
 
 
-def test_requests_that_nobody_can_account_for_are_found(
+def test_unexplained_requests_are_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     class Vague(NodeHost):
@@ -356,11 +356,11 @@ def test_blame_is_found(program: Node[Program], event: MachineEvent) -> None:
         StateChanged(state=SpaceState.DISCONNECTED, reason="the connection broke"),
     ],
 )
-def test_what_just_happens_is_no_blame(program: Node[Program], event: MachineEvent) -> None:
+def test_faults_are_not_violations(program: Node[Program], event: MachineEvent) -> None:
     assert NobodyIsBlamed().observed(program, event) is None
 
 
-def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
+def test_excused_reasons_are_not_violations(program: Node[Program]) -> None:
     checker = NobodyIsBlamed("it is owned", "wants to")
     excused = [
         ClientDisconnected(
@@ -374,7 +374,7 @@ def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
     assert checker.observed(program, Refusal(what="publish", reason="no")) is not None
 
 
-def test_only_who_wants_every_update_is_cut_for_being_slow(
+def test_only_clients_without_conflation_may_be_disconnected(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
     lenient = world.add("lenient", Program)

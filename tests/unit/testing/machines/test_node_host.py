@@ -46,7 +46,7 @@ def publish(program: Node[Program], key: str, number: int) -> None:
     program.do(lambda m, now_ns: m.publish(chart, now_ns, only=["id", "number"], subject=""))
 
 
-def test_a_disk_has_what_was_applied_in_order() -> None:
+def test_a_disk_has_the_applied_batches() -> None:
     disk = Disk(None)
     disk.apply(WriteBatch(number=1, puts=(stored(b"a"), stored(b"b")), meta={"position": 3}))
     disk.apply(WriteBatch(number=2, puts=(stored(b"a", b"\xa1"),), drops=(("Chart", b"b"),)))
@@ -70,7 +70,7 @@ def test_programs_are_greeted_in_the_framing_of_their_name(name: str, wire: type
     assert header.type_name == "DotsMsgHello"
 
 
-def test_what_a_flush_confirmed_is_there_after_a_crash(world: World) -> None:
+def test_confirmed_objects_survive_a_crash(world: World) -> None:
     node, program = node_and_program(world)
     publish(program, "k1", 1)
     program.do(lambda machine, now_ns: machine.flush(1, now_ns))
@@ -90,7 +90,7 @@ def test_a_flush_is_not_answered_before_the_disk_is_done(world: World) -> None:
     assert journal.stored == journal.number > 0
 
 
-def test_a_crash_leaves_all_or_nothing_of_what_was_being_written() -> None:
+def test_a_crash_during_a_write_leaves_all_or_nothing() -> None:
     found: set[int] = set()
     for seed in range(12):
         world = World(seed)

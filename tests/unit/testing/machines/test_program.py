@@ -38,7 +38,7 @@ def test_a_program_is_a_machine_that_can_be_paced(world: World) -> None:
         assert isinstance(program.machine, kind)
 
 
-def test_updates_are_seen_with_what_they_name_and_what_comes_of_them(world: World) -> None:
+def test_events_have_the_update_and_the_resulting_object(world: World) -> None:
     _, (one, two) = build(world, "one", "two")
     ask(two, "type", PLAIN)
     world.run_for(MS)
@@ -55,7 +55,7 @@ def test_updates_are_seen_with_what_they_name_and_what_comes_of_them(world: Worl
     assert removed.state == {"number": 2}
 
 
-def test_a_condition_and_a_pattern_select_what_is_seen(world: World) -> None:
+def test_a_condition_and_a_pattern_select_events(world: World) -> None:
     _, (one, two) = build(world, "one", "two")
     ask(two, "where", PLAIN, level_min=4, fields=("number",))
     ask(two, "pattern", f"/{PLAIN}/b2")
@@ -69,7 +69,7 @@ def test_a_condition_and_a_pattern_select_what_is_seen(world: World) -> None:
     ]
 
 
-def test_an_old_program_is_told_the_same(world: World) -> None:
+def test_a_version_1_program_receives_the_same(world: World) -> None:
     _, (one, two) = build(world, "one", "old-two")
     ask(two, "where", PLAIN, level_min=4)
     world.run_for(MS)
@@ -87,7 +87,7 @@ def test_after_a_condition_on_a_type_that_is_here_an_old_program_is_steady(world
     assert program.machine.is_steady
 
 
-def test_who_asks_for_everything_by_a_pattern_comes_back(world: World) -> None:
+def test_a_program_with_a_pattern_reconnects(world: World) -> None:
     node, (program,) = build(world, "one")
     ask(program, "pattern", "/...")
     world.run_for(MS)
@@ -97,7 +97,7 @@ def test_who_asks_for_everything_by_a_pattern_comes_back(world: World) -> None:
     assert program.machine.statistics().connected_count == 2
 
 
-def test_what_is_left_is_seen_no_more(world: World) -> None:
+def test_no_events_arrive_after_unsubscribing(world: World) -> None:
     _, (one, two) = build(world, "one", "two")
     ask(two, "type", PLAIN)
     world.run_for(MS)
@@ -130,7 +130,7 @@ def test_a_flush_is_over_with_the_answer_or_in_doubt_with_the_connection(world: 
     assert Flushed(number=2) not in program.events
 
 
-def test_what_was_lost_unasked_is_told_by_the_next_flush(world: World) -> None:
+def test_the_next_flush_reports_lost_publishes(world: World) -> None:
     node, (program,) = build(world, "one")
     publish(program, "b1", ["number"], number=1)
     world.crash(node)
@@ -139,7 +139,7 @@ def test_what_was_lost_unasked_is_told_by_the_next_flush(world: World) -> None:
     assert program.events[-1] == Doubted(number=1)
 
 
-def test_a_callback_that_fails_is_told(world: World) -> None:
+def test_a_failed_callback_is_reported(world: World) -> None:
     class Clumsy(Program):
         def _told(self, number: int, event: Any) -> None:
             raise ValueError("dropped it")
@@ -154,12 +154,12 @@ def test_a_callback_that_fails_is_told(world: World) -> None:
     assert program.events[-1] == Failed(detail="ValueError: dropped it")
 
 
-def test_a_change_of_the_connection_or_of_what_is_asked_for_is_a_new_turn(world: World) -> None:
+def test_changes_of_connection_or_subscriptions_begin_a_new_turn(world: World) -> None:
     node, (program,) = build(world, "one")
     turn = program.machine.turn
     ask(program, "type", PLAIN)
     assert program.machine.turn == turn + 1
     world.restart(node, down_ns=MS)
     world.run_for(SECOND)
-    assert program.machine.space.state is SpaceState.CONNECTED
+    assert program.machine.space.connection.state is SpaceState.CONNECTED
     assert program.machine.turn == turn + 3

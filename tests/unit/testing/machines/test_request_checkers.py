@@ -123,9 +123,7 @@ def test_a_second_end_is_found(world: World, pair: Pair, event: Any) -> None:
     assert checker.observed(pair[0], event) is not None
 
 
-def test_a_request_that_does_not_end_in_time_is_found_where_somebody_waits(
-    world: World, pair: Pair
-) -> None:
+def test_a_late_request_is_found_while_its_program_waits(world: World, pair: Pair) -> None:
     one, _ = pair
     tasks = Tasks()
     checker = EndedOnce(tasks)
@@ -141,7 +139,7 @@ def test_a_request_that_does_not_end_in_time_is_found_where_somebody_waits(
     assert checker.liveness(world) is None, "nobody waits for it any more"
 
 
-def test_what_is_carried_out_twice_or_unasked_is_found(world: World, pair: Pair) -> None:
+def test_requests_executed_twice_or_not_sent_are_found(world: World, pair: Pair) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
@@ -154,7 +152,7 @@ def test_what_is_carried_out_twice_or_unasked_is_found(world: World, pair: Pair)
     assert checker.observed(one, served(other, handler="")) is not None
 
 
-def test_an_answer_of_nobody_or_of_another_is_found(world: World, pair: Pair) -> None:
+def test_an_answer_of_the_wrong_program_is_found(world: World, pair: Pair) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
@@ -165,9 +163,7 @@ def test_an_answer_of_nobody_or_of_another_is_found(world: World, pair: Pair) ->
 
 
 @pytest.mark.parametrize("outcome", ["not_registered", "overflow", "blocked", "refused"])
-def test_what_was_told_to_be_given_to_nobody_is_not_carried_out(
-    world: World, pair: Pair, outcome: str
-) -> None:
+def test_an_undelivered_request_is_not_executed(world: World, pair: Pair, outcome: str) -> None:
     one, two = pair
     tasks = Tasks()
     checker = CarriedOutOnce(tasks)
@@ -209,7 +205,7 @@ def test_a_request_that_is_open_for_too_long_is_found(
     assert checker.safety(world) is None, "it cannot look at its clock"
 
 
-def test_a_request_to_a_handler_that_is_gone_is_open_for_half_a_second(
+def test_a_request_ends_half_a_second_after_its_handler_disconnected(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair
@@ -219,7 +215,9 @@ def test_a_request_to_a_handler_that_is_gone_is_open_for_half_a_second(
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
     world.run_for(MS)
-    gone = ClientDisconnected(client_id=two.machine.space.client_id, name="two", reason="lost")
+    gone = ClientDisconnected(
+        client_id=two.machine.space.connection.client_id, name="two", reason="lost"
+    )
     assert checker.observed(host, gone) is None
     world.run_for(500 * MS)
     assert checker.safety(world) is None
@@ -247,7 +245,7 @@ def test_a_request_that_times_out_too_early_is_found(
     assert checker.observed(one, RequestEnded(number=late, outcome="timed_out")) is None
 
 
-def test_what_does_not_agree_at_the_node_is_found(
+def test_inconsistent_state_of_the_node_is_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     checker = OneHolder("node")
@@ -258,7 +256,7 @@ def test_what_does_not_agree_at_the_node_is_found(
     assert checker.safety(world) is None
 
 
-def test_an_update_of_somebody_elses_object_is_found(
+def test_an_update_of_an_object_of_another_owner_is_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     checker = OwnedIsOwn()
@@ -313,7 +311,7 @@ def test_a_request_that_ends_for_want_of_a_handler_that_is_there_is_found(
     assert checker.observed(host, absent) is None
 
 
-def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
+def test_claims_with_another_state_at_the_node_are_found(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair
@@ -340,7 +338,7 @@ def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
     assert checker.liveness(world) == "node is down"
 
 
-def test_requests_and_clients_that_are_left_are_waited_for(
+def test_open_requests_and_clients_are_awaited(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, two = pair

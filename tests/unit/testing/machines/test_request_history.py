@@ -35,7 +35,7 @@ def test_most_requests_are_to_be_answered() -> None:
     assert min(MANNERS.values()) > 0
 
 
-def test_requests_are_numbered_and_open_until_somebody_says_otherwise() -> None:
+def test_requests_are_numbered_and_open_until_they_end() -> None:
     tasks = Tasks()
     for number in (1, 2):
         assert tasks.next_number == number

@@ -34,11 +34,11 @@ def witnessed(host: Node[RequestHost]) -> list[Any]:
     ]
 
 
-def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
+def test_claims_and_updates_are_reported_in_order_of_acceptance(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, _ = pair
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     publish(one, PLAIN, "b1")
     one.do(lambda m, now_ns: m.own(PLAIN, ["b1"], now_ns, is_standby=False))
     publish(one, PLAIN, "b1")
@@ -54,9 +54,7 @@ def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
     ]
 
 
-def test_requests_are_told_when_they_are_over(
-    world: World, host: Node[RequestHost], pair: Pair
-) -> None:
+def test_ends_of_requests_are_reported(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, two = pair
     task = TASKS["Task"](number=9, manner="now")
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
@@ -65,7 +63,7 @@ def test_requests_are_told_when_they_are_over(
     task.number = 10
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
     world.run_for(MS)
-    client = two.machine.space.client_id
+    client = two.machine.space.connection.client_id
     assert witnessed(host) == [
         RequestCompleted(number=9, outcome="not_registered", server=0),
         HolderChanged(kind="requests", subject="/Task", client=client),
@@ -73,7 +71,7 @@ def test_requests_are_told_when_they_are_over(
     ]
 
 
-def test_the_witness_is_there_in_each_life_and_nobody_outside_hears_of_it(
+def test_the_observer_exists_in_each_life_and_is_not_on_the_network(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     for _ in range(2):

@@ -40,13 +40,13 @@ def told(program: Node[RequestProgram], kind: type[Any]) -> list[Any]:
     return [event for event in program.events if isinstance(event, kind)]
 
 
-def test_a_request_is_carried_out_and_its_answer_is_told(world: World, pair: Pair) -> None:
+def test_a_request_is_executed_and_its_answer_reported(world: World, pair: Pair) -> None:
     one, two = pair
     serve(two)
     world.run_for(MS)
     ask(one, 7)
     world.run_for(MS)
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     assert told(two, RequestServed) == [
         RequestServed(number=7, asker=client, type_name="Task", handler="port")
     ]
@@ -79,7 +79,9 @@ def test_a_request_is_answered_in_the_manner_that_it_asks_for(world: World, pair
     ]
 
 
-def test_what_stands_in_the_way_is_told(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_failures_of_requests_are_reported(
+    world: World, host: Node[RequestHost], pair: Pair
+) -> None:
     one, two = pair
     ask(one, 1)
     world.run_for(MS)
@@ -113,7 +115,7 @@ def test_too_many_requests_are_blocked_and_refused(world: World, pair: Pair) -> 
     assert "overflow" in outcomes
 
 
-def test_how_claims_stand_is_told(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_states_of_claims_are_reported(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, two = pair
     serve(one)
     world.run_for(MS)
@@ -150,7 +152,7 @@ def test_a_claim_that_is_lost_can_be_made_again(world: World, pair: Pair) -> Non
     assert [claim.state for claim in one.machine.claims] == [ClaimState.HELD]
 
 
-def test_who_closes_says_goodbye(world: World, host: Node[RequestHost], pair: Pair) -> None:
+def test_closing_sends_a_goodbye(world: World, host: Node[RequestHost], pair: Pair) -> None:
     one, _ = pair
     serve(one)
     world.run_for(MS)

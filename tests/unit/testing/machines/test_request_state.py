@@ -41,14 +41,14 @@ def requests(world: World, host: Node[RequestHost], pair: Pair) -> Any:
 def test_holders_claims_and_open_requests_are_seen(
     host: Node[RequestHost], pair: Pair, requests: Any
 ) -> None:
-    first, second = (program.machine.space.client_id for program in pair)
+    first, second = (program.machine.space.connection.client_id for program in pair)
     state = look(host.machine.core)
     claims = pair[1].machine.claims
     assert state.seats == {
         ("Task", "port", None): Seat(
             kind="requests", subject="/Task/port", holder=(first, 1), standbys=((second, 1),)
         ),
-        (PLAIN, None, claims[1].place): Seat(
+        (PLAIN, None, claims[1].canonical_key): Seat(
             kind="objects", subject="/Boat/b1", holder=(second, 2), standbys=()
         ),
     }
@@ -145,7 +145,7 @@ def claim_more(requests: Any) -> None:
         (claim_more, "claims"),
     ],
 )
-def test_what_does_not_agree_is_told(
+def test_inconsistencies_are_reported(
     host: Node[RequestHost], requests: Any, spoil: Callable[[Any], None], text: str
 ) -> None:
     spoil(requests)

@@ -48,7 +48,7 @@ def answer(client: StreamEchoClient, number: int) -> bytes:
 
 
 @given(frames=st.lists(st.binary(max_size=50)), cuts=st.lists(st.integers(1, 20), min_size=1))
-def test_frames_come_out_whole_however_they_were_cut(frames: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_reassembled_from_any_pieces(frames: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(len(data).to_bytes(4, "big") + data for data in frames)
     buffer = FrameBuffer()
     out: list[bytes] = []
@@ -79,7 +79,7 @@ def test_questions_asked_before_the_stream_opens_are_sent_when_it_does() -> None
     assert client.deadline_ns() is None
 
 
-def test_a_client_comes_back_ever_later_and_asks_again() -> None:
+def test_a_client_reconnects_with_growing_delays_and_sends_again() -> None:
     client = opened_client()
     client.ask(b"x", 5)
     client.take_transmits()
@@ -125,7 +125,7 @@ def test_a_client_has_only_so_many_questions_under_way() -> None:
         client.ask(b"3", 0)
 
 
-def test_a_server_answers_on_the_stream_that_asked_and_drops_who_talks_nonsense() -> None:
+def test_a_server_answers_on_the_same_stream_and_closes_invalid_ones() -> None:
     server = StreamEchoServer()
     server.stream_opened(PEER, 0)
     question = frame(EchoMessage(is_answer=False, life=1, number=2, data=b"x"))

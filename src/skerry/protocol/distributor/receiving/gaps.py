@@ -96,10 +96,6 @@ class Gaps:
         self.due_ns = None
         return seqs
 
-    def first(self) -> int:
-        """Return the lowest number that is missing."""
-        return min(self._missing)
-
     def requested_by_another(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
         """Process a request of another receiver for these numbers."""
         # A request shortly before ours makes ours superfluous. A request while an answer is

@@ -20,21 +20,13 @@ class NaggingMonitor:
         self._check_ns = check_ns
         self._request_count_max = request_count_max
         self._window_count = 0
-        self._run_count = 0
-        self._run_ns = 0
+        self.run_count = 0
+        """Requests of the run so far."""
+        self.run_ns = 0
+        """The length of the run so far."""
         self.due_ns: int | None = now_ns + window_ns if window_ns else None
         """When the window ends; None if the monitor is switched off or has fired."""
         self.is_fired = False
-
-    @property
-    def run_count(self) -> int:
-        """Requests of the run so far."""
-        return self._run_count
-
-    @property
-    def run_ns(self) -> int:
-        """The length of the run so far."""
-        return self._run_ns
 
     def requested(self) -> None:
         """Count a request that was sent."""
@@ -51,20 +43,20 @@ class NaggingMonitor:
         passed_count = (now_ns - self.due_ns) // self._window_ns
         if passed_count:
             # More than a window has passed without a call, so the next one had no requests.
-            self._run_count = self._run_ns = 0
+            self.run_count = self.run_ns = 0
         self.due_ns += (passed_count + 1) * self._window_ns
         return False
 
     def _judge(self) -> bool:
         count, self._window_count = self._window_count, 0
         if count == 0:
-            self._run_count = self._run_ns = 0
+            self.run_count = self.run_ns = 0
             return False
-        self._run_count += count
-        self._run_ns += self._window_ns
-        if self._run_ns < self._check_ns:
+        self.run_count += count
+        self.run_ns += self._window_ns
+        if self.run_ns < self._check_ns:
             return False
-        if not self._request_count_max or self._run_count >= self._request_count_max:
+        if not self._request_count_max or self.run_count >= self._request_count_max:
             return True
-        self._run_count = self._run_ns = 0
+        self.run_count = self.run_ns = 0
         return False

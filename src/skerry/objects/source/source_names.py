@@ -1,8 +1,8 @@
-"""How generated source spells names: of classes, and of what the bodies of classes need.
+"""The names in generated source: of classes, and of what the bodies of classes use.
 
-The name of a field hides an equal name from outside the class, from Python and from type checkers:
-in a struct with a field `list`, `list[int]` means the field. What is hidden somewhere is used by
-another name, which is made at the top or behind the class.
+The name of a field hides an equal outer name inside the class, for Python and for type checkers: in
+a struct with a field `list`, `list[int]` means the field. For a hidden name, the source uses an
+alias, which is defined at the top or after the class.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.names import python_names
 from skerry.schema.model import EnumType, NamedType
 
-__all__ = ["Spelling"]
+__all__ = ["SourceNames"]
 
 _IMPORTED: Final = {"Annotated": "typing", "UUID": "uuid"}
 _BUILT_IN: Final = ("bool", "bytes", "float", "int", "list", "str")
 _OUTER: Final = frozenset({"skerry", *_IMPORTED, *_BUILT_IN})
-"""What the source takes from elsewhere, and what so no class can be called."""
+"""Names that the source imports or uses, so that no class can have them."""
 
 
-class Spelling:
+class SourceNames:
     """Names in the source of one module."""
 
     def __init__(self, types: Sequence[NamedType]) -> None:
@@ -32,35 +32,35 @@ class Spelling:
         self._spelled: dict[str, str] = {}
 
     def outer(self, name: str) -> str:
-        """How the body of a class calls something from outside of it, which is now in use."""
+        """The name by which the body of a class uses an outer name, which is then in use."""
         if name not in self._spelled:
             self._spelled[name] = self._free(name) if name in self._hidden else name
         return self._spelled[name]
 
     def of_type(self, type_: NamedType) -> str:
-        """How the body of a class calls the class of a type."""
+        """The name by which the body of a class uses the class of a type."""
         return self.outer(self.classes[type_.name])
 
     def imports(self) -> list[str]:
-        """The lines that import what is in use, in blocks with an empty line between."""
+        """The import lines of the names in use, in blocks with an empty line between."""
         lines = [
             f"from {_IMPORTED[name]} import {name}{self._renamed(name)}"
             for name in sorted(_IMPORTED, key=lambda name: _IMPORTED[name])
             if name in self._spelled
         ]
         lines += [""] if lines else []
-        # The module is in use in any case: classes derive from what is in it.
+        # Always in use: classes derive from its base classes.
         lines.append("import skerry")
         if self.outer("skerry") != "skerry":
             lines.append(f"import skerry{self._renamed('skerry')}")
         return lines
 
     def built_in_aliases(self) -> list[str]:
-        """The lines that give other names to hidden names of Python's own."""
+        """The lines that define aliases of hidden built-in names."""
         return [line for name in _BUILT_IN for line in self.alias(name)]
 
     def alias(self, name: str) -> list[str]:
-        """The line that gives another name to a hidden class, if it is in use."""
+        """The line that defines an alias of a hidden name, if it is in use."""
         spelled = self._spelled.get(name, name)
         return [] if spelled == name else [f"{spelled} = {name}"]
 
@@ -76,7 +76,7 @@ class Spelling:
 
 
 def _names_inside(type_: NamedType) -> list[str]:
-    """The names that stand in the body of the class."""
+    """The names that the body of the class defines."""
     if isinstance(type_, EnumType):
         return list(member_names(type_).values())
     return list(attribute_names(type_).values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skerry
-from skerry.client.api.keys import Keys
+from skerry.client.core.keys import Keys
 from skerry.client.core.known_types import KnownTypes
 from skerry.objects.base import key_of
 from tests.unit.client.stage import Only, Pair, Shout, Vessel
@@ -34,7 +34,7 @@ def test_type_without_a_key_has_the_empty_one() -> None:
     assert only.object_of(1) is None
 
 
-def test_what_is_no_key_of_the_type_has_no_bytes() -> None:
+def test_invalid_key_has_no_canonical_key() -> None:
     vessels, pairs = keys_of(Vessel), keys_of(Pair)
     for wrong in ("7", -1, (7,), 2**40, Shout(text="a"), b"7"):
         assert vessels.canonical(wrong) == b""

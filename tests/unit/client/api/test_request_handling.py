@@ -14,7 +14,7 @@ import pytest
 
 import skerry
 from skerry import aio
-from skerry.client.api.serving import check_handler
+from skerry.client.api.request_handling import check_handler
 from skerry.errors import (
     Disconnected,
     LocalProtocolError,
@@ -45,17 +45,17 @@ def served(node: str, handler: Any, obj: Any, timeout: float = 30.0) -> Any:
 # -- the blocking space
 
 
-def test_answer_comes_from_another_program(node: str) -> None:
+def test_another_program_answers_a_request(node: str) -> None:
     with skerry.connect(node) as server, skerry.connect(node) as client:
         with server.serve(Ask, upper, name="router") as service:
             assert service.is_held
             assert client.request(Ask(text="a"), to="router").text == "A"
             assert server.request(Ask(text="b"), to="router").text == "B", "also from itself"
-            with pytest.raises(NotRegistered, match="nobody answers Ask") as caught:
+            with pytest.raises(NotRegistered, match="no program serves Ask") as caught:
                 client.request(Ask(text="a"))
             assert "start the program" in (caught.value.hint or "")
         server.flush()
-        with pytest.raises(NotRegistered, match="nobody answers Ask as router"):
+        with pytest.raises(NotRegistered, match="no program serves Ask as router"):
             client.request(Ask(text="a"), to="router")
 
 
@@ -75,7 +75,7 @@ def test_request_is_of_the_class_that_is_served(node: str) -> None:
         assert client.request(Ask(text="a")).text == "a!"
 
 
-def test_handler_that_fails_fails_the_request_and_is_told(
+def test_error_of_the_handler_fails_the_request_and_is_logged(
     node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(asked: Any) -> Any:
@@ -98,17 +98,17 @@ def test_handler_that_fails_fails_the_request_and_is_told(
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (5, "an answer is an object of a type, not int"),
-        (Part(on=True), "only for use inside other structs"),
+        (5, "an answer must be an object of a type, not int"),
+        (Part(on=True), "can only be used inside other structs"),
         (Say(text=5), r"EncodeError: Say\.text"),
     ],
 )
-def test_what_is_no_answer_fails_the_request(node: str, answer: Any, text: str) -> None:
+def test_invalid_answer_fails_the_request(node: str, answer: Any, text: str) -> None:
     with pytest.raises(RequestError, match=text):
         served(node, lambda _: answer, Ask())
 
 
-def test_error_whose_text_fails_is_still_told(node: str) -> None:
+def test_error_with_a_failing_text_is_still_reported(node: str) -> None:
     class Silent(Exception):
         def __str__(self) -> str:
             raise ValueError("nothing to say")
@@ -120,7 +120,7 @@ def test_error_whose_text_fails_is_still_told(node: str) -> None:
         served(node, fail, Ask())
 
 
-def test_coroutine_is_no_answer_of_a_blocking_space(node: str) -> None:
+def test_blocking_space_rejects_a_coroutine_as_answer(node: str) -> None:
     async def later(_: Any) -> Any:
         return None
 
@@ -128,7 +128,7 @@ def test_coroutine_is_no_answer_of_a_blocking_space(node: str) -> None:
         with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
             server.serve(Ask, later)  # type: ignore[arg-type]
         assert "skerry.aio" in (caught.value.hint or "")
-        with pytest.raises(LocalProtocolError, match="a handler is a function, not int"):
+        with pytest.raises(LocalProtocolError, match="a handler must be a function, not int"):
             server.serve(Ask, 5)  # type: ignore[arg-type]
         handlers: list[Any] = [lambda asked: [later(asked)].pop()]
         server.serve(Ask, handlers[0])
@@ -224,7 +224,7 @@ def test_future_that_fails_or_is_cancelled_fails_the_request(
     assert len(caplog.records) == 2, "who cancels knows"
 
 
-def test_future_that_is_done_after_the_space_is_answered_to_nobody(node: str) -> None:
+def test_future_that_is_done_after_the_space_closed_is_ignored(node: str) -> None:
     future: Future[Any] = Future()
     with skerry.connect(node) as client:
         with skerry.connect(node) as server:
@@ -235,7 +235,7 @@ def test_future_that_is_done_after_the_space_is_answered_to_nobody(node: str) ->
         client.flush()
 
 
-def test_closed_service_still_answers_what_is_under_way(node: str) -> None:
+def test_closed_service_still_answers_received_requests(node: str) -> None:
     future: Future[Any] = Future()
     given = threading.Event()
 
@@ -257,14 +257,14 @@ def test_closed_service_still_answers_what_is_under_way(node: str) -> None:
         assert answer.result(30).text == "late"
 
 
-def test_many_threads_may_ask_at_once(node: str) -> None:
+def test_many_threads_may_send_requests(node: str) -> None:
     with skerry.connect(node) as server, skerry.connect(node) as client:
         server.serve(Ask, upper)
         answers = [pool_request(client, Ask(text=f"n{n}")) for n in range(3 * REQUEST_WINDOW_COUNT)]
         assert [a.result(30).text for a in answers] == [f"N{n}" for n in range(len(answers))]
 
 
-def test_asker_does_not_wait_longer_than_it_wanted(node: str) -> None:
+def test_request_does_not_wait_longer_than_its_timeout(node: str) -> None:
     future: Future[Any] = Future()
     with skerry.connect(node) as server, skerry.connect(node) as client:
         server.serve(Ask, lambda _: future)
@@ -273,7 +273,7 @@ def test_asker_does_not_wait_longer_than_it_wanted(node: str) -> None:
         future.set_result(Say())
         server.flush()
         client.flush()
-        assert len(client._core._requests) == 0
+        assert len(client._core.connection.requests) == 0
 
 
 def test_space_that_closes_ends_its_requests(node: str) -> None:
@@ -295,7 +295,7 @@ def test_space_that_closes_ends_its_requests(node: str) -> None:
             client.request(Ask())
 
 
-def test_request_waits_for_the_node_to_come_back(running_node: RunningNode) -> None:
+def test_request_waits_for_the_next_connection(running_node: RunningNode) -> None:
     gone = threading.Event()
     with skerry.connect(running_node.place) as server, skerry.connect(running_node.place) as client:
         server.serve(Ask, upper)
@@ -313,7 +313,7 @@ def test_request_waits_for_the_node_to_come_back(running_node: RunningNode) -> N
         assert client.request(Ask(text="a"), timeout=30).text == "A"
 
 
-def test_request_under_way_when_the_node_dies_is_in_doubt(running_node: RunningNode) -> None:
+def test_sent_request_fails_when_the_node_dies(running_node: RunningNode) -> None:
     given = threading.Event()
     with skerry.connect(running_node.place) as server, skerry.connect(running_node.place) as client:
 
@@ -337,7 +337,7 @@ async def ask_all(client: aio.Space, texts: list[str]) -> list[str]:
     return [answer.text for answer in answers]
 
 
-def test_async_handlers_are_under_way_side_by_side(node: str) -> None:
+def test_async_handlers_run_concurrently(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as server, await aio.connect(node) as client:
             met = asyncio.Barrier(REQUEST_WINDOW_COUNT)
@@ -354,7 +354,7 @@ def test_async_handlers_are_under_way_side_by_side(node: str) -> None:
     run(talk())
 
 
-def test_handler_of_a_loop_may_be_plain_or_give_what_is_awaited(node: str) -> None:
+def test_handler_of_a_loop_may_return_an_object_or_an_awaitable(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:
             loop = asyncio.get_running_loop()
@@ -426,7 +426,7 @@ def test_handler_that_wants_to_exit_ends_the_program_of_the_loop(node: str) -> N
         run(talk())
 
 
-def test_handlers_under_way_are_cancelled_when_the_space_closes(node: str) -> None:
+def test_running_handlers_are_cancelled_when_the_space_closes(node: str) -> None:
     async def talk() -> None:
         given, ended = asyncio.Event(), list[str]()
         async with await aio.connect(node) as client:
@@ -481,10 +481,10 @@ def test_cancelled_request_is_forgotten(node: str) -> None:
             await space.serve(Ask, handle)
             asking = asyncio.create_task(space.request(Ask()))
             await given.wait()
-            assert len(space._core._requests) == 1
+            assert len(space._core.connection.requests) == 1
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             assert asking.cancelled()
-            assert len(space._core._requests) == 0
+            assert len(space._core.connection.requests) == 0
 
     run(talk())

@@ -22,7 +22,7 @@ def test_a_subscriber_has_one_kind_of_callback(join: Join) -> None:
         connection.subscriber(lambda *_: None, on_batch=lambda _: None)
 
 
-def test_what_is_removed_is_not_heard_any_more(join: Join, heard: Any) -> None:
+def test_removed_subscription_receives_nothing(join: Join, heard: Any) -> None:
     connection = join()
     subscriber = connection.subscriber(heard.on_update)
     publisher = connection.publisher()
@@ -58,7 +58,7 @@ def test_publisher_that_is_closed_twice_is_closed(join: Join) -> None:
         publisher.publish("/a", b"")
 
 
-def test_ends_may_be_closed_after_their_connection(join: Join) -> None:
+def test_publishers_and_subscribers_may_be_closed_after_their_connection(join: Join) -> None:
     connection = join()
     publisher, other = connection.publisher(), connection.publisher()
     subscriber = connection.subscriber(lambda *_: None)
@@ -77,7 +77,7 @@ def test_ends_may_be_closed_after_their_connection(join: Join) -> None:
     assert connection.statistics().counters.sent_update_count == 1
 
 
-def test_who_was_cut_subscribes_no_more(join: Join, heard: Any) -> None:
+def test_disconnected_subscriber_cannot_subscribe(join: Join, heard: Any) -> None:
     connection = join(delivery_queue_count_max=1)
     gate = threading.Event()
     slow = connection.subscriber(lambda *_: gate.wait(10), heard.on_event, on_slow="disconnect")

@@ -1,7 +1,7 @@
-"""What programs give to a space, looked at before anything is done with it.
+"""Checks of the arguments that programs pass to a space.
 
-Faults are found here and told in words: what is wrong further inside would break a connection, and
-each one after it, since a space asks a node anew for all that it wants.
+A wrong argument is rejected here with a clear error. If it were sent to the node, it would break
+the connection, and each connection after it, since a space repeats its joins and claims.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ __all__ = [
 
 
 def check_class(cls: Any) -> type[Struct]:
-    """The class of a type; LocalProtocolError for anything else."""
+    """Return a class of a type; raises LocalProtocolError for anything else."""
     if not (isinstance(cls, type) and issubclass(cls, Struct) and hasattr(cls, "descriptor")):
-        hint = "give the class of a type, as `load_types` and `@skerry.struct` make it"
-        raise _fault(f"{cls!r:.80} is no class of objects", hint)
+        hint = "pass the class of a type, as `load_types` and `@skerry.struct` make it"
+        raise _fault(f"{cls!r:.80} is not a class of a type", hint)
     return cls
 
 
 def check_group(name: str) -> str:
-    """The name of a type, or a pattern of subjects, as it is asked for."""
+    """Return a valid name of a type or a valid subject pattern."""
     if name.startswith("/"):
         return check_pattern(check_text(name, "a pattern"))
-    # Whatever a description may name a type.
+    # The same names that a description of a type may have.
     if not (name and name.isprintable()) or len(name.encode()) > NAME_BYTES_MAX:
-        hint = "a type has a name such as Vessel, and a pattern of subjects begins with /"
-        raise _fault(f"{name!r:.80} is no name of a type", hint)
+        hint = "a type has a name such as Vessel, and a subject pattern begins with /"
+        raise _fault(f"{name!r:.80} is not a name of a type", hint)
     return name
 
 
 def check_type_names(names: Iterable[object]) -> list[str]:
-    """Names under which a node may know types."""
+    """Return valid names of types, sorted."""
     return sorted(check_text(name, "the name of a type", NAME_BYTES_MAX) for name in names)
 
 
 def check_condition(where: object, fields: object) -> list[str] | None:
-    """The names of the fields that are wanted; None for all of them."""
+    """Return the names of the selected fields; None for all fields."""
     if where is not None and not isinstance(where, str):
         hint = "write a condition such as where=\"lat > 50 and name like 'M%'\""
-        raise _fault(f"`where` is a text, got {type(where).__name__}", hint)
+        raise _fault(f"`where` must be a str, got {type(where).__name__}", hint)
     if fields is None:
         return None
     names: list[Any] = [fields]
@@ -62,28 +62,28 @@ def check_condition(where: object, fields: object) -> list[str] | None:
             return names
     kinds = ", ".join(dict.fromkeys(type(name).__name__ for name in names))
     hint = "write a list of names such as fields=['lat', 'lon']"
-    raise _fault(f"`fields` are names, got {kinds}", hint)
+    raise _fault(f"`fields` must be names of fields, got {kinds}", hint)
 
 
 def check_text(value: object, what: str, bytes_max: int | None = None) -> str:
-    """A text that can be sent, and is not too long."""
+    """Return a text that can be encoded and is not too long."""
     if not isinstance(value, str):
-        raise _fault(f"{what} is a text, got {type(value).__name__}", "write it in quotes")
+        raise _fault(f"{what} must be a str, got {type(value).__name__}", "write it in quotes")
     try:
         size = len(value.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
-        hint = "it has half a character in it; read it with the encoding it was written in"
-        raise _fault(f"{what} cannot be written as UTF-8: {value!r:.80}", hint) from None
+        hint = "it contains half of a surrogate pair; decode it with the right encoding"
+        raise _fault(f"{what} cannot be encoded as UTF-8: {value!r:.80}", hint) from None
     if bytes_max is not None and size > bytes_max:
         raise _fault(f"{what} has {size} bytes, the limit is {bytes_max}", "use a shorter one")
     return value
 
 
 def check_count(value: object, what: str) -> None:
-    """A whole number above 0."""
+    """Check that a value is a whole number above 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        detail = f"{what} is a whole number above 0, got {value!r:.40}"
-        raise _fault(detail, "leave it out where the default will do")
+        detail = f"{what} must be a whole number above 0, got {value!r:.40}"
+        raise _fault(detail, "leave it out to use the default")
 
 
 def _fault(detail: str, hint: str) -> LocalProtocolError:

@@ -14,8 +14,8 @@ __all__ = ["Keys"]
 class Keys:
     """The keys of a type.
 
-    A key is the value of the key field; of several the tuple of their values, in the order in
-    which the type declares them; of a type without a key `()`.
+    A key is the value of the key field; for several key fields the tuple of their values, in the
+    order in which the type declares them; for a singleton `()`.
     """
 
     def __init__(self, shape: ReceivedType) -> None:
@@ -23,7 +23,7 @@ class Keys:
         self._fields = [field for field in shape.plan.fields if field.is_key]
 
     def object_of(self, key: Any) -> Any | None:
-        """An object with this key, or the one that was given; None for what is no key."""
+        """An object with this key, or the given object; None if `key` is not a key of the type."""
         if isinstance(key, Struct):
             return key if key.descriptor.name == self._shape.name else None
         values = (key,) if len(self._fields) == 1 else key
@@ -33,7 +33,7 @@ class Keys:
         return build(self._shape.cls, [given.get(f.name) for f in self._shape.plan.fields])
 
     def canonical(self, key: Any) -> bytes:
-        """Its bytes; none for what is no key."""
+        """The canonical key; empty if `key` is not a key of the type."""
         obj = self.object_of(key)
         if obj is None:
             return b""

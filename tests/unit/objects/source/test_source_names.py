@@ -1,13 +1,13 @@
-"""Spelling: names that a field hides are used by another name."""
+"""SourceNames: names that a field hides are used by another name."""
 
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 
 
-def spelling(text: str) -> Spelling:
-    return Spelling([cls.descriptor for cls in skerry.define_types(text).values()])
+def spelling(text: str) -> SourceNames:
+    return SourceNames([cls.descriptor for cls in skerry.define_types(text).values()])
 
 
 def test_names_that_nothing_hides_stay() -> None:
@@ -37,13 +37,13 @@ def test_another_name_is_not_one_that_is_hidden_or_in_use() -> None:
     assert names.outer("list") == "list___"
 
 
-def test_hidden_names_that_are_not_used_need_no_other() -> None:
+def test_unused_hidden_names_get_no_alias() -> None:
     names = spelling("struct A { 1: bool list; 2: bool A; }")
     assert names.built_in_aliases() == []
     assert names.alias("A") == []
 
 
-def test_classes_are_not_called_as_what_the_source_uses() -> None:
+def test_classes_do_not_take_names_that_the_source_uses() -> None:
     names = spelling("struct list { 1: bool x; } enum UUID { 1: x } struct None { 1: bool x; }")
     assert names.classes == {"list": "list_", "UUID": "UUID_", "None": "None_"}
 

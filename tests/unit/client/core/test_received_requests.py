@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.core import request_calls as calls
-from skerry.client.core.request_calls import ReceivedRequest, call_of
+from skerry.client.core import received_requests as calls
+from skerry.client.core.received_requests import ReceivedRequest, request_of
 from skerry.limits import REQUEST_REASON_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
@@ -18,7 +18,7 @@ def call() -> ReceivedRequest:
     message = internal_class("SkerryRequest")(
         number=5, typeName="Ask", object=Ask(text="a").encode(), timeout=1.0, client=9
     )
-    return call_of(connection, message)
+    return request_of(connection, message)
 
 
 def responses(given: ReceivedRequest) -> list[Any]:
@@ -35,9 +35,9 @@ def test_request_of_the_node_is_read() -> None:
 
 def test_first_response_is_the_only_one() -> None:
     given = call()
-    calls.give(given, "Say", Say(text="b").encode(), 1.0)
+    calls.answer(given, "Say", Say(text="b").encode(), 1.0)
     calls.fail(given, "too late", 1.0)
-    calls.give(given, None, None, 1.0)
+    calls.answer(given, None, None, 1.0)
     (response,) = responses(given)
     assert (response.number, response.outcome.label, response.typeName) == (5, "answered", "Say")
     assert Say.decode(response.object) == Say(text="b")
@@ -45,13 +45,13 @@ def test_first_response_is_the_only_one() -> None:
 
 def test_answer_may_have_no_object() -> None:
     given = call()
-    calls.give(given, None, None, 1.0)
+    calls.answer(given, None, None, 1.0)
     (response,) = responses(given)
     assert response.outcome.label == "answered"
     assert (response.typeName, response.object) == (None, None)
 
 
-def test_reason_of_a_failure_is_a_short_text_whatever_it_was() -> None:
+def test_reason_of_a_failure_is_shortened_and_encodable() -> None:
     given = call()
     calls.fail(given, "\ud800" + "x" * 5000, 1.0)
     (response,) = responses(given)
