@@ -112,7 +112,7 @@ HOT_MODULES = (
     "src/skerry/runtime/udp/segmentation.py",
 )
 
-LEAVES = ("src/skerry/codec/hot_loops.pyx", "src/skerry/spark/source/decode/columnar.pyx")
+LEAVES = ("src/skerry/codec/hot_loops.pyx",)
 """The modules that Cython compiles. Each has an uncompiled twin `.py` beside it."""
 
 PROBE = """

@@ -1,7 +1,7 @@
-"""Ask the pipeline: what was recorded becomes tables, and the tables answer for any instant.
+"""Query the pipeline: make tables of a recording, and read the state of objects at any time.
 
-A node, a recorder, and a vessel that moves. Each cell can be run by itself in an editor that knows
-`# %%`, or all of them with `python ask_the_pipeline.py`. It needs `pip install 'skerry[spark]'`.
+A node, a recorder, and a vessel that moves. Run each cell in an editor that supports `# %%`, or all
+of them with `python ask_the_pipeline.py`. It needs `pip install 'skerry[spark]'`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from skerry.spark.jobs.run import run_all
 from skerry.spark.lake.lake import Lake
 
 folder = Path(tempfile.mkdtemp(prefix="ask-"))
-place = f"uds:{folder}/node.sock"
+endpoint = f"uds:{folder}/node.sock"
 
 
 def command(*arguments: str) -> subprocess.Popen[str]:
-    """A command of skerry that runs meanwhile."""
-    # What a node keeps from one start to the next belongs to this example alone.
+    """Start a command of skerry in the background."""
+    # The node of this example stores its state in the temporary folder.
     environment = {**os.environ, "SKERRY_STATE_DIR": str(folder)}
     return subprocess.Popen(
         [sys.executable, "-m", "skerry", *arguments],
@@ -38,34 +38,34 @@ def command(*arguments: str) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Tell a command to end, and wait until it has."""
+    """End a command, and wait for it."""
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
 
 
 # %% [markdown]
-# ## Something happens, and is recorded
+# ## Record updates
 
 
 # %%
 @skerry.struct
 class Vessel(skerry.Struct):
-    """A vessel under way."""
+    """A vessel."""
 
     mmsi: skerry.uint32 | None = skerry.key(1)
     name: str | None = skerry.field(2)
     lat: float | None = skerry.field(3)
 
 
-node = command("node", "run", "--listen", place)
+node = command("node", "run", "--listen", endpoint)
 try:
-    with skerry.connect(place, name="tracker", wait=True) as space:
+    with skerry.connect(endpoint, name="tracker", wait=True) as space:
         recorder = command(
-            "record", "--to", f"{folder}/recording", "--types", "Vessel", "--node", place
+            "record", "--to", f"{folder}/recording", "--types", "Vessel", "--node", endpoint
         )
         try:
             assert recorder.stderr is not None
-            recorder.stderr.readline()  # it says when it has begun
+            recorder.stderr.readline()  # printed when the recording has started
             space.publish(Vessel(mmsi=244660000, name="Maren", lat=52.0))
             for step in range(1, 11):
                 space.publish(Vessel(mmsi=244660000, lat=52.0 + step / 10))
@@ -79,7 +79,7 @@ finally:
     end(node)
 
 # %% [markdown]
-# ## The recording becomes tables
+# ## Make tables of the recording
 
 # %%
 spark = skerry.spark.session("local[2]", memory="1g", is_brief=True)
@@ -88,22 +88,22 @@ done = run_all(lake, folder / "recording")
 print(f"{done.row_count} rows")
 
 # %% [markdown]
-# ## Questions
+# ## Query the tables
 
 # %%
 tables = skerry.spark.tables(spark, folder / "lake")
 print(tables.names())
 
-# %% Where was it, before it was removed?
+# %% The state before the vessel was removed
 (maren,) = tables.asof("Vessel", halfway).select("name", "lat").collect()
 print(maren)
 assert (maren.name, maren.lat) == ("Maren", 53.0)
 
-# %% Which way did it go?
+# %% All its states
 track = tables.frame("history/Vessel").orderBy("valid_from_ns", "position")
 track.select("valid_from", "lat").show()
 
-# %% And now?
+# %% The state now: the vessel is removed
 assert tables.asof("Vessel", datetime.now(UTC)).count() == 0
 
 # %%

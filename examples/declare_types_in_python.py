@@ -1,4 +1,4 @@
-"""Types without type files: declare them as classes, use their objects, and show their text."""
+"""Types without type files: declare them as classes, use their objects, and print their text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import skerry
 
 
 class Kind(skerry.Enum):
-    """What a vessel is for."""
+    """The kind of a vessel."""
 
     cargo = 1
     tanker = skerry.element(2, value=80, documentation="Liquids only.")
@@ -14,7 +14,7 @@ class Kind(skerry.Enum):
 
 @skerry.struct(substruct_only=True)
 class Position(skerry.Struct):
-    """A place on the globe, in degrees."""
+    """A position in degrees."""
 
     lat: float | None = skerry.field(1)
     lon: float | None = skerry.field(2)
@@ -22,9 +22,9 @@ class Position(skerry.Struct):
 
 @skerry.struct(persistent=True)
 class Vessel(skerry.Struct):
-    """A vessel that is seen now."""
+    """A vessel in sight."""
 
-    mmsi: skerry.uint32 | None = skerry.key(1, documentation="Number of its radio station.")
+    mmsi: skerry.uint32 | None = skerry.key(1, documentation="Maritime radio identity.")
     name: str | None = skerry.field(2)
     kind: Kind | None = skerry.field(3, default=Kind.cargo)
     position: Position | None = skerry.field(4)
@@ -44,17 +44,17 @@ def main() -> None:
     data = vessel.encode()
     print(f"{vessel}\n  is {len(data)} bytes: {data.hex(' ')}\n  and as JSON {vessel.to_json()}")
 
-    arrived = Vessel.decode(data)
-    print(f"it arrives as an equal object: {arrived == vessel}")
-    print(f"and is north of Rotterdam: {arrived.is_north_of(51.9)}")
+    decoded = Vessel.decode(data)
+    print(f"the decoded object is equal: {decoded == vessel}")
+    print(f"it is north of Rotterdam: {decoded.is_north_of(51.9)}")
 
     update = Vessel(mmsi=244660000, position=Position(lat=52.2, lon=4.3), kind=None)
-    print(f"after an update of its position:\n  {skerry.merge(arrived, update)}")
+    print(f"after an update of its position:\n  {skerry.merge(decoded, update)}")
 
     try:
         Vessel(mmsi=-1).encode()
     except skerry.EncodeError as error:
-        print(f"what does not fit is refused: {error}")
+        print(f"an invalid value is rejected: {error}")
 
     print(f"the same types in the type language:\n\n{skerry.to_dots(Vessel)}")
 

@@ -1,7 +1,7 @@
-"""Recordings in jobs of one's own: as rows, as columns of a type, as a stream, and without Spark.
+"""Read recordings in your own jobs: as rows, as columns of a type, as a stream, and without Spark.
 
-Each cell can be run by itself in an editor that knows `# %%`, or all of them with
-`python read_a_recording.py`. It needs `pip install 'skerry[spark]'`.
+Run each cell in an editor that supports `# %%`, or all of them with `python read_a_recording.py`.
+It needs `pip install 'skerry[spark]'`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MINUTE_NS = 60_000_000_000
 
 # %% [markdown]
 # ## A recording
-# Usually `skerry record` makes it. This one is written by hand: a tank is filled for an hour.
+# Usually `skerry record` makes it. This program writes one: a tank is filled for an hour.
 
 
 # %%
 @skerry.struct
 class Tank(skerry.Struct):
-    """How full a tank is."""
+    """The level of a tank."""
 
     number: skerry.uint8 | None = skerry.key(1)
     level: float | None = skerry.field(2)
@@ -62,7 +62,7 @@ with RecordingWriter(folder / "recording", space="ship") as writer:
         )
 
 # %% [markdown]
-# ## Rows, as they were recorded
+# ## All rows
 
 # %%
 spark = skerry.spark.session("local[2]", memory="1g", is_brief=True)
@@ -72,7 +72,7 @@ print(counts)
 assert counts["Tank"] == 60
 
 # %% [markdown]
-# ## Columns of a type, of some time, and only those that are needed
+# ## Some columns of a type, for a time range
 
 # %%
 tanks = (
@@ -88,7 +88,7 @@ assert (tanks.count(), fullest.level) == (30, 59 / 60)
 
 # %% [markdown]
 # ## A stream
-# Without `availableNow` it goes on as long as the recording grows.
+# Without `availableNow` the stream continues as the recording grows.
 
 # %%
 query = (

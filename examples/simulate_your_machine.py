@@ -1,9 +1,9 @@
-"""Simulate a protocol of your own: tills report sales to a ledger over a network that loses them.
+"""Simulate your own protocol: tills report sales to a ledger over a network that loses datagrams.
 
 A till sends every sale until the ledger has confirmed it. The ledger books a sale once, however
-often it arrives. Both are machines: they hold no socket and no clock, so a whole shop runs here in
-simulated time, under every fault, once per seed. Then the same shop runs with a ledger that was
-broken on purpose, and the checkers find out.
+often it arrives. Both are machines without a socket and a clock, so a whole shop runs in simulated
+time, under every fault, once per seed. Then the same shop runs with a ledger that has a bug, which
+the checkers find.
 
     python simulate_your_machine.py
     skerry sim run --scenario simulate_your_machine:shop --count 100
@@ -46,41 +46,41 @@ class Booked(MachineEvent):
 
 
 class Till:
-    """Sends each sale again and again until it is confirmed. A sale is one byte string."""
+    """Sends each sale repeatedly until it is confirmed. A sale is one byte string."""
 
     def __init__(self, setting: Setting) -> None:
-        # Sales that were not confirmed survive a restart: they are on the disk.
+        # Unconfirmed sales are on disk and survive a restart.
         self.unconfirmed = [int(text) for text in (setting.disk or b"").split()]
         self._send_due_ns = setting.now_ns
         self._transmits: list[Transmit] = []
 
     def sell(self, sale: int, now_ns: int) -> None:
-        """Somebody bought something."""
+        """Add a sale."""
         self.unconfirmed.append(sale)
         self._send_due_ns = now_ns
 
     def receive(self, data: bytes, _source: Address, _now_ns: int) -> None:
-        """Take a confirmation."""
+        """Remove a confirmed sale."""
         if int(data) in self.unconfirmed:
             self.unconfirmed.remove(int(data))
 
     def advance(self, now_ns: int) -> None:
-        """Send what is not confirmed, and again in a while."""
+        """Send unconfirmed sales when they are due."""
         if self.unconfirmed and now_ns >= self._send_due_ns:
             self._send_due_ns = now_ns + 50 * MS
             for sale in self.unconfirmed:
                 self._transmits.append(Transmit(destination=LEDGER, data=b"%d" % sale))
 
     def deadline_ns(self) -> int | None:
-        """When to send; never, while all is confirmed."""
+        """When to send; None if all sales are confirmed."""
         return self._send_due_ns if self.unconfirmed else None
 
     def take_events(self) -> list[MachineEvent]:
-        """A till has nothing to tell."""
+        """A till has no events."""
         return []
 
     def take_transmits(self) -> list[Transmit]:
-        """Sales on their way."""
+        """Sales to send."""
         transmits, self._transmits = self._transmits, []
         return transmits
 
@@ -89,7 +89,7 @@ class Till:
         return Statistics()
 
     def durable(self) -> bytes:
-        """What the next life finds on its disk."""
+        """Content of the disk after a restart."""
         return b" ".join(b"%d" % sale for sale in self.unconfirmed)
 
 
@@ -102,7 +102,7 @@ class Ledger:
         self._transmits: list[Transmit] = []
 
     def receive(self, data: bytes, source: Address, _now_ns: int) -> None:
-        """Take a sale. It comes again when the confirmation was lost."""
+        """Book a sale and confirm it. It arrives again if the confirmation was lost."""
         sale = int(data)
         if self.is_new(sale):
             self.booked.add(sale)
@@ -114,14 +114,14 @@ class Ledger:
         return sale not in self.booked
 
     def advance(self, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """A ledger has no deadlines."""
 
     def deadline_ns(self) -> int | None:
-        """Never: the ledger only answers."""
+        """None: a ledger only answers."""
         return None
 
     def take_events(self) -> list[MachineEvent]:
-        """Sales that were booked."""
+        """Booked sales."""
         events, self._events = self._events, []
         return events
 
@@ -135,25 +135,25 @@ class Ledger:
         return Statistics()
 
     def durable(self) -> bytes:
-        """What the next life finds on its disk."""
+        """Content of the disk after a restart."""
         return b" ".join(b"%d" % sale for sale in sorted(self.booked))
 
 
 class CarelessLedger(Ledger):
-    """Books whatever comes in."""
+    """Books every sale that arrives, even twice."""
 
     def is_new(self, sale: int) -> bool:
-        """Every sale looks new."""
+        """The bug: every sale counts as new."""
         return sale >= 0
 
 
 def play(world: World, node_count: int, ledger: type[Ledger] = Ledger) -> None:
-    """One ledger, the other nodes tills; ten seconds of trouble, then calm."""
+    """Run one ledger and tills, with ten seconds of faults."""
     book = world.add("ledger", ledger)
     tills = [world.add(f"till-{n}", Till) for n in range(1, node_count)]
     sold: list[int] = []
 
-    # What clients do.
+    # The workload.
     def sell(_: World, rng: Random) -> None:
         till = rng.choice(tills)
         if till.is_running:
@@ -163,7 +163,7 @@ def play(world: World, node_count: int, ledger: type[Ledger] = Ledger) -> None:
 
     world.drive(Repeat(sell, gap_ns_min=10 * MS, gap_ns_max=100 * MS))
 
-    # What must hold: at every moment, and in the end.
+    # The checkers: safety at all times, liveness at the end.
     def sale_of(_: Node[Any], event: MachineEvent) -> int | None:
         return event.sale if isinstance(event, Booked) else None
 
@@ -174,7 +174,7 @@ def play(world: World, node_count: int, ledger: type[Ledger] = Ledger) -> None:
     world.watch(EachOnce("booked once", sale_of))
     world.watch(Eventually("all booked", missing))
 
-    # What goes wrong.
+    # The faults.
     world.inject(Loss(0.2))
     world.inject(Duplication(0.1))
     world.inject(Partitions(gap_ns=3 * SECOND, length_ns_max=2 * SECOND))
@@ -185,22 +185,22 @@ def play(world: World, node_count: int, ledger: type[Ledger] = Ledger) -> None:
 
 @scenario("tills report sales to a ledger", node_count=4, node_count_min=2)
 def shop(world: World, node_count: int) -> None:
-    """The shop as it should be."""
+    """The correct shop."""
     play(world, node_count)
 
 
 @scenario("a ledger that books sales twice", node_count=4, node_count_min=2)
 def careless_shop(world: World, node_count: int) -> None:
-    """The shop with a fault, to see it found."""
+    """The shop with the bug."""
     play(world, node_count, CarelessLedger)
 
 
 def main() -> None:
-    """Ten seeds of the sound shop, then the first that catches the careless one."""
+    """Run ten seeds of the correct shop, and one of the shop with the bug."""
     for seed in range(10):
         outcome = run_scenario(f"{__name__}:shop", seed)
         assert outcome.error is None, outcome.error
-        print(f"seed {seed}: fine, {outcome.event_count} events, {outcome.fault_count} faults")
+        print(f"seed {seed}: passed, {outcome.event_count} events, {outcome.fault_count} faults")
     outcome = run_scenario(f"{__name__}:careless_shop", 0)
     assert outcome.error is not None
     print(f"found: {outcome.error.checker}: {outcome.error.detail}")

@@ -58,7 +58,7 @@ def object_store() -> Iterator[ObjectStore]:
 @pytest.fixture
 def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URI of an empty bucket, for which this process has the credentials."""
-    from skerry.runtime.recordings.remote_paths import file_system
+    from skerry.runtime.recordings.files.remote_paths import file_system
 
     for name, value in object_store.environment.items():
         monkeypatch.setenv(name, value)

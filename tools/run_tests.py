@@ -30,9 +30,6 @@ BUILD_INFO = "tests/unit/test_build_info.py"
 SPARK = ("tests/spark", "tests/unit/cli/pipeline", "tests/unit/spark")
 """Tests that share one Spark, so one process. It mostly waits, so it runs beside the others."""
 
-SPARKLESS = "tests/unit/spark/source/decode"
-"""Tests below `SPARK` that do not use Spark."""
-
 CHECKED = "tests/tidy"
 """Tests of the source tree, its documents and examples. `make check` runs them."""
 
@@ -177,8 +174,7 @@ def spark_folders(paths: Iterable[str]) -> list[str]:
 
 def shares_spark(path: str) -> bool:
     """Whether the tests at a path share Spark."""
-    inside = any(is_below(path, folder) for folder in SPARK)
-    return inside and not is_below(path, SPARKLESS)
+    return any(is_below(path, folder) for folder in SPARK)
 
 
 def exists(path: str) -> bool:

@@ -15,8 +15,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-`skerry <thing> <verb>`. Data goes to stdout, words for people to stderr. Reading commands have
-`--json`, which gives one JSON object per line. Progress bars appear on a terminal only.
+`skerry <thing> <verb>`. Data is written to stdout, messages to stderr. Reading commands have
+`--json`, which prints one JSON object per line. Progress bars appear on a terminal only.
 
 | exit code | meaning |
 |---|---|
@@ -25,11 +25,10 @@ INTRODUCTION = """\
 | 2 | the command line was wrong |
 | 3 | no node could be reached, or it stopped answering |
 
-An error is one line, with a hint where there is one; `skerry --debug ...` adds a traceback.
-Long-running commands end orderly on SIGINT and SIGTERM.
+An error is one line, usually with a hint; `skerry --debug ...` adds a traceback. The first SIGINT
+or SIGTERM ends a long-running command in order, the second one at once.
 
-Completion for a shell: put `eval "$(_SKERRY_COMPLETE=bash_source skerry)"` into the start-up file
-of bash (`zsh_source` for zsh, `fish_source` for fish).
+To complete commands, options and type names in a shell, see `skerry completion`.
 """
 
 

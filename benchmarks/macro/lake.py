@@ -27,7 +27,8 @@ import skerry
 import skerry.lake
 from benchmarks.rows import Row
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
-from skerry.spark.lake.delta import DataFile, Table, TableChange, measures
+from skerry.spark.lake.data_files import DataFile, TableChange, column_ranges
+from skerry.spark.lake.delta import Table
 from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.lake.store import TableStore
@@ -184,7 +185,7 @@ def put(
     place = f"{next(iter(parts.values()))}.parquet"
     (root / name).mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(arrays, schema=inside), root / name / place, compression="snappy")
-    low, high = measures(pq.read_metadata(root / name / place))
+    low, high = column_ranges(pq.read_metadata(root / name / place))
     size = (root / name / place).stat().st_size
     file = DataFile(path=place, byte_count=size, rows=len(numbers), parts=parts, low=low, high=high)
     change = TableChange(

@@ -30,7 +30,7 @@ from benchmarks.rows import Row
 from skerry.spark.jobs.maintenance import make_snapshots
 from skerry.spark.lake.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import DataFile, TableChange
+from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.startup.session import session
@@ -235,7 +235,7 @@ def fill(lake: Lake) -> None:
             ),
         )
     )
-    lake.carry_out(lake.last_plan())
+    lake.commit_plan(lake.last_plan())
     say("make its snapshots")
     make_snapshots(lake, STATE)
 

@@ -18,7 +18,7 @@ from benchmarks.rows import Row
 from skerry import build_info
 from skerry.apps.recorder.config import RecorderConfig
 from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, GroupRows
-from skerry.apps.recorder.node_source import NodeSource, NodeWishes
+from skerry.apps.recorder.node_source import NodeOptions, NodeSource
 from skerry.apps.recorder.program import Recorder
 from skerry.apps.recorder.recorded_types import RecordedTypes
 from skerry.apps.recorder.row_queue import RowQueue
@@ -91,8 +91,8 @@ def from_node() -> float:
 
 async def record(folder: Path, place: str, publisher: subprocess.Popen[bytes]) -> float:
     recorder = Recorder(folder, RecorderConfig())
-    wishes = NodeWishes(endpoint=place, subjects=("/Vessel/...",))
-    recorder.add(NodeSource(recorder.queue, wishes, space="local", tell=lambda _text: None))
+    options = NodeOptions(endpoint=place, subjects=("/Vessel/...",))
+    recorder.add(NodeSource(recorder.queue, options, space="local", report=lambda _text: None))
     started: list[float] = []
 
     def begin() -> None:

@@ -1,4 +1,4 @@
-"""Skerry: one space of typed objects, shared by programs, now and at any past time.
+"""Skerry: programs share typed objects in a space, and query its past.
 
     types = skerry.load_types("fleet.dots")
     vessel = types.Vessel(mmsi=244660000, lat=52.1)
@@ -164,8 +164,8 @@ __all__ = [
     "unpack",
 ]
 
-# Each name is imported when it is first used: `skerry --help` and programs that need little of
-# this do not wait for the rest. A test holds this table, the imports above and __all__ together.
+# Each name is imported on first use, so that `skerry --help` and small programs start quickly. A
+# test compares this table, the imports above and __all__.
 _HOMES: Final = {
     "AccessError": ("skerry.errors", "AccessError"),
     "AnyObject": ("skerry.codec.values", "AnyObject"),
@@ -248,7 +248,7 @@ _HOMES: Final = {
 }
 
 
-if not TYPE_CHECKING:  # or any misspelled name would pass a type checker
+if not TYPE_CHECKING:  # A type checker would accept any misspelled name otherwise.
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":

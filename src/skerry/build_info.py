@@ -1,4 +1,4 @@
-"""Which skerry this is: its version, and whether the hot modules are compiled.
+"""The version of skerry, and whether its hot modules are compiled.
 
 For `skerry version`, the tests and the benchmarks. It finds out without importing hot modules. No
 other module depends on which build is in use.
@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 __all__ = ["Mode", "compiled_modules", "mode", "version"]
 
 Mode: TypeAlias = Literal["compiled", "plain"]
+"""`plain` is the uncompiled build."""
 
 _PACKAGE: Final = Path(__file__).parent
 _PROBED: Final = ("codec", "codec")

@@ -1,13 +1,14 @@
 """Configuration: frozen dataclasses filled from a file, the environment and flags.
 
-A component has a dataclass beside it; its fields are the keys, its defaults the defaults, its
-`__post_init__` the checks (it raises ValueError). `load` fills one such section. Each value comes
-from the first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file, the default;
-and it is remembered from which. A field that is a tuple of dataclasses is a list of tables in the
-file (`[[section.key]]`), and only there. A field with `metadata={"is_secret": True}` is not shown.
+Each component has a configuration dataclass. Its fields are the keys, its defaults the defaults,
+and its `__post_init__` checks the values (it raises ValueError). `load` fills one such section.
+Each value comes from the first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file,
+the default. Its origin is recorded. A field that is a tuple of dataclasses is a list of tables in
+the file (`[[section.key]]`), and cannot come from the environment. The value of a field with
+`metadata={"is_secret": True}` is not shown.
 
-Nothing here is global, and nothing is read on import: callers hand in the environment and say
-which file to read.
+There is no global state, and nothing is read on import: callers pass the environment and the file
+to read.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ CONFIG_TABLE_COUNT_MAX: Final = 10_000
 ENVIRONMENT_PREFIX: Final = "SKERRY_"
 DEFAULT_ORIGIN: Final = "default"
 HIDDEN: Final = "********"
-"""What is shown of a secret, however long it is."""
+"""Replaces secrets of any length when they are shown."""
 
 _PASSWORD_OPTION: Final = re.compile(
     r"((?:^|[?&\s])[\w-]*(?:password|secret)\s*=\s*)[^&\s]+", re.IGNORECASE
@@ -63,7 +64,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A raw value and where it came from; text of the environment is still to be read."""
+    """A raw value and its origin; text from the environment is not parsed yet."""
 
     raw: object = dataclasses.field(repr=False)  # it may be a secret
     origin: str
@@ -72,12 +73,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All values that were given, by key (`node.distributor.group`), strongest source kept."""
+    """The given values by key (`node.distributor.group`), each from its strongest source."""
 
     values: Mapping[str, Value]
 
     def with_flags(self, flags: Mapping[str, tuple[str, object]]) -> Sources:
-        """The same with flags above all: by key the flag's name and value, None if not given."""
+        """These values overridden by flags: name and value by key, None if a flag is not given."""
         given = {
             key: Value(raw=raw, origin=f"flag {flag}")
             for key, (flag, raw) in flags.items()
@@ -88,7 +89,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(Generic[T]):
-    """A filled section, and for each of its keys where the value came from."""
+    """A filled section, and the origin of the value of each key."""
 
     value: T
     origins: Mapping[str, str]
@@ -97,7 +98,7 @@ class Loaded(Generic[T]):
 def config_file(
     named: Path | None, *, environ: Mapping[str, str], folder: Path, home: Path
 ) -> Path | None:
-    """The file to read: the named one, SKERRY_CONFIG, `skerry.toml` here, the user's; or none."""
+    """The file to read: the named one, SKERRY_CONFIG, `skerry.toml` in `folder`, or the user's."""
     if named is not None:
         return named
     if environ.get("SKERRY_CONFIG"):
@@ -114,9 +115,9 @@ def read_sources(
     environ: Mapping[str, str],
     check: Callable[[Path, os.stat_result], None] | None = None,
 ) -> Sources:
-    """Merges file and environment; a section that is not in `sections` is an error.
+    """Merge file and environment; ConfigError for a section that is not in `sections`.
 
-    `check` is called with the stat result of the open file, and raises ConfigError to refuse it.
+    `check` is called with the stat result of the open file, and raises ConfigError to reject it.
     """
     values = dict(_file_values(file, check)) if file is not None else {}
     values.update(_environment_values(environ))
@@ -128,7 +129,7 @@ def read_sources(
 
 
 def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
-    """Fills `cls`, a dataclass, with the values of `section`; ConfigError for what does not fit."""
+    """Fill the dataclass `cls` with the values of `section`; ConfigError for invalid values."""
     prefix = f"{section}."
     mine = {key: value for key, value in sources.values.items() if f"{key}.".startswith(prefix)}
     _check_names(section, cls, mine)
@@ -137,7 +138,7 @@ def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
 
 
 def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """Every key of a section with its field, those of nested sections and of tables included."""
+    """Every key of a section with its field, including those of nested sections and tables."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
@@ -149,26 +150,26 @@ def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.
 
 
 def settings_of(section: str, loaded: Loaded[Any]) -> Iterator[tuple[str, object, str]]:
-    """Every key with its value and origin, to be shown: tables by index, secrets hidden."""
+    """Every key with its value and origin, for display: tables by index, secrets hidden."""
     for key, value, is_secret in _leaves(section, loaded.value):
         shown = HIDDEN if is_secret and value is not None else without_passwords(value)
         yield key, shown, loaded.origins.get(key, DEFAULT_ORIGIN)
 
 
 def without_passwords(value: object) -> object:
-    """A value as it is shown: without passwords in URLs."""
+    """A value for display, without passwords in URLs."""
     if isinstance(value, tuple):
         return tuple(map(without_passwords, value))
     if not isinstance(value, str):
         return value
     text = _PASSWORD_OPTION.sub(rf"\1{HIDDEN}", value)
     scheme, slashes, rest = text.partition("://")
-    user, colon, behind = rest.partition(":")
-    _, at, place = behind.rpartition("@")
+    user, colon, after_colon = rest.partition(":")
+    _, at, host = after_colon.rpartition("@")
     has_password = bool(slashes and colon and at) and not set(user) & set("/@[")
-    if not has_password or _PORT.match(behind):
+    if not has_password or _PORT.match(after_colon):
         return text
-    return f"{scheme}://{user}:{HIDDEN}@{place}"
+    return f"{scheme}://{user}:{HIDDEN}@{host}"
 
 
 def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
@@ -184,7 +185,7 @@ def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
             yield key, value, _is_secret(field)
 
 
-# -- where values come from
+# -- sources of values
 
 
 def _file_values(
@@ -204,7 +205,7 @@ def _file_values(
         raise ConfigError(
             key="configuration",
             origin=origin,
-            detail=f"the file is longer than {limits.CONFIG_BYTES_MAX} bytes",
+            detail=f"the file is larger than {limits.CONFIG_BYTES_MAX} bytes",
         )
     try:
         table = tomllib.loads(data.decode())
@@ -217,8 +218,8 @@ def _file_values(
             raise ConfigError(
                 key=name,
                 origin=origin,
-                detail="stands outside of any section",
-                hint="begin a section first, such as [cli]",
+                detail="it is not in a section",
+                hint="write a section before it, such as [cli]",
             )
         yield from _table_values(name, content, origin)
 
@@ -235,7 +236,7 @@ def _table_values(key: str, table: dict[str, Any], origin: str) -> Iterator[tupl
 
 def _environment_values(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
     for name, text in environ.items():
-        # One underscore less is not configuration: SKERRY_PURE, SKERRY_ENDPOINT.
+        # Variables with single underscores are not configuration: SKERRY_PURE, SKERRY_ENDPOINT.
         if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
             yield key, Value(raw=text, origin=f"environment {name}", is_text=True)
@@ -260,13 +261,13 @@ def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> N
             raise ConfigError(
                 key=list_key,
                 origin=value.origin,
-                detail="is a list of tables, which stands in the file",
-                hint=f"write [[{list_key}]], with two brackets, before each of the tables",
+                detail="it is a list of tables, which can only be given in the file",
+                hint=f"write [[{list_key}]], with two brackets, before each table",
             )
 
 
 def _given_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, bool]]:
-    """The keys under which values are given, and whether it is a list of tables, as one value."""
+    """The keys of a section, and whether each is a list of tables, which is one value."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         key, hint = f"{section}.{field.name}", hints[field.name]
@@ -278,12 +279,12 @@ def _given_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, bool]]:
 
 
 def _dataclass(hint: Any) -> type[Any] | None:
-    """The dataclass of a nested section; None when a field holds something else."""
+    """The dataclass of a nested section; None for any other field."""
     return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
 
 
 def _table_class(hint: Any) -> type[Any] | None:
-    """The dataclass of which a field holds a tuple; None when it holds something else."""
+    """The dataclass of a list of tables; None for any other field."""
     return _dataclass(typing.get_args(hint)[0]) if typing.get_origin(hint) is tuple else None
 
 
@@ -294,7 +295,7 @@ def _is_secret(field: dataclasses.Field[Any]) -> bool:
 def _unknown(
     key: str, origin: str, what: str, name: str, known: Sequence[str], *, section: str = ""
 ) -> ConfigError:
-    # The section is spelled right; counting it would make all its keys look alike.
+    # Without the section, which is correct: it would make all keys look similar.
     start = len(section) + 1 if section else 0
     guess = nearest(name[start:], [candidate[start:] for candidate in known])
     if guess:
@@ -324,7 +325,7 @@ def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dic
             arguments[field.name] = _converted(key, value, hint, is_secret=_is_secret(field))
         elif _is_required(field):
             origin = _origin_of(values) or DEFAULT_ORIGIN
-            raise ConfigError(key=key, origin=origin, detail="is missing, and has no default")
+            raise ConfigError(key=key, origin=origin, detail="it is missing and has no default")
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
@@ -342,19 +343,19 @@ def _build_tables(
         raise ConfigError(
             key=key,
             origin=value.origin,
-            detail="is not a list of tables",
-            hint=f"write [[{key}]] before each of them",
+            detail="it is not a list of tables",
+            hint=f"write [[{key}]] before each table",
         )
     if len(value.raw) > CONFIG_TABLE_COUNT_MAX:
         detail = f"{len(value.raw)} tables, the limit is {CONFIG_TABLE_COUNT_MAX}"
         raise ConfigError(key=key, origin=value.origin, detail=detail)
     for index, table in enumerate(value.raw):
-        place = f"{key}[{index}]"
+        table_key = f"{key}[{index}]"
         if not isinstance(table, dict):
-            raise ConfigError(key=place, origin=value.origin, detail="is not a table")
-        given = dict(_table_values(place, table, value.origin))
-        _check_names(place, cls, given)
-        yield _build(place, cls, given, origins)
+            raise ConfigError(key=table_key, origin=value.origin, detail="it is not a table")
+        given = dict(_table_values(table_key, table, value.origin))
+        _check_names(table_key, cls, given)
+        yield _build(table_key, cls, given, origins)
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
@@ -370,15 +371,15 @@ def _converted(key: str, value: Value, hint: Any, *, is_secret: bool) -> object:
     try:
         return _from_text(str(value.raw), hint) if value.is_text else _checked(value.raw, hint)
     except ValueError as error:
-        # The message has the value in it, and so has the error it comes from.
+        # The message and its cause contain the value.
         if is_secret:
-            detail = f"what is given is not {_described(hint)}"
+            detail = f"the value is not {_described(hint)}"
             raise ConfigError(key=key, origin=value.origin, detail=detail) from None
         raise ConfigError(key=key, origin=value.origin, detail=str(error)) from error
 
 
 def _checked(raw: object, hint: Any) -> object:
-    """`raw`, as TOML or a flag gave it, as a value of the annotated type."""
+    """A value from TOML or a flag, converted to the annotated type."""
     for choice in _choices(hint):
         accepted, result = _accept(raw, choice)
         if accepted:
@@ -397,7 +398,7 @@ def _accept(raw: object, hint: Any) -> tuple[bool, object]:
     if hint is type(None):
         return raw is None, None
     if issubclass(hint, enum.Enum):
-        # One by one: a list, which TOML may give, cannot be looked up in a dictionary.
+        # Compared one by one: a list, which TOML may contain, is not hashable.
         for member in hint:
             if raw is member or raw == member.value:
                 return True, member
@@ -407,12 +408,12 @@ def _accept(raw: object, hint: Any) -> tuple[bool, object]:
     if hint is float:
         is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
         return is_number, float(typing.cast("float", raw)) if is_number else None
-    # `True` is an int to Python, and hardly ever to who wrote it.
+    # `True` is an int in Python, but hardly ever meant as one.
     return isinstance(raw, hint) and (hint is bool or not isinstance(raw, bool)), raw
 
 
 def _from_text(text: str, hint: Any) -> object:
-    """A text of the environment as a value of the annotated type."""
+    """A text from the environment, converted to the annotated type."""
     for choice in _choices(hint):
         try:
             return _checked(_parsed(text, choice), choice)
@@ -440,7 +441,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def _described(hint: Any) -> str:
-    """The annotated type in words for whoever wrote the value."""
+    """The annotated type in words, for error messages."""
     names = {
         bool: "true or false",
         int: "a whole number",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 class Shell:
-    """Runs commands in a folder, away from the node of whoever runs the tests."""
+    """Runs commands in a folder, without the node of the user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,9 +39,9 @@ class Shell:
         if "SKERRY_TEST_MODE" in os.environ:
             self.environ["SKERRY_TEST_MODE"] = os.environ["SKERRY_TEST_MODE"]
 
-    def started(self, *words: str) -> subprocess.Popen[str]:
+    def started(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "skerry", *words],
+            [sys.executable, "-m", "skerry", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -50,8 +50,8 @@ class Shell:
             cwd=self.folder,
         )
 
-    def run(self, *words: str, feed: str = "", code: int = 0) -> str:
-        with self.started(*words) as process:
+    def run(self, *arguments: str, feed: str = "", code: int = 0) -> str:
+        with self.started(*arguments) as process:
             try:
                 out, err = process.communicate(feed, timeout=60)
             finally:
@@ -60,10 +60,10 @@ class Shell:
         return out
 
     @contextmanager
-    def node(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def node(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A node, by default at a Unix socket where commands find it."""
         (self.folder / "run").mkdir(mode=0o700, exist_ok=True)
-        listen = words or ("--listen", f"uds:{self.folder}/run/node.sock")
+        listen = arguments or ("--listen", f"uds:{self.folder}/run/node.sock")
         with self.started("node", "run", "--metrics", "off", *listen) as process:
             try:
                 assert process.stderr is not None
@@ -81,7 +81,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def test_what_one_publishes_another_follows_until_a_signal(shell: Shell) -> None:
+def test_published_objects_are_printed_until_a_signal(shell: Shell) -> None:
     with shell.node(), shell.started("sub", "Vessel", "--json") as follower:
         try:
             assert follower.stdout is not None
@@ -97,7 +97,7 @@ def test_what_one_publishes_another_follows_until_a_signal(shell: Shell) -> None
             follower.kill()
 
 
-def test_what_is_followed_can_be_published_through_a_pipe(shell: Shell) -> None:
+def test_output_of_sub_can_be_piped_to_pub(shell: Shell) -> None:
     with shell.node():
         shell.run("pub", "Vessel", "--types", "fleet.dots", feed='{"mmsi": 1}\n{"mmsi": 2}\n')
         followed = shell.run("sub", "Vessel", "--json", "--count", "2")
@@ -126,7 +126,7 @@ def test_pub_that_waits_for_lines_ends_orderly_on_a_signal(shell: Shell) -> None
             follower.kill()
 
 
-def test_what_pub_confirmed_is_there_after_kill_minus_nine(shell: Shell) -> None:
+def test_confirmed_objects_survive_kill_minus_nine(shell: Shell) -> None:
     with shell.node() as node:
         shell.run("pub", "Voyage", "mmsi=1", "to=Skagen", "--types", "fleet.dots")
         node.kill()
@@ -156,8 +156,8 @@ def test_reader_that_has_seen_enough_ends_sub(shell: Shell) -> None:
 def test_commands_come_in_by_tls_with_a_certificate(shell: Shell) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(shell.folder / "ca.pem")
-    for name, words in {"node": "127.0.0.1", "client": "pilot.example"}.items():
-        issued = authority.issue_cert(words, common_name=words)
+    for name, arguments in {"node": "127.0.0.1", "client": "pilot.example"}.items():
+        issued = authority.issue_cert(arguments, common_name=arguments)
         issued.private_key_and_cert_chain_pem.write_to_path(shell.folder / f"{name}.pem")
     tls = ("--tls-cert", "node.pem", "--tls-ca", "ca.pem")
     with shell.node("--listen", "tls://127.0.0.1:0", *tls):
@@ -181,7 +181,7 @@ def test_secret_opens_a_node_that_asks_for_one(shell: Shell) -> None:
         shell.run(*there, "--secret", "open sesame")
 
 
-def test_following_what_is_not_permitted_ends_with_the_reason(shell: Shell) -> None:
+def test_refused_subscription_ends_with_the_reason(shell: Shell) -> None:
     (shell.folder / "skerry.toml").write_text(
         '[[node.admission.permission]]\nverbs = ["publish"]\nsubjects = ["Vessel"]\n'
     )

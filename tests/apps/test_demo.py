@@ -1,4 +1,4 @@
-"""The guided tour as a program: it holds its promises, and leaves nothing behind."""
+"""The guided tour as a program: guarantees are kept, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
+def demo(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "skerry", "demo", "--no-spark", *words],
+        [sys.executable, "-m", "skerry", "demo", "--no-spark", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -25,9 +25,9 @@ def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def processes(words: str) -> list[int]:
+def processes(arguments: str) -> list[int]:
     """Numbers of the processes that name a process of the tour."""
-    return [int(number) for number in re.findall(r"process (\d+)", words)]
+    return [int(number) for number in re.findall(r"process (\d+)", arguments)]
 
 
 def assert_gone(numbers: list[int], folder: Path) -> None:
@@ -46,17 +46,17 @@ def finished(process: subprocess.Popen[str], **options: Any) -> tuple[str, str]:
         process.communicate()
 
 
-def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
+def test_guarantees_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
     process = demo(tmp_path, "--seconds", "1", "--headless", "--vessels", "5")
     out, err = finished(process)
     assert process.returncode == 0, out + err
     assert "BROKEN" not in out
-    assert "what was confirmed is there after kill -9 of the node" in out
-    assert "all is recorded, and only what was lost with the node is missing" in out
+    assert "confirmed objects survive kill -9 of the node" in out
+    assert "only updates that were lost with the node are missing in the recording" in out
     assert_gone(processes(err), tmp_path)
 
 
-def test_one_signal_brings_it_to_its_end(tmp_path: Path) -> None:
+def test_one_signal_ends_the_tour_in_order(tmp_path: Path) -> None:
     process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
     assert process.stderr is not None
     err = ""
@@ -68,7 +68,7 @@ def test_one_signal_brings_it_to_its_end(tmp_path: Path) -> None:
     out, rest = finished(process)
     assert process.returncode == 0, out + rest
     assert "stopping; once more to interrupt\n" in rest
-    assert "everybody ends orderly" in out
+    assert "all programs end in order" in out
     assert_gone(processes(err + rest), tmp_path)
 
 

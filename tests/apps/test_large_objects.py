@@ -29,7 +29,7 @@ HUGE = 104_800_000
 
 @contextmanager
 def node(folder: Path) -> Iterator[list[str]]:
-    """A node that takes large objects; gives the endpoints of its doors."""
+    """A node that accepts large objects; returns its endpoints."""
     (folder / "skerry.toml").write_text(
         f"[node.admission.limits]\nupdate_bytes_max = {LIMIT}\n", encoding="utf-8"
     )
@@ -42,12 +42,12 @@ def node(folder: Path) -> Iterator[list[str]]:
     }
     if "SKERRY_TEST_MODE" in os.environ:
         environ["SKERRY_TEST_MODE"] = os.environ["SKERRY_TEST_MODE"]
-    words = ["--config", "skerry.toml", "--record", str(folder / "recording")]
+    arguments = ["--config", "skerry.toml", "--record", str(folder / "recording")]
     for door in (f"uds:{folder}/node.sock", *(f"{k}://127.0.0.1:0" for k in ("tcp", "ws"))):
-        words += ["--listen", door]
-    words += ["--listen", "tcp-v1://127.0.0.1:0", "--metrics", "off"]
+        arguments += ["--listen", door]
+    arguments += ["--listen", "tcp-v1://127.0.0.1:0", "--metrics", "off"]
     with subprocess.Popen(
-        [sys.executable, "-m", "skerry", "node", "run", *words],
+        [sys.executable, "-m", "skerry", "node", "run", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env=environ,
@@ -83,8 +83,12 @@ def test_large_objects_pass_every_door_and_survive(tmp_path: Path) -> None:
             space.publish(Blob(id=number, data=bytes([number]) * ABOVE))
             space.flush(timeout=PATIENCE_S)
             for subscription in subscriptions:
-                heard = next_of(subscription)
-                assert (heard.id, len(heard.data), heard.data[-1]) == (number, ABOVE, number)
+                received = next_of(subscription)
+                assert (received.id, len(received.data), received.data[-1]) == (
+                    number,
+                    ABOVE,
+                    number,
+                )
         for space in spaces[2:]:
             space.close()
         spaces[1].publish(Blob(id=9, data=b"x" * HUGE))

@@ -27,7 +27,7 @@ import json, sys, threading
 from skerry import distributor
 from skerry.protocol.access.header import read_header
 
-heard = threading.Event()
+received = threading.Event()
 count = 0
 
 def on_update(subject, data, tag, queue_length):
@@ -36,12 +36,12 @@ def on_update(subject, data, tag, queue_length):
     print(json.dumps([subject, header.type_name, data[at:].hex()]), flush=True)
     count += header.type_name == "Ping"
     if count == int(sys.argv[2]):
-        heard.set()
+        received.set()
 
 with distributor.open(sys.argv[1], interface="127.0.0.1") as connection:
     connection.subscriber(on_update).add("/...")
     print("ready", flush=True)
-    assert heard.wait(50)
+    assert received.wait(50)
 """
 
 
@@ -66,9 +66,9 @@ class Site:
         return f"uds:{self.folder}/{name}.sock"
 
     @contextmanager
-    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         with subprocess.Popen(
-            [sys.executable, *words],
+            [sys.executable, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -102,7 +102,7 @@ class Site:
                 told += line
                 if "listens at" in line:
                     break
-            assert f"carries messages by {self.group} on lo" in told
+            assert f"exchanges messages by {self.group} on lo" in told
             yield process
 
     @contextmanager
@@ -119,7 +119,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_messages_reach_clients_of_the_other_node_and_who_has_no_node(site: Site) -> None:
+def test_messages_reach_clients_of_the_other_node_and_members_without_a_node(site: Site) -> None:
     types = skerry.define_types(TYPES)
     ping, colours = types.Ping, types.Colour
     with (
@@ -150,7 +150,7 @@ def test_messages_reach_clients_of_the_other_node_and_who_has_no_node(site: Site
         assert described[:2] == ["/EnumDescriptorData/Colour", "/StructDescriptorData/Ping"]
 
 
-def test_a_node_that_ends_says_goodbye_to_the_group(site: Site) -> None:
+def test_a_node_that_ends_leaves_the_group(site: Site) -> None:
     with site.node("a") as staying, site.node("b") as leaving:
         with skerry.connect(site.place("b"), name="p") as space:
             space.publish(skerry.define_types(TYPES).Ping(who="p", number=1))
@@ -159,7 +159,7 @@ def test_a_node_that_ends_says_goodbye_to_the_group(site: Site) -> None:
         assert leaving.wait(PATIENCE_S) == 0
         assert staying.stderr is not None
         for line in staying.stderr:
-            if "a sender of the group is gone" in line:
+            if "a sender of the group was removed" in line:
                 assert "goodbye" in line
                 break
         else:

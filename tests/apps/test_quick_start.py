@@ -1,4 +1,4 @@
-"""The first steps, as a reader takes them: the blocks of the page that need a node, beside one."""
+"""The quick start: the code blocks of the page, with a running node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def beside_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A node at its usual place, in folders of its own."""
+    """A node at its default endpoints, in temporary folders."""
     monkeypatch.chdir(tmp_path)
     for name in ("SKERRY_ENDPOINT", "DOTS_ENDPOINT", "DOTS_AUTH_SECRET"):
         monkeypatch.delenv(name, raising=False)
@@ -61,9 +61,9 @@ def run(block: Any) -> None:
         subprocess.run([sys.executable, "-W", "error", "page.py"], check=True, timeout=60)
         return
     for command, expected in SNIPPETS["commands"](block.text):
-        words = command.replace("skerry ", f"{shlex.quote(sys.executable)} -m skerry ", 1)
+        arguments = command.replace("skerry ", f"{shlex.quote(sys.executable)} -m skerry ", 1)
         done = subprocess.run(
-            words,
+            arguments,
             shell=True,
             capture_output=True,
             text=True,

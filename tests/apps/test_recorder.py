@@ -22,6 +22,7 @@ import skerry
 from skerry import distributor
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.recording.gaps import gap_of
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.updates import read_updates
@@ -56,17 +57,17 @@ class Site:
             self.environ["SKERRY_TEST_MODE"] = os.environ["SKERRY_TEST_MODE"]
         self.prefix: tuple[str, ...] = ()
         """Words before each command."""
-        self.said: list[str] = []
+        self.messages: list[str] = []
         """Lines of all processes on stderr."""
 
     def place(self, name: str = "node") -> str:
         return f"uds:{self.folder}/{name}.sock"
 
     @contextmanager
-    def started(self, *words: str, until: str) -> Iterator[subprocess.Popen[str]]:
-        """A process that has said so on stderr; its stderr is read to the end by a thread."""
+    def started(self, *arguments: str, until: str) -> Iterator[subprocess.Popen[str]]:
+        """A process that has written `until` to stderr; a thread reads its stderr to the end."""
         with subprocess.Popen(
-            [*self.prefix, sys.executable, "-m", "skerry", *words],
+            [*self.prefix, sys.executable, "-m", "skerry", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -76,13 +77,13 @@ class Site:
             try:
                 assert process.stderr is not None
                 for line in process.stderr:
-                    self.said.append(line)
+                    self.messages.append(line)
                     if until in line:
                         break
                 else:
-                    raise AssertionError("".join(self.said))
+                    raise AssertionError("".join(self.messages))
                 reader = threading.Thread(
-                    target=self.said.extend, args=[process.stderr], daemon=True
+                    target=self.messages.extend, args=[process.stderr], daemon=True
                 )
                 reader.start()
                 yield process
@@ -92,16 +93,18 @@ class Site:
                 reader.join()
 
     def node(self, name: str = "node") -> Any:
-        words = ("--listen", self.place(name), "--metrics", "off", "--storage", "none")
-        return self.started("node", "run", *words, until="listens at")
+        arguments = ("--listen", self.place(name), "--metrics", "off", "--storage", "none")
+        return self.started("node", "run", *arguments, until="listens at")
 
-    def recorder(self, to: str = "recording", *words: str, node: str = "node") -> Any:
-        where = () if "--multicast" in words else ("--node", self.place(node))
-        return self.started("record", "--to", to, *where, *words, "--json", until="recording to")
+    def recorder(self, to: str = "recording", *arguments: str, node: str = "node") -> Any:
+        where = () if "--multicast" in arguments else ("--node", self.place(node))
+        return self.started(
+            "record", "--to", to, *where, *arguments, "--json", until="recording to"
+        )
 
-    def run(self, *words: str, code: int = 0) -> str:
+    def run(self, *arguments: str, code: int = 0) -> str:
         done = subprocess.run(
-            [*self.prefix, sys.executable, "-m", "skerry", *words],
+            [*self.prefix, sys.executable, "-m", "skerry", *arguments],
             capture_output=True,
             text=True,
             env=self.environ,
@@ -113,7 +116,7 @@ class Site:
         return done.stdout
 
     def updates(self, name: str = "recording", **wishes: Any) -> list[Update]:
-        found = read_updates(open_recordings(self.folder / name), **wishes)
+        found = read_updates(open_recordings(self.folder / name), selection_of(**wishes))
         return [update for update in found if not is_description(update)]
 
     def written(self, name: str = "recording", type_name: str = "Vessel") -> int:
@@ -143,7 +146,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The summary of a recorder that was told to end."""
+    """Stop a recorder; returns its summary."""
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
     out = process.stdout.read()
@@ -182,18 +185,18 @@ def test_every_update_is_recorded_until_a_signal(site: Site) -> None:
     assert summary["gaps"] == summary["lost_rows"] == 0
     everything = site.updates()
     live = [u for u in everything if u.operation in (CREATE, UPDATE, REMOVE)]
-    # All that one client said, one after the other, descriptions of its types included.
+    # All updates of one client in order, including its type descriptions.
     ours = [u for u in live if u.sender == found[-1].sender]
     assert {(u.node, u.space) for u in ours} == {(ours[0].node, "local")}
     assert [u.sequence for u in ours] == list(range(ours[0].sequence, ours[0].sequence + 9))
-    # And all that the node took in, nothing left out; what the recorder notes has no place there.
+    # All updates of the node without a missing position; the recorder's own rows have none.
     positions = [u.position for u in live if u.type_name != "SkerryLink"]
     assert positions == list(range(positions[0], positions[0] + len(positions)))
     assert "DotsClient" in {u.type_name for u in everything}
     assert "sound" in site.run("record", "verify", "recording", "--strict")
 
 
-def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: Site) -> None:
+def test_after_kill_9_all_but_the_last_batch_is_recorded_and_verified(site: Site) -> None:
     with site.node(), space_at(site.place()) as space:
         with site.recorder() as process:
             for number in range(2000):
@@ -207,9 +210,9 @@ def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: S
             process.wait()
         told = json.loads(site.run("record", "verify", "recording", "--json"))
         assert not told["is_sound"]
-        assert "did not end orderly" in told["findings"][-1]["detail"]
+        assert "its recorder crashed" in told["findings"][-1]["detail"]
         site.run("record", "verify", "recording", "--strict", code=1)
-        # The next recorder mends what is there and goes on.
+        # The next recorder repairs the recording and continues it.
         with site.recorder() as process:
             space.publish(Vessel(mmsi=7, name="new"))
             space.flush()
@@ -223,7 +226,7 @@ def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: S
     assert told["is_sound"]
 
 
-def test_a_lost_node_leaves_a_gap_and_what_is_gone_is_removed(site: Site) -> None:
+def test_a_lost_node_leaves_a_gap_and_missing_objects_are_removed(site: Site) -> None:
     with site.node() as node:
         with space_at(site.place()) as space:
             space.publish(Vessel(mmsi=1))
@@ -238,7 +241,7 @@ def test_a_lost_node_leaves_a_gap_and_what_is_gone_is_removed(site: Site) -> Non
             with site.node(), space_at(site.place()) as space:
                 space.publish(Vessel(mmsi=2, name="again"))
                 space.flush()
-                # Whether it was told as there or as new depends on who connected first.
+                # Whether it is a snapshot row or a create depends on which client connected first.
                 wait_for(lambda: site.written() >= 4)
                 summary = ended(process)
         finally:
@@ -250,7 +253,7 @@ def test_a_lost_node_leaves_a_gap_and_what_is_gone_is_removed(site: Site) -> Non
     assert [u.key for u in removed][:1] == [b"\x81\x01"]
     gaps = [u for u in site.updates() if u.operation == GAP]
     assert [gap_of(u.payload).reason for u in gaps] == [
-        "the connection to the node was lost: the node was started anew"
+        "the connection to the node was lost: the node was restarted"
     ]
     assert summary["gaps"] == 1
     assert summary["disconnects"] == 1
@@ -270,8 +273,8 @@ def test_replay_gives_a_second_node_an_equal_cache(site: Site) -> None:
             space.publish("/prices/A", b"12")
             space.flush()
             ended(process)
-        words = ("replay", "recording", "--node", site.place("other"), "--fast", "--json")
-        done = json.loads(site.run(*words))
+        arguments = ("replay", "recording", "--node", site.place("other"), "--fast", "--json")
+        done = json.loads(site.run(*arguments))
         assert done["played"] == 20 + 20 + 4
         ours = site.run("get", "Vessel", "--json", "--node", site.place())
         theirs = site.run("get", "Vessel", "--json", "--node", site.place("other"))
@@ -284,7 +287,7 @@ def test_replay_gives_a_second_node_an_equal_cache(site: Site) -> None:
 
 
 def plain(lines: str) -> list[dict[str, Any]]:
-    """Rows of `get`, without what depends on when it was asked."""
+    """Rows of `get`, without values that depend on the time of the call."""
     rows = [json.loads(line) for line in lines.splitlines()]
     return [{k: v for k, v in row.items() if k not in ("_age_s", "_sender")} for row in rows]
 
@@ -296,8 +299,8 @@ def info_of(space: Any, mmsi: int) -> float:
 def test_a_group_is_recorded_and_played_to_another(site: Site) -> None:
     group, other = free_group("239.255.77.31"), free_group("239.255.77.32")
     interface = ("--interface", "127.0.0.1")
-    words = ("--multicast", group, *interface)
-    with site.recorder("prices", *words, "--subjects", "/prices/*") as process:
+    arguments = ("--multicast", group, *interface)
+    with site.recorder("prices", *arguments, "--subjects", "/prices/*") as process:
         with distributor.open(group, interface="127.0.0.1", application="feed") as connection:
             publisher = connection.publisher()
             for number in range(500):
@@ -312,12 +315,12 @@ def test_a_group_is_recorded_and_played_to_another(site: Site) -> None:
     assert found[0].source == "distributor"
     sequences = [u.sequence for u in found]
     assert sequences == sorted(set(sequences)) == [u.position for u in found]
-    heard: list[tuple[str, bytes]] = []
+    received: list[tuple[str, bytes]] = []
     with distributor.open(other, interface="127.0.0.1") as connection:
-        connection.subscriber(on_batch=heard.extend).add("/...")
+        connection.subscriber(on_batch=received.extend).add("/...")
         site.run("replay", "prices", "--multicast", other, *interface, "--fast")
-        wait_for(lambda: len(heard) == 500)
-    assert heard == [(u.subject, skerry_bytes(u)) for u in found]
+        wait_for(lambda: len(received) == 500)
+    assert received == [(u.subject, skerry_bytes(u)) for u in found]
 
 
 def free_group(address: str) -> str:
@@ -384,8 +387,8 @@ def test_metrics_are_served_while_it_records(site: Site) -> None:
 
 
 def test_a_node_records_itself_until_its_end(site: Site) -> None:
-    words = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
-    node = site.started("node", "run", *words, "--record", "own", until="listens at")
+    arguments = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
+    node = site.started("node", "run", *arguments, "--record", "own", until="listens at")
     with node as process:
         with space_at(site.place()) as space:
             for number in range(300):
@@ -427,7 +430,7 @@ def small_disk(site: Site) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Leave no room on a disk; the file that takes it."""
+    """Fill a disk; returns the file that fills it."""
     ballast = disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(bytes(1024)):
@@ -443,7 +446,7 @@ def test_a_recorder_that_is_stopped_on_a_full_disk_records_what_is_missing(site:
             for number in range(100):
                 space.publish(Vessel(mmsi=number, name="x" * 500))
             space.flush()
-            wait_for(lambda: any("No space left on device" in line for line in site.said))
+            wait_for(lambda: any("No space left on device" in line for line in site.messages))
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 1
         report = json.loads(site.run("record", "verify", to, "--json"))
@@ -466,11 +469,11 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
     }
     with small_disk(site) as disk:
         to = str(site.folder / "disk" / "rec")
-        words = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
+        arguments = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
         itself = ("--record", to) if where == "node" else ()
         with ExitStack() as stack:
             node = stack.enter_context(
-                site.started("node", "run", *words, *itself, until="listens at")
+                site.started("node", "run", *arguments, *itself, until="listens at")
             )
             space = stack.enter_context(space_at(site.place()))
             process = node
@@ -489,8 +492,8 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                     space.publish(Vessel(mmsi=number % 50, name="x" * 500, lat=float(number)))
                 space.flush()
 
-            def said(text: str, known: Sequence[str] = ()) -> int:
-                return sum(text in line for line in site.said[len(known) :])
+            def messages(text: str, known: Sequence[str] = ()) -> int:
+                return sum(text in line for line in site.messages[len(known) :])
 
             publish(0, 10)
             wait_for(lambda: written() == 10)
@@ -501,18 +504,18 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                 for number in range(20):
                     publisher.publish("/prices/A", b"%d" % number)
                 publisher.flush()
-                wait_for(lambda: said("No space left on device") == 1)
+                wait_for(lambda: messages("No space left on device") == 1)
                 ballast.unlink()
                 wait_for(lambda: written() == 200 and written("SkerryBytes") == 20)
-                wait_for(lambda: said("the recording goes on") == 1)
-            known = site.said[:]
+                wait_for(lambda: messages("the recording continues") == 1)
+            known = site.messages[:]
             ballast = fill(disk)
             publish(200, 210)
-            wait_for(lambda: said("No space left on device", known) == 1)
+            wait_for(lambda: messages("No space left on device", known) == 1)
             publish(210, 1500)
-            wait_for(lambda: said("updates are dropped until", known) == 1)
+            wait_for(lambda: messages("updates are dropped until", known) == 1)
             ballast.unlink()
-            wait_for(lambda: said("the recording goes on", known) == 1)
+            wait_for(lambda: messages("the recording continues", known) == 1)
             publish(1500, 1510)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0

@@ -1,4 +1,4 @@
-"""Setting up: `make venv` on a small package that stands in for this one.
+"""Set-up: `make venv` on a small package that replaces this one.
 
 The Makefile and the tools are the real ones, and so are the environments they make; only the
 package is small and needs nothing from outside, so that this takes seconds and no network.
@@ -75,7 +75,7 @@ def make_command(tree: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    # What the make above us has set for its own children is not for this one.
+    # Variables that an outer make sets for its children must not reach this one.
     foreign = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "SKERRY_PURE"}
     return {name: value for name, value in os.environ.items() if name not in foreign}
 
@@ -120,7 +120,7 @@ def test_set_up_does_what_is_needed_and_no_more(tree: Path) -> None:
     make_venv(tree)
     assert installed_says(tree, HAS_EXTRA) == "False"
 
-    # An environment has absolute paths in it: one that was moved with its tree is of no use.
+    # An environment contains absolute paths: it cannot be used after its tree was moved.
     moved = tree.with_name("moved")
     tree.rename(moved)
     assert "removing the .venv" in make_venv(moved)
@@ -128,7 +128,7 @@ def test_set_up_does_what_is_needed_and_no_more(tree: Path) -> None:
 
 
 @pytest.mark.slow
-def test_set_up_that_was_killed_is_begun_anew(tree: Path) -> None:
+def test_set_up_that_was_killed_is_repeated(tree: Path) -> None:
     with subprocess.Popen(
         make_command(tree),
         env=environment(),
@@ -197,7 +197,7 @@ def find_python(folder: Path, **environ: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_python3_is_taken_where_it_is_new_enough(programs: Path) -> None:
+def test_python3_is_used_if_it_is_new_enough(programs: Path) -> None:
     pretend(programs, "python3", is_new=True, is_complete=True)
     pretend(programs, "python3.13", is_new=True, is_complete=True)
     assert find_python(programs).stdout == "python3\n"
@@ -225,7 +225,7 @@ def test_no_python_is_an_error_with_a_hint(programs: Path) -> None:
     assert "hint:" in done.stderr
 
 
-def test_named_python_is_taken_or_refused(programs: Path) -> None:
+def test_named_python_is_used_or_rejected(programs: Path) -> None:
     pretend(programs, "python3", is_new=True, is_complete=True)
     pretend(programs, "mine", is_new=True, is_complete=False)
     pretend(programs, "old", is_new=False, is_complete=True)

@@ -68,16 +68,16 @@ def close(name):
     spaces.pop(name).close()
 
 for line in sys.stdin:
-    what, *words = json.loads(line)
+    what, *arguments = json.loads(line)
     try:
-        answer = [globals()[what](*words), None]
+        answer = [globals()[what](*arguments), None]
     except skerry.SkerryError as error:
         answer = [None, f"{type(error).__name__}: {error}"]
     print(json.dumps(answer), flush=True)
 for space in spaces.values():
     space.close()
 """
-"""A program of one version, which does what it is told by lines."""
+"""A program of one version, which reads orders as lines."""
 
 
 class Case(NamedTuple):
@@ -87,7 +87,7 @@ class Case(NamedTuple):
     second: str
     """Versions of the two publishers."""
     joins: str
-    """Whether subscribers come before the first publisher, between the two, or after both."""
+    """Whether subscribers start before the first publisher, between the two, or after both."""
     is_restarted: bool
 
     @property
@@ -118,11 +118,11 @@ class Program:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def do(self, *words: Any) -> Any:
-        """Gives what came of it; RuntimeError with the error of the program."""
+    def do(self, *arguments: Any) -> Any:
+        """Returns the result; RuntimeError with the error of the program."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
         found, error = json.loads(self._process.stdout.readline())
         if error is not None:
@@ -158,12 +158,12 @@ class Site:
         }
 
     @contextmanager
-    def node(self, name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def node(self, name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         run = ("-m", "skerry", "node", "run", "--metrics", "off", "--name", name)
         places = self.places(name)
         listen = ("--listen", places["ours"], "--listen", places["json"])
         storage = ("--storage", f"sqlite:{self.folder}/{name}.db")
-        with self._process(*run, *listen, *storage, *words, stderr=subprocess.PIPE) as process:
+        with self._process(*run, *listen, *storage, *arguments, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             for line in process.stderr:
                 if "listens at" in line and "ws://" in line:
@@ -177,9 +177,9 @@ class Site:
         return Program(self._stack.enter_context(self._process("-c", PROGRAM, text, **pipes)))
 
     @contextmanager
-    def _process(self, *words: str, **pipes: Any) -> Iterator[subprocess.Popen[str]]:
+    def _process(self, *arguments: str, **pipes: Any) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
-            [sys.executable, *words], text=True, env=self._environ, cwd=self.folder, **pipes
+            [sys.executable, *arguments], text=True, env=self._environ, cwd=self.folder, **pipes
         )
         with process:
             try:
@@ -189,7 +189,7 @@ class Site:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """End a node; gives what it logged."""
+    """End a node; returns its log."""
     process.send_signal(signal.SIGTERM)
     return process.communicate(timeout=PATIENCE_S)[1]
 
@@ -200,7 +200,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, stack)
 
 
-# -- what is published, and what programs read of it
+# -- published objects, and what programs read of them
 
 Objects = dict[str, list[dict[str, Any]]]
 
@@ -380,6 +380,6 @@ def test_an_incompatible_definition_is_refused_whole(site: Site) -> None:
         other.do("publish", "other", [("Boat", {"id": 1, "name": 7})])
         other.do("follow", "other", ["Boat"], None)
         assert other.do("state", "other", None) == {"Boat": [{"id": 1, "name": 7}]}
-        said = ended(process)
-    assert "incompatible definition of a type refused" in said
+        messages = ended(process)
+    assert "incompatible definition of a type refused" in messages
     assert len(dump(site.folder / "node.db")) == 1

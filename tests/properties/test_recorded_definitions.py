@@ -16,7 +16,7 @@ from skerry.recording.states import States
 from skerry.recording.unions import united_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.lake.schema import typed_schema
-from skerry.spark.source.decode.payloads import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 from tests.properties.test_type_changes import (
     ELEMENTS,
     PLACE_NAMES,
@@ -52,7 +52,7 @@ def test_the_union_reads_every_row_and_merged_objects_have_the_fields_of_all(
         obj = build(version, KEY, said)
         assert flat(class_of(known[fingerprint(version.type)]).decode(obj.encode())) == said
         whole |= said
-        states.take(
+        states.apply(
             Update(
                 type_name="Boat",
                 subject="/Boat/7",

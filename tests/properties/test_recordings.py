@@ -23,7 +23,7 @@ from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import read_updates
 from skerry.runtime.recordings.verify import verify_recording
@@ -96,7 +96,7 @@ def test_one_flipped_byte_costs_at_most_its_batch(
     whole = [(c.batch.offset, c.batch.stop) for c in found.contents if c.batch.crc != NO_CRC]
     assert whole == [span for span in places if not span[0] <= place < span[1]]
     lost = [content for content in found.contents if content.batch.crc == NO_CRC]
-    is_noticed = lost or found.tail or not found.has_end or not found.is_head_whole
+    is_noticed = lost or found.tail or not found.has_end or not found.is_head_intact
     assert is_noticed
 
 

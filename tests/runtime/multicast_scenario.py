@@ -135,7 +135,7 @@ def subscribe(pipe: Pipe, given: dict[str, Any]) -> None:
 
 
 def lose(connection: distributor.Connection, share: float) -> None:
-    """Let the kernel drop this share of what comes."""
+    """Let the kernel drop this share of the received datagrams."""
     if not share:
         return
     steps = [

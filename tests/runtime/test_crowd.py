@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 class Member(asyncio.Protocol):
-    """A client that joins, publishes, and keeps what it hears."""
+    """A client that subscribes, publishes, and keeps what it receives."""
 
     def __init__(self, name: str) -> None:
         self.connection = ClientConnection(Wire(), name=name, cnonce="", wants_preload=False)

@@ -1,4 +1,4 @@
-"""Real processes in a multicast group where datagrams are lost: nothing is missing in the end."""
+"""Real processes in a multicast group with loss: every datagram is repaired."""
 
 from __future__ import annotations
 

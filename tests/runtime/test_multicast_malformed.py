@@ -1,4 +1,4 @@
-"""Strangers in a group send whatever they like: it is counted by reason, and nobody is harmed."""
+"""Malformed datagrams in a group are counted by reason and do no harm."""
 
 from __future__ import annotations
 

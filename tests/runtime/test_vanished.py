@@ -1,4 +1,4 @@
-"""Computers that are gone: what their programs held is for others soon."""
+"""Computers that are gone: other clients get their claims soon."""
 
 from __future__ import annotations
 

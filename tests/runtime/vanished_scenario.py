@@ -1,4 +1,4 @@
-"""A program for tests: who answers requests, before and after its way to the node is cut.
+"""A program for tests: a handler, before and after its route to the node is blocked.
 
 It runs in a network namespace of its own, since it tells the packet filter to drop what the node
 sends to the one who answers. The node has a request under way to it then, which is sent again and

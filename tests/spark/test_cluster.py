@@ -23,13 +23,14 @@ import pytest
 from deltalake import DeltaTable
 
 from skerry.codec.envelope import ACCESS, CREATE, REMOVE, UPDATE, Update
+from skerry.lake.layout import LakeLayout
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.runtime.java import find_java
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.report.sizes import table_sizes
+from skerry.spark.lake.store import TableStore
 
 pytestmark = pytest.mark.slow
 VESSEL = define_types("struct Vessel { 1: [key] uint32 mmsi; 2: float64 lat; }").Vessel
@@ -122,7 +123,7 @@ def made(master: str, recordings: Path, lake: Path, *options: str) -> dict[str, 
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == 40
-    return {table.name: rows(lake / table.name) for table in table_sizes(lake)}
+    return {name: rows(lake / name) for name in LakeLayout(TableStore(lake)).folders()}
 
 
 def rows(table: Path) -> list[str]:

@@ -200,7 +200,7 @@ def test_duckdb_and_polars_read_what_spark_reads(tables: Tables, voyage: Voyage)
     assert tables.frame("updates/Vessel").count() > COUNT * STEPS / 2
 
 
-def test_what_no_definition_knows_is_read_by_all(tables: Tables, voyage: Voyage) -> None:
+def test_all_tools_read_the_column_unknown(tables: Tables, voyage: Voyage) -> None:
     place, columns = str(voyage.lake / "updates/Buoy"), ["id", "name", "unknown"]
     wanted = shown(
         [
@@ -237,7 +237,7 @@ NOTHING = {"9"}
 """Nothing is missing, and it must not look so."""
 
 
-def test_there_are_ten_questions() -> None:
+def test_the_cookbook_has_ten_queries() -> None:
     assert [number for number, _, _ in QUESTIONS] == [str(n) for n in range(1, 11)]
 
 
@@ -252,7 +252,7 @@ def asked(spark: SparkSession, tables: Tables) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("number", "title", "query"), QUESTIONS)
-def test_question_of_the_cookbook_has_an_answer(
+def test_each_query_of_the_cookbook_has_rows(
     spark: SparkSession, tables: Tables, asked: dict[str, Any], number: str, title: str, query: str
 ) -> None:
     wanted = {name: value for name, value in asked.items() if f":{name}" in query}
@@ -260,7 +260,9 @@ def test_question_of_the_cookbook_has_an_answer(
     assert bool(rows) == (number not in NOTHING), title
 
 
-def test_lives_end_with_who_removed_them(spark: SparkSession, asked: dict[str, Any]) -> None:
+def test_lives_end_with_the_sender_of_the_remove(
+    spark: SparkSession, asked: dict[str, Any]
+) -> None:
     (query,) = (query for number, _, query in QUESTIONS if number == "4")
     rows = spark.sql(query).collect()
     assert {row.removed_by for row in rows if row.seconds is not None} == {"fleet"}

@@ -208,7 +208,7 @@ def row_values(row: dict[str, Any]) -> Values:
 @given(
     st.lists(st.lists(steps, min_size=1, max_size=10), min_size=STREAM_COUNT, max_size=STREAM_COUNT)
 )
-def test_states_equal_the_model_when_all_comes_in_its_order(
+def test_states_equal_the_model_if_all_rows_are_in_order(
     spark: Any, many: list[list[dict[str, Any]]]
 ) -> None:
     assume(max(map(len, many)) >= LENGTH_MIN)
@@ -230,7 +230,7 @@ def test_states_equal_the_model_when_all_comes_in_its_order(
 @pytest.mark.parametrize("config", [KEPT, MANY], ids=["few", "many"])
 @ONE
 @given(many=st.lists(streams, min_size=STREAM_COUNT, max_size=STREAM_COUNT))
-def test_states_equal_the_model_whatever_is_late_or_comes_twice(
+def test_states_equal_the_model_with_late_and_repeated_rows(
     spark: Any, config: LakeConfig, many: list[list[tuple[dict[str, Any], int, int]]]
 ) -> None:
     assume(max(map(len, many)) >= LENGTH_MIN)

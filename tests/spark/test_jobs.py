@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 import skerry
-from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+from skerry.apps.recorder.group_source import GroupOptions, GroupSource
 from skerry.apps.recorder.program import Recorder
 from skerry.client.distributor import aio
 from skerry.errors import PipelineError
@@ -33,7 +33,7 @@ Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: string tex
 
 
 @pytest.mark.slow
-def test_run_brings_in_what_is_new_and_ends(spark: Any, tmp_path: Path) -> None:
+def test_run_merges_new_segments_and_ends(spark: Any, tmp_path: Path) -> None:
     folder = record(tmp_path / "recordings", [])
     lake = Lake(spark, tmp_path / "lake")
     assert run_all(lake, folder).row_count == 0
@@ -76,7 +76,7 @@ def test_a_batch_reads_each_log_once_and_once_more_to_commit(
 
 
 @pytest.mark.slow
-def test_follow_brings_in_what_comes_until_it_is_stopped(spark: Any, tmp_path: Path) -> None:
+def test_follow_merges_new_segments_until_it_is_stopped(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     folder = record(tmp_path / "recordings", [teller.create(Buoy(id=1))], Buoy)
     waiting = [[teller.update(Buoy(id=1, text="later"))]]
@@ -102,7 +102,7 @@ def test_follow_brings_in_what_comes_until_it_is_stopped(spark: Any, tmp_path: P
 
 
 @pytest.mark.slow
-def test_full_disk_is_said_and_leaves_nothing_half_done(spark: Any, tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_partial_batch(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     folder = tmp_path / "recordings"
     texts = [f"{n:05}" * 40 for n in range(2000)]
@@ -112,11 +112,11 @@ def test_full_disk_is_said_and_leaves_nothing_half_done(spark: Any, tmp_path: Pa
     # No file may grow beyond this, which for a writer is as good as a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
     try:
-        with pytest.raises(PipelineError, match="there is no room") as caught:
+        with pytest.raises(PipelineError, match="no space left") as caught:
             pipeline.run()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "make room" in str(caught.value.hint)
+    assert "free disk space" in str(caught.value.hint)
     assert pipeline.lake.names() == []
     assert not list((tmp_path / "lake").rglob("*.parquet"))
     assert pipeline.run().row_count == len(texts)
@@ -174,8 +174,10 @@ async def record_group_with_loss(folder: Path) -> None:
         probe.bind(("", 0))
         group = f"239.255.77.34:{probe.getsockname()[1]}"
     recorder = Recorder(folder)
-    wishes = GroupWishes(group=group, interface="127.0.0.1")
-    recorder.add(GroupSource(recorder.queue, wishes, space=recorder.space, tell=lambda _text: None))
+    wishes = GroupOptions(group=group, interface="127.0.0.1")
+    recorder.add(
+        GroupSource(recorder.queue, wishes, space=recorder.space, report=lambda _text: None)
+    )
     started = asyncio.Event()
     running = asyncio.create_task(
         recorder.run(lambda: False, seconds=30, count=100, on_started=started.set)
@@ -196,7 +198,7 @@ async def record_group_with_loss(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_had_to_be_sent_again_is_told_in_links(spark: Any, tmp_path: Path) -> None:
+def test_retransmissions_are_counted_in_links(spark: Any, tmp_path: Path) -> None:
     asyncio.run(record_group_with_loss(tmp_path / "recording"))
     run_all(Lake(spark, tmp_path / "lake"), tmp_path / "recording")
     tables = BothTables(spark, tmp_path / "lake")

@@ -92,9 +92,7 @@ def test_a_batch_that_ends_at_any_step_is_whole_after_the_next_try(
 
 
 @pytest.mark.slow
-def test_killed_driver_is_followed_by_one_that_ends_what_it_began(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_the_next_driver_completes_the_batch_of_a_killed_one(spark: Any, tmp_path: Path) -> None:
     folder = recorded(tmp_path / "recordings")
     # Where it dies is another place each time the test is changed, and the same until then.
     step = Random(Path(__file__).read_bytes()).randrange(2, 12)

@@ -22,8 +22,8 @@ from deltalake import DeltaTable
 import skerry
 import skerry.lake
 from skerry.lake.retention import retain
-from skerry.spark.jobs.building import build_derived
 from skerry.spark.jobs.compact import compact
+from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake.lake import Lake, LakeConfig
 from tests.spark.lakes import BothTables, Pipeline, Teller, record
@@ -66,7 +66,7 @@ def tables_of(lake: Path) -> list[str]:
     return [info.name for info in skerry.lake.open(lake).tables() if info.rows]
 
 
-def test_statistics_tell_what_is_in_the_files(lake: Path) -> None:
+def test_statistics_match_the_rows_of_the_files(lake: Path) -> None:
     seen = set()
     for name in tables_of(lake):
         log = pa.table(DeltaTable(lake / name).get_add_actions(flatten=True))
@@ -103,7 +103,7 @@ def test_statistics_tell_what_is_in_the_files(lake: Path) -> None:
     assert not [column for _, column in seen if column in ("speed", "spot", "marks", "is_on")]
 
 
-def test_every_table_is_read_by_others_after_all_that_is_done_to_it(spark: Any, lake: Path) -> None:
+def test_other_tools_read_every_table_after_all_operations(spark: Any, lake: Path) -> None:
     others_read_all(spark, lake)
     opened = Lake(spark, lake)
     assert compact(opened)

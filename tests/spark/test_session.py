@@ -48,7 +48,7 @@ def test_a_table_of_many_files_is_opened_without_a_job(spark: SparkSession, tmp_
     assert read.count() == 40
 
 
-def test_registering_makes_a_session_of_somebody_else_ready(spark: SparkSession) -> None:
+def test_register_adds_the_source_to_any_session(spark: SparkSession) -> None:
     spark.conf.set(FILTER_PUSHDOWN, "false")
     skerry.spark.register(spark)
     assert spark.conf.get(FILTER_PUSHDOWN) == "true"
@@ -61,7 +61,7 @@ def test_nothing_is_shipped_to_executors_that_have_the_package(spark: SparkSessi
     assert not ship_package(spark)
 
 
-def test_a_java_that_cannot_be_used_is_told_before_spark_is_started(
+def test_an_unusable_java_is_reported_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark.sql import SparkSession

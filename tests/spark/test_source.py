@@ -13,7 +13,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import GAP, REMOVE, UPDATE, Update
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_rows_as_recorded_and_rows_with_typed_columns(
     assert (rows[START_NS + 2].mmsi, rows[START_NS + 2].name) == (2, None)
 
 
-def test_filters_on_time_and_type_are_done_by_the_source(
+def test_filters_on_time_and_type_are_applied_by_the_source(
     spark: SparkSession,
     tmp_path: Path,
     record: Callable[..., Path],
@@ -126,7 +126,7 @@ def test_filters_on_time_and_type_are_done_by_the_source(
     assert frame.where("position != 7").count() == 2
 
 
-def test_a_range_of_lines_and_a_range_of_time_can_be_asked_for(
+def test_a_range_of_lines_and_a_range_of_time_select_rows(
     spark: SparkSession,
     tmp_path: Path,
     record: Callable[..., Path],
@@ -169,7 +169,7 @@ def test_a_damaged_batch_is_a_gap_and_with_strict_an_error(
         read(spark, tmp_path, type="Vessel", strict="true").count()
 
 
-def test_corner_cases_all_come_through(
+def test_corner_cases_are_all_merged(
     spark: SparkSession,
     tmp_path: Path,
     record: Callable[..., Path],
@@ -195,7 +195,7 @@ def test_corner_cases_all_come_through(
     assert read(spark, tmp_path, type="Weather").first().text == "fog"  # type: ignore[union-attr]
 
 
-def test_faults_are_told_in_words(
+def test_errors_of_spark_have_readable_messages(
     spark: SparkSession,
     tmp_path: Path,
     record: Callable[..., Path],
@@ -246,7 +246,7 @@ def test_a_stream_reads_each_segment_once_also_after_a_restart(
     assert catch_up() == [1, 2, 3, 4, 5, 11, 12, 21]
 
 
-def test_a_stream_goes_on_where_it_was_when_the_manifest_was_shortened(
+def test_a_stream_continues_after_the_manifest_was_shortened(
     spark: SparkSession,
     tmp_path: Path,
     record: Callable[..., Path],

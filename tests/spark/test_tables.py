@@ -82,7 +82,7 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
     assert sorted(tuple(row) for row in live) == [(1, 1.0), (2, 0.0)]
     with pytest.raises(PipelineError, match="message type"):
         tables.asof("Shout", at[2])
-    with pytest.raises(PipelineError, match="nothing is known of Vesel"):
+    with pytest.raises(PipelineError, match="there is no type Vesel"):
         tables.asof("Vesel", at[2])
     changes = tables.between("Vessel", at[3], at[5]).orderBy("position").collect()
     assert [(row.change, row.mmsi) for row in changes] == [("update", 2), ("remove", 2)]
@@ -119,7 +119,7 @@ def plain(row: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-def test_what_two_recorders_heard_is_there_once(spark: Any, tmp_path: Path) -> None:
+def test_updates_of_two_recorders_are_merged_once(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     said = [teller.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
     cast = [
@@ -140,7 +140,7 @@ def test_what_two_recorders_heard_is_there_once(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_segment_that_is_offered_twice_is_there_once(spark: Any, tmp_path: Path) -> None:
+def test_a_segment_that_is_read_twice_is_merged_once(spark: Any, tmp_path: Path) -> None:
     """Copied beside itself under another name, and into the folder of another recording."""
     teller = Teller()
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
@@ -161,7 +161,7 @@ def test_segment_that_is_offered_twice_is_there_once(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_late_segment_changes_what_came_after_it(spark: Any, tmp_path: Path) -> None:
+def test_a_late_segment_changes_later_states(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     made = [
         teller.create(Vessel(mmsi=1, name="a", lat=1.0)),
@@ -191,7 +191,7 @@ def test_late_segment_changes_what_came_after_it(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> None:
+def test_queries_with_snapshots_equal_those_over_all_states(spark: Any, tmp_path: Path) -> None:
     config = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60)
     teller = Teller()
     updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in range(3)]
@@ -219,7 +219,7 @@ def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_snapshots_do_not_hide_what_comes_late(spark: Any, tmp_path: Path) -> None:
+def test_late_rows_are_visible_in_spite_of_snapshots(spark: Any, tmp_path: Path) -> None:
     """Late for the snapshots alone: of these objects nothing later is known."""
     teller = Teller()
     updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in (0, 1)]
@@ -267,7 +267,7 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
     record(pipeline.recordings, changes, renamed, other)
     plan = pipeline.run()
     assert len(plan.notices) == 1
-    assert "Tank@2 is a table of its own" in plan.notices[0]
+    assert "Tank@2 is a separate table" in plan.notices[0]
     tables = BothTables(spark, tmp_path / "lake")
     latest = tables.frame("latest/Tank")
     assert dict(latest.dtypes)["level"] == "int"
@@ -280,7 +280,7 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_gaps_and_what_nobody_described_are_in_raw(spark: Any, tmp_path: Path) -> None:
+def test_gaps_and_types_without_a_definition_are_in_raw(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     folder = tmp_path / "recordings"
     deep = "/" + "/".join(["level"] * 1000)

@@ -236,7 +236,7 @@ def test_file_may_be_as_long_as_the_limit_and_no_longer(
     file = tmp_path / "long.toml"
     file.write_bytes(b"#" * (limits.CONFIG_BYTES_MAX + extra))
     if is_refused:
-        with pytest.raises(ConfigError, match=f"longer than {limits.CONFIG_BYTES_MAX} bytes"):
+        with pytest.raises(ConfigError, match=f"larger than {limits.CONFIG_BYTES_MAX} bytes"):
             read_sources(sections=(), file=file, environ={})
     else:
         assert read_sources(sections=(), file=file, environ={}) == Sources(values={})
@@ -374,8 +374,8 @@ def test_what_is_no_list_of_tables_is_refused(tmp_path: Path, text: str, key: st
 def test_the_environment_cannot_set_a_list_of_tables(tmp_path: Path, name: str) -> None:
     error = door_refusal(tmp_path, TWO_RULES, **{name: "publish"})
     assert (error.key, error.origin) == ("door.rule", f"environment {name}")
-    assert "stands in the file" in error.detail
-    assert error.hint == "write [[door.rule]], with two brackets, before each of the tables"
+    assert "only be given in the file" in error.detail
+    assert error.hint == "write [[door.rule]], with two brackets, before each table"
 
 
 def test_a_misspelt_list_gets_the_nearest_name(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_secret_is_in_no_text_about_a_configuration(tmp_path: Path) -> None:
 def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) -> None:
     error = door_refusal(tmp_path, '[[door.rule]]\nverbs = ["clear"]\nsecret = 271828\n')
     assert error.key == "door.rule[0].secret"
-    assert error.detail == "what is given is not a text or nothing"
+    assert error.detail == "the value is not a text or nothing"
     assert "271828" not in str(error)
     assert error.__cause__ is None
 

@@ -1,1 +1,10 @@
-"""Assembled programs."""
+"""Programs, assembled from the packages below; each is started by a command of `skerry.cli`.
+
+node/               the node: configuration, listeners, storage, multicast, self-recording
+recorder/           writes the updates of a node or a group into a recording
+replayer/           plays a recording back
+demo/               the guided tour
+doctor/             checks of this computer
+top                 clients, types, rates and ledger of a node
+distributor_bench   benchmark of the distributor
+"""

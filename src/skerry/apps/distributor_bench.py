@@ -1,7 +1,7 @@
-"""How fast is the distributor on this computer? One publisher, some subscribers, each a process.
+"""Benchmark of the distributor: one publisher and some subscribers, each a process.
 
-The publisher goes no further ahead of the slowest subscriber than a window of updates, so nothing
-need be lost. What counts is processor time: rates depend on what else the computer does.
+The publisher is at most a window of updates ahead of the slowest subscriber, so that no update need
+be lost. The figure to compare is CPU time; the rate also depends on other programs.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _BURST: Final = 64
 _WINDOW: Final = 16_384
 _READY_S_MAX: Final = 20.0
 _QUIET_S_MAX: Final = 10.0
-_LOOK_S: Final = 0.1
-"""How soon it is seen that the measuring is to end."""
+_POLL_S: Final = 0.1
+"""Interval at which a stop request is polled."""
 _SUBJECT: Final = "/bench"
 _WARM: Final = "/warm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlan:
-    """What is to be measured."""
+    """Parameters of a measurement."""
 
     group: str
     config: Config
@@ -41,21 +41,21 @@ class BenchPlan:
     size: int = 56
     subscriber_count: int = 1
     in_batches: bool = False
-    """Subscribers are called with lists of updates, and not for each."""
+    """Whether subscribers are called with lists of updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchResult:
-    """What came of it."""
+    """Results of a measurement."""
 
     sent_count: int
     received_count: int
-    """By all subscribers together."""
+    """Sum over all subscribers."""
     seconds: float
     publisher_cpu_us: float
-    """For one update."""
+    """CPU time per published update."""
     subscriber_cpu_us: float
-    """For one update delivered."""
+    """CPU time per delivered update."""
     datagram_count: int
     resent_count: int
     request_count: int
@@ -63,17 +63,17 @@ class BenchResult:
 
     @property
     def rate(self) -> float:
-        """Updates delivered a second."""
+        """Updates delivered per second."""
         return self.received_count / self.seconds
 
 
 def run_bench(plan: BenchPlan, is_stopped: Callable[[], bool] = lambda: False) -> BenchResult:
-    """Measure, for as long as planned or until it is stopped.
+    """Measure for the planned time or until `is_stopped`.
 
-    SkerryError if a process fails or is not heard of.
+    SkerryError if a process fails or does not answer.
     """
     context = multiprocessing.get_context("spawn")
-    # One count for each subscriber; whoever has heard the publisher has 1 or more.
+    # One counter per subscriber; it is at least 1 once the subscriber receives the publisher.
     counts = context.Array("Q", plan.subscriber_count)
     total = context.Value("q", -1)
     halt = context.Value("b", 0)
@@ -121,7 +121,7 @@ def _answer(
         while time.monotonic() < end_s:
             if is_stopped():
                 halt.value = 1
-            if not pipe.poll(_LOOK_S):
+            if not pipe.poll(_POLL_S):
                 continue
             row = pipe.recv()
             if "error" in row:
@@ -129,8 +129,8 @@ def _answer(
             assert isinstance(row, dict)
             return row
     except EOFError:
-        raise SkerryError("a process of the benchmark ended without an answer") from None
-    raise SkerryError("a process of the benchmark does not answer")
+        raise SkerryError("a process of the benchmark ended without a result") from None
+    raise SkerryError("a process of the benchmark did not return a result in time")
 
 
 def _subscribe(
@@ -166,13 +166,13 @@ def _subscribe(
 
 
 def _until_quiet(state: _Count, total: Any) -> float:
-    """Processor time until all has come, or nothing more comes."""
+    """CPU time until all updates were received, or no more arrive."""
     seen, since_s = -1, time.monotonic()
     started_s = time.process_time()
     limit_s = _READY_S_MAX
     while total.value < 0 or state.count < total.value:
         time.sleep(0.01)
-        state.tell()
+        state.store()
         if state.count != seen:
             if seen <= 0:
                 started_s = time.process_time()
@@ -184,7 +184,7 @@ def _until_quiet(state: _Count, total: Any) -> float:
 
 
 class _Count:
-    """Updates of one subscriber."""
+    """Counts the updates of one subscriber, in shared memory."""
 
     def __init__(self, cells: Any, index: int) -> None:
         self._cells = cells
@@ -200,15 +200,15 @@ class _Count:
     def on_update(self, _subject: str, _data: bytes, _tag: object, _waiting: int) -> None:
         self.count = count = self.count + 1
         if not count % _BURST or count == 1:
-            self.tell()
+            self.store()
 
     def on_batch(self, updates: list[tuple[str, bytes]]) -> None:
         for _, data in updates:
             assert data
         self.count += len(updates)
-        self.tell()
+        self.store()
 
-    def tell(self) -> None:
+    def store(self) -> None:
         if self.count and self.count != self._cells[self._index] - 1:
             self.last_ns = time.monotonic_ns()
             self.first_ns = self.first_ns or self.last_ns
@@ -216,7 +216,7 @@ class _Count:
 
 
 def _ignore_interrupts() -> None:
-    """A terminal sends them to all processes; this one ends when it has nothing more to do."""
+    """Ignore Ctrl-C, which a terminal sends to all processes; the main process ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -235,7 +235,7 @@ def _publish(
         end_s = time.monotonic() + _READY_S_MAX
         while not all(cells) and not halt.value:
             if time.monotonic() > end_s:
-                pipe.send({"error": "the subscribers do not hear the publisher"})
+                pipe.send({"error": "the subscribers do not receive the publisher's updates"})
                 return
             publisher.publish(_WARM, b"warm")
             publisher.flush()
@@ -254,7 +254,7 @@ def _publish(
         publisher.flush()
         total.value = count
         cpu_s = time.process_time() - started_s
-        # What was lost is still asked for while this process is there.
+        # Subscribers may still request repairs.
         end_s = time.monotonic()
         while count and min(cells) - 1 < count and time.monotonic() < end_s + _QUIET_S_MAX:
             time.sleep(0.01)

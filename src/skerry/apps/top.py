@@ -1,7 +1,7 @@
-"""A node at work, as it tells itself: its clients, its types, their rates, and the ledger.
+"""Clients, types, rates and ledger of a node, from the status objects that it publishes.
 
-Everything comes over the space: DotsClient, DotsClientStatistics and DotsDaemonStatus, which other
-hosts of DOTS have too, and SkerryLedger, which only our node tells.
+These are DotsClient, DotsClientStatistics and DotsDaemonStatus, which foreign hosts publish, too,
+and SkerryLedger, which only skerry nodes publish.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from skerry.errors import RequestTimedOut
 
 __all__ = ["ClientLine", "Counts", "NodeRates", "NodeSnapshot", "NodeWatch", "TypeLine"]
 
-_OLD_S: Final = 3.5
-"""A ledger row that was not told for so long is of somebody who is gone: it is told each second."""
-_STILL_S: Final = 6.5
-"""Counters that were not told for so long did not change: the slowest are told every five."""
+_ROW_S_MAX: Final = 3.5
+"""Age above which a ledger row is outdated, since rows are published each second: its client has
+disconnected."""
+_COUNTER_S_MAX: Final = 6.5
+"""Age after which counters have not changed: the slowest are published every five seconds."""
 _CLOSED: Final = "closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What became of the updates that were due: one row of the ledger."""
+    """One row of the ledger."""
 
     accepted: int = 0
     due: int = 0
@@ -50,16 +51,16 @@ class ClientLine:
     published_types: tuple[str, ...]
     subscribed_types: tuple[str, ...]
     in_per_s: float
-    """Updates it published."""
+    """Updates that the client published."""
     out_per_s: float
-    """Updates it was told."""
+    """Updates that the client received."""
     queued_bytes: int
     ledger: Counts | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLine:
-    """One type that the node knows."""
+    """One type of the node."""
 
     name: str
     object_count: int
@@ -72,15 +73,15 @@ class TypeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSnapshot:
-    """A node at one instant. Without a ledger there are no types, and `unexplained` is None."""
+    """The state of a node. Without a ledger there are no types, and `unexplained` is None."""
 
     node: str
     state: str
-    """Of our own connection to it."""
+    """State of the connection to the node."""
     uptime_s: float | None
     object_count: int | None
     received_per_s: float
-    """Frames of all kinds, those of the protocol included."""
+    """Frames of all kinds, including protocol messages."""
     sent_per_s: float
     memory_bytes_max: int | None
     cpu_s: float | None
@@ -90,40 +91,42 @@ class NodeSnapshot:
 
 
 class NodeRates:
-    """Changes per second of counters, from the last two times that each was told."""
+    """Changes per second of counters, from the last two values of each."""
 
     def __init__(self) -> None:
-        self._told: dict[object, tuple[float, tuple[int, ...]]] = {}
-        self._heard_s: dict[object, float] = {}
+        self._last: dict[object, tuple[float, tuple[int, ...]]] = {}
+        self._received_s: dict[object, float] = {}
         self._rates: dict[object, tuple[float, ...]] = {}
 
-    def note(self, name: object, *, sent_s: float, heard_s: float, counts: tuple[int, ...]) -> None:
-        """Counters were told, at a time of the node's clock and at one of ours."""
-        before = self._told.get(name)
-        self._told[name] = sent_s, counts
-        self._heard_s[name] = heard_s
+    def note(
+        self, name: object, *, sent_s: float, received_s: float, counts: tuple[int, ...]
+    ) -> None:
+        """Add values of counters: `sent_s` is a time of the node, `received_s` of this computer."""
+        before = self._last.get(name)
+        self._last[name] = sent_s, counts
+        self._received_s[name] = received_s
         if before is not None and sent_s > before[0]:
             passed_s = sent_s - before[0]
             changes = zip(counts, before[1], strict=True)
-            # A node that was started anew counts anew.
+            # The counters of a restarted node begin at 0.
             self._rates[name] = tuple(max(new - old, 0) / passed_s for new, old in changes)
 
     def at(self, name: object, now_s: float) -> tuple[float, float]:
-        """The rates of the first two; 0 of what was not told lately."""
+        """The rates of the first two counters; 0 if they have not changed lately."""
         rates = self._rates.get(name)
-        if rates is None or now_s - self._heard_s[name] > _STILL_S:
+        if rates is None or now_s - self._received_s[name] > _COUNTER_S_MAX:
             return 0.0, 0.0
         return rates[0], rates[1]
 
     def forget(self, name: object) -> None:
-        """It is gone."""
-        self._told.pop(name, None)
-        self._heard_s.pop(name, None)
+        """Remove the counters of a client or type."""
+        self._last.pop(name, None)
+        self._received_s.pop(name, None)
         self._rates.pop(name, None)
 
 
 class NodeWatch(Closing):
-    """Follows what a node tells about itself, over a space that it does not close."""
+    """Subscribes to the status objects of a node, over a space that it does not close."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -141,25 +144,25 @@ class NodeWatch(Closing):
         ]
 
     def close(self) -> None:
-        """Follow it no more."""
+        """Close the subscriptions."""
         for subscription in self._subscriptions:
             subscription.close()
         for container in (self._clients, self._statistics, self._status):
             container.close()
 
     def wait_ledger(self, timeout_s: float) -> bool:
-        """Wait until the ledger was told as a whole; False if the node does not tell it."""
+        """Wait for a complete ledger; False after the timeout, or if the node publishes none."""
         if not self._space.has_additions or not self._has_ledger.wait(timeout_s):
             return False
         try:
-            # Its answer comes after all the rows that the first one was told with.
+            # The answer follows all rows that were sent together with the first one.
             self._space.flush(timeout=timeout_s)
         except RequestTimedOut:
             return False
         return True
 
     def snapshot(self, now_s: float) -> NodeSnapshot:
-        """All of it at one instant; `now_s` is wall time."""
+        """The current state; `now_s` is wall time."""
         clients = _current(self._clients)
         ledger = self._rows(now_s)
         names = {number: _label(client) for number, client in clients.items()}
@@ -181,7 +184,7 @@ class NodeWatch(Closing):
             ),
         )
 
-    # -- what arrives, on the thread of the space
+    # -- callbacks, on the thread of the space
 
     def _note_ledger(self, event: Event[Any]) -> None:
         row = event.object
@@ -192,29 +195,29 @@ class NodeWatch(Closing):
         self._has_ledger.set()
 
     def _note_statistics(self, event: Event[Any]) -> None:
-        told = event.object
-        where = ("statistics", told.clientId)
+        status = event.object
+        where = ("statistics", status.clientId)
         with self._lock:
             if event.operation == "remove":
                 self._rates.forget(where)
             else:
-                self._note(where, event, (_packages(told.received), _packages(told.sent)))
+                self._note(where, event, (_packages(status.received), _packages(status.sent)))
 
     def _note_status(self, event: Event[Any]) -> None:
-        told = event.object
+        status = event.object
         with self._lock:
-            self._note("node", event, (_packages(told.received), _packages(told.sent)))
+            self._note("node", event, (_packages(status.received), _packages(status.sent)))
 
     def _note(self, name: object, event: Event[Any], counts: tuple[int, ...]) -> None:
-        sent_s, heard_s = event.header.sent_time, event.info.received
-        self._rates.note(name, sent_s=sent_s, heard_s=heard_s, counts=counts)
+        sent_s, received_s = event.header.sent_time, event.info.received
+        self._rates.note(name, sent_s=sent_s, received_s=received_s, counts=counts)
 
-    # -- what is shown
+    # -- the snapshot
 
     def _rows(self, now_s: float) -> dict[tuple[str, str], Any]:
         with self._lock:
             for where, (at_s, _) in list(self._ledger.items()):
-                if now_s - at_s > _OLD_S:
+                if now_s - at_s > _ROW_S_MAX:
                     del self._ledger[where]
                     self._rates.forget(where)
             return {where: row for where, (_, row) in self._ledger.items()}
@@ -271,7 +274,7 @@ class NodeWatch(Closing):
 
 
 def _current(container: Mapping[int, Any]) -> dict[int, Any]:
-    """What is in a live container, which may change while it is looked at."""
+    """A copy of a live container, which may change during the iteration."""
     found = {key: container.get(key) for key in container}
     return {key: obj for key, obj in found.items() if obj is not None}
 
@@ -291,7 +294,7 @@ def _label(client: Any) -> str:
 def _publishers(
     type_name: str, clients: Mapping[int, Any], names: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Clients that published objects of a type, and are there."""
+    """Connected clients that have published objects of a type."""
     return tuple(
         names[number]
         for number, client in sorted(clients.items())

@@ -1,1 +1,29 @@
-"""The command line: `skerry <thing> <verb>`, one module per command."""
+"""The command line: `skerry <thing> <verb>`, one module or package per command.
+
+main           entry point, which imports almost nothing
+program        the group `skerry`: finds and runs a command, reports errors, exit codes
+lazy_group     groups that import a command when it is called
+output         data to stdout, messages to stderr; `--json`
+parameters     parameter types of options, and errors about invalid values
+node_options   options of commands that connect to a node
+group_options  options of commands that use a multicast group
+input          standard input and `--data`
+rows           objects and events as text or JSON
+progress       progress bars
+stopping       SIGINT and SIGTERM as stop requests
+
+node           `node run`
+pub, get, sub  publish, print and subscribe to objects of a node
+top, picture   monitor a node; show the nodes of its system
+types/         check, format, show, compare and generate types; list those of a node
+distributor    publish, subscribe and measure by multicast
+record/        record a space, and work with recordings
+replay         play a recording back
+pipeline/      turn recordings into tables, and query them
+sql            query the tables in SQL
+sim            run simulated systems
+demo, doctor   guided tour; check of this computer
+config         show the configuration
+completion     completion scripts of shells
+version        versions of skerry and Python
+"""

@@ -1,4 +1,4 @@
-"""`skerry completion`: scripts that let a shell complete command lines of skerry."""
+"""`skerry completion`: the completion scripts of shells."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["completion"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> None:
-    """Print the script by which a shell completes commands, options and names of types.
+    """Print the script with which a shell completes commands, options and type names.
 
-    Names of types come from the --types files of the line, else from the node, if it answers at
-    once.
+    Type names are taken from the --types files of the command line, otherwise from the node if it
+    answers within half a second.
 
     \b
     Put one of these into the start-up file of the shell:
@@ -29,7 +29,7 @@ def completion(*, shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    # Not by its `source`, which would first start a bash to ask for its version.
+    # Not `source()`, which would first start bash to check its version.
     script = found.source_template % {
         "complete_func": "_skerry_completion",
         "complete_var": COMPLETE_VARIABLE,

@@ -1,4 +1,4 @@
-"""`skerry config`: the configuration in force, and where each value comes from."""
+"""`skerry config`: the effective configuration and the origin of each value."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ SECTIONS: Final[Mapping[str, str]] = {
     "pipeline": "skerry.cli.pipeline.settings:PipelineConfig",
     "recorder": "skerry.apps.recorder.config:RecorderConfig",
 }
-"""Every section of the file and the dataclass it fills, imported only when somebody asks."""
+"""Sections of the configuration and their dataclasses, which are imported on use."""
 
 _SETTINGS: Final = "skerry.settings"
 _ORIGINS: Final = "skerry.settings.origins"
-"""The file that was read (another one may be found first by now), whether it was found instead of
-named, and the flags."""
+"""The file that was read, whether it was found rather than named, and the flags. The file is kept
+because a search might find another one later."""
 
 
 @click.group()
 def config() -> None:
-    """Look at the configuration."""
+    """Show the configuration."""
 
 
 @config.command()
 @json_option
 def show(*, as_json: bool) -> None:
-    """Print each value and where it comes from.
+    """Print each configuration key with its value and origin.
 
-    Order of authority: flag, environment (SKERRY_SECTION__KEY), file, default.
+    A flag takes precedence over the environment (SKERRY_SECTION__KEY), the environment over the
+    file, and the file over the default.
     """
     output = current_output()
     rows = [row for section in SECTIONS for row in _rows(section)]
@@ -68,8 +69,8 @@ def read_settings(
     file: Path | None,
     flags: Mapping[str, tuple[str, object]],
 ) -> None:
-    """Reads file and environment once, for all that the command will ask."""
-    path = config_file(file, environ=os.environ, folder=_folder(), home=Path.home())
+    """Read file and environment once, for all sections that the command loads."""
+    path = config_file(file, environ=os.environ, folder=_current_folder(), home=Path.home())
     is_found = file is None and not os.environ.get("SKERRY_CONFIG")
     context.meta[_SETTINGS] = _read(path, is_found=is_found).with_flags(flags)
     context.meta[_ORIGINS] = (path, is_found, flags)
@@ -81,17 +82,17 @@ def reload_section(
     cls: type[T],
     flags: Mapping[str, tuple[str, object]],
 ) -> Loaded[T]:
-    """A section as it would be now, with the same file and flags."""
+    """Read a section again, from the same file and flags."""
     path, is_found, general = context.meta[_ORIGINS]
     sources = _read(path, is_found=is_found)
     return load(section, cls, sources.with_flags(general).with_flags(flags))
 
 
 def _read(path: Path | None, *, is_found: bool) -> Sources:
-    """File and environment. A file that the user did not name has to be the user's own."""
+    """Read file and environment. A file that was found must belong to the user."""
 
     def check(file: Path, found: os.stat_result) -> None:
-        # Most commands find no file, and need not load the module.
+        # Imported here: most commands find no file.
         from skerry.runtime.system_folders import check_config
 
         check_config(file, found, os.environ)
@@ -107,13 +108,13 @@ def _read(path: Path | None, *, is_found: bool) -> Sources:
 def load_section(
     section: str, cls: type[T], flags: Mapping[str, tuple[str, object]] | None = None
 ) -> Loaded[T]:
-    """A section as the running command sees it; `flags` has by key the flag's name and value."""
+    """A section for the running command; `flags` maps a key to the flag's name and value."""
     settings: Sources = click.get_current_context().meta[_SETTINGS]
     return load(section, cls, settings.with_flags(flags or {}))
 
 
 def settings_file(context: click.Context) -> Path | None:
-    """The file that was read, if any was."""
+    """The file that was read, or None."""
     path: Path | None = context.meta[_ORIGINS][0]
     return path
 
@@ -125,13 +126,12 @@ def section_class(section: str) -> type[Any]:
     return found
 
 
-def _folder() -> Path:
-    """Where the command was started."""
+def _current_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        error = SkerryError("the folder in which skerry was started is gone")
-        error.hint = "change to one that is there"
+        error = SkerryError("the current folder does not exist any more")
+        error.hint = "change to another folder"
         raise error from None
 
 
@@ -140,7 +140,7 @@ def _rows(section: str) -> list[tuple[str, object, str]]:
 
 
 def _shown(value: object) -> str:
-    """A value as it would stand in the file."""
+    """A value in the notation of the configuration file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Enum):

@@ -26,29 +26,36 @@ __all__ = ["demo"]
     type=FiniteFloat(min=0),
     default=20.0,
     show_default=True,
-    help="How long it should take; less than it needs means as fast as can be, 0 until Ctrl-C.",
+    help="Duration in seconds. If it is too short, the tour runs as fast as possible; 0 means until"
+    " Ctrl-C.",
 )
 @click.option(
     "--vessels",
     type=click.IntRange(1, 200),
     default=20,
     show_default=True,
-    help="How many each of the two fleets has.",
+    help="Number of vessels in each of the two fleets.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides where they sail.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the random courses of the vessels.",
+)
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep the recording, the tables and the report there.",
+    help="Folder in which recording, tables and report are kept. Default: a temporary folder.",
 )
 @click.option(
     "--spark/--no-spark",
     default=True,
     show_default=True,
-    help="Whether to end with tables and a report, which takes a minute.",
+    help="Whether to build tables and a report at the end, which takes a minute.",
 )
-@click.option("--headless", is_flag=True, help="No progress bar and no types: for scripts.")
+@click.option("--headless", is_flag=True, help="Omit the progress bar and the types, for scripts.")
 @json_option
 def demo(
     *,
@@ -60,32 +67,32 @@ def demo(
     headless: bool,
     as_json: bool,
 ) -> None:
-    """Take a guided tour: a node, programs that share a space through it, and what may happen.
+    """Run a guided tour: a node, programs that share objects through it, and failures.
 
-    Two fleets publish vessels, a lookout raises alarms for those that are too close, and somebody
-    is slow. Then a program is killed and comes back, and the node itself is killed and comes back.
-    All of them are processes of their own, in a folder of their own, and end with the tour. What
-    they did and what others saw is compared at last, also with what was recorded and what Spark
-    made of it: the demo ends with 0 only if its promises held.
+    Two fleets publish vessels, a collision alarm watches them, and a slow display falls behind.
+    Then a program is killed and restarted, and so is the node. All programs are separate processes
+    in a temporary folder and end with the tour. At the end, the published objects are compared with
+    those that the other programs received, with the recording, and with the tables that Spark made
+    of it. The exit code is 0 only if all guarantees were kept.
 
     \b
     Examples:
-      skerry demo                           watch it
-      skerry demo --seconds 5 --headless    as fast as can be, for scripts
-      skerry demo --keep tour               with a recording and a report to look at afterwards
-      skerry demo --json                    only the promises, one a line
+      skerry demo                           run the tour
+      skerry demo --seconds 5 --headless    as fast as possible, for scripts
+      skerry demo --keep tour               keep the recording and the report
+      skerry demo --json                    print only the guarantees, one per line
     """
-    from skerry.apps.demo.stage import DemoStage
+    from skerry.apps.demo.processes import DemoProcesses
     from skerry.apps.demo.tour import Tour
 
     output = current_output()
     is_quiet = headless or as_json
     if not is_quiet:
         _introduce(output)
-    with stop_on_signals() as stop, DemoStage() as stage:
+    with stop_on_signals() as stop, DemoProcesses() as processes:
         tour = Tour(
-            stage,
-            tell=_ignore if as_json else lambda text: output.note(f"     {text}"),
+            processes,
+            report=_ignore if as_json else lambda text: output.note(f"     {text}"),
             is_stopped=lambda: stop.is_requested,
             seconds=seconds,
             vessel_count=vessels,
@@ -101,22 +108,22 @@ def _introduce(output: Output) -> None:
     import skerry
     from skerry.apps.demo.fleet import Alarm, Radar, Vessel, Voyage
 
-    output.note("These types, declared in Python, are all that the programs have in common:\n")
+    output.note("The programs share these types, which are declared in Python:\n")
     output.note(skerry.to_dots(Vessel, Voyage, Alarm, Radar))
 
 
 def _play(tour: Tour, output: Output, *, is_quiet: bool, as_json: bool) -> None:
-    from skerry.apps.demo.tour import ACT_COUNT
+    from skerry.apps.demo.tour import STEP_COUNT
 
     if is_quiet:
-        _play_acts(tour, output, _ignore, as_json=as_json)
+        _run_steps(tour, output, _ignore, as_json=as_json)
         return
-    with progress_bar(output, "the tour", total=ACT_COUNT) as advance:
-        _play_acts(tour, output, lambda: advance(1), as_json=as_json)
+    with progress_bar(output, "the tour", total=STEP_COUNT) as advance:
+        _run_steps(tour, output, lambda: advance(1), as_json=as_json)
 
 
-def _play_acts(tour: Tour, output: Output, done: Callable[[], None], *, as_json: bool) -> None:
-    for number, act in enumerate(tour.acts(), 1):
+def _run_steps(tour: Tour, output: Output, done: Callable[[], None], *, as_json: bool) -> None:
+    for number, act in enumerate(tour.steps(), 1):
         if number > 1:
             done()
         if not as_json:
@@ -129,13 +136,13 @@ def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
         for check in checks:
             output.json_line({"promise": check.promise, "holds": check.holds, "facts": check.facts})
     else:
-        output.note("what was promised:")
-        rows = [("holds" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]
-        output.table(("", "promise", "facts"), rows)
+        output.note("guarantees:")
+        rows = [("kept" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]
+        output.table(("", "guarantee", "facts"), rows)
     if not all(check.holds for check in checks):
-        output.error("a promise was broken: this is a fault of skerry, please report it")
+        output.error("a guarantee was broken: this is a bug in skerry, please report it")
         click.get_current_context().exit(1)
 
 
 def _ignore(*_words: str) -> None:
-    """Nobody wants to hear it."""
+    """Discards messages and progress."""

@@ -1,4 +1,4 @@
-"""`skerry distributor`: multicast from the shell, without a node."""
+"""`skerry distributor`: publish and subscribe by multicast, without a node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skerry.cli.groups import group_key_option, group_reach_options, group_segment_option
+from skerry.cli.group_options import group_key_option, group_reach_options, group_segment_option
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import (
@@ -29,19 +29,19 @@ __all__ = ["distributor"]
 _Batch = list[tuple[str, bytes]]
 
 _WAIT_S: Final = 0.1
-"""How soon a request to stop is seen while nothing happens."""
+"""Interval at which a stop request is polled while no update arrives."""
 _BATCH_COUNT_MAX: Final = 100
-"""Batches on their way to the output; behind them the queue of the subscriber fills."""
+"""Batches that wait to be printed; after that, the queue of the subscriber fills."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
 _QUIET: Final = ("SenderFound", "SenderRemoved", "ConnectionClosed")
 
 
 @click.group()
 def distributor() -> None:
-    """Publish and follow updates by IP multicast, without a node.
+    """Publish and subscribe by IP multicast, without a node.
 
-    GROUP is an address and a port, 239.192.7.1:4711 or [ff15::7:1]:4711. All who use the same are
-    in one group. Programs that use the Java distributor can be in it, too.
+    GROUP is an address and a port, such as 239.192.7.1:4711 or [ff15::7:1]:4711. Programs that use
+    the Java distributor can be members of the same group.
     """
 
 
@@ -54,24 +54,33 @@ def distributor() -> None:
     required=True,
     metavar="S",
     type=CheckedText(check_subject),
-    help="Publish under this subject.",
+    help="Subject to publish under.",
 )
 @click.option(
     "--data",
     metavar="D",
-    help="Text, @FILE, hex:DIGITS, or - for the whole standard input. If not given, each line of"
-    " the standard input is an update.",
+    help="Bytes to publish: text, @FILE, hex:DIGITS, or - for the whole standard input. Default:"
+    " each line of standard input is an update.",
 )
-@click.option("--name", default="skerry", show_default=True, help="What to be called in the group.")
+@click.option(
+    "--name",
+    default="skerry",
+    show_default=True,
+    help="Name of the publisher, which other members of the group receive.",
+)
 @click.option(
     "--mbit",
     type=FiniteFloat(min=0),
     default=0.0,
-    help="Send no more than so many Mbit/s, what is sent again included; 0 for no limit.",
+    show_default=True,
+    help="Bandwidth limit in Mbit/s, repairs included; 0 is no limit.",
 )
 @group_segment_option
 @click.option(
-    "--json", "as_json", is_flag=True, help="In the end, one JSON object with how much was sent."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object at the end with the number of updates sent.",
 )
 def pub(
     *,
@@ -87,10 +96,10 @@ def pub(
     segment_bytes: int,
     as_json: bool,
 ) -> None:
-    """Publish one update, or each line of the standard input.
+    """Publish one update, or each line of standard input.
 
-    Subscribers in the group receive it; nothing is kept for later. The command ends 0.8 seconds
-    after the last update, and later while subscribers ask for updates they lost.
+    Current subscribers of the group receive the updates; nothing is stored for later ones. The
+    command ends 0.8 seconds after the last update, or later while subscribers request repairs.
 
     \b
     Examples:
@@ -131,8 +140,13 @@ def pub(
 @group_reach_options
 @group_key_option
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...", type=CheckedText(check_pattern))
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
-@click.option("--statistics", is_flag=True, help="At the end, one line of JSON with all counters.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N updates. Default: no limit.",
+)
+@click.option("--statistics", is_flag=True, help="Print all counters at the end, as a JSON line.")
 @json_option
 def sub(
     *,
@@ -146,14 +160,14 @@ def sub(
     statistics: bool,
     as_json: bool,
 ) -> None:
-    """Follow what is published in a group, until Ctrl-C.
+    """Subscribe to patterns in a group, and print updates until Ctrl-C.
 
-    In a pattern, * stands for one level and ... at its end for all below; without one it is /...,
-    which is all. An update that several patterns select is shown once. What happens in the group
-    (senders that come and go, updates that were lost) is told on stderr.
+    In a PATTERN, * matches one level and ... matches all remaining levels. Default: /..., which
+    matches all subjects. An update that matches several patterns is printed once. Events of the
+    group (senders that join or leave, updates that were lost) are printed on stderr.
 
-    With --json each line has subject and data, or hex where the data is no text; lines with _event
-    tell what happens in the group.
+    With --json, each line has subject and data, or hex if the data is not text. Lines with _event
+    are events of the group.
 
     \b
     Examples:
@@ -183,7 +197,7 @@ def sub(
             if statistics:
                 output.line(connection.statistics().to_json())
         finally:
-            # The thread that calls back may wait for room, and is waited for at the end.
+            # The callback thread may be blocked by the full queue, and closing waits for it.
             arrived.maxsize = 0
             _empty(arrived)
 
@@ -195,25 +209,52 @@ def sub(
     default="239.255.77.9:4711",
     show_default=True,
     metavar="TEXT",
-    help="A group nobody else uses.",
+    help="Multicast group for the benchmark; no other program may use it.",
 )
-@click.option("--interface", default="127.0.0.1", show_default=True, help="Network interface.")
+@click.option(
+    "--interface",
+    default="127.0.0.1",
+    show_default=True,
+    help="Network interface of the group, by name or address.",
+)
 @click.option(
     "--seconds",
     type=FiniteFloat(min=0.05, max=3600),
     default=1.0,
     show_default=True,
-    help="How long.",
+    help="Duration in seconds.",
 )
 @click.option(
-    "--size", type=click.IntRange(0, 60_000), default=56, show_default=True, help="Bytes an update."
+    "--size",
+    type=click.IntRange(0, 60_000),
+    default=56,
+    show_default=True,
+    help="Size of an update in bytes.",
 )
 @click.option(
-    "--subscribers", type=click.IntRange(1, 64), default=1, show_default=True, help="How many."
+    "--subscribers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Number of subscribers.",
 )
-@click.option("--holdback-ms", type=click.IntRange(0, 1000), default=10, show_default=True)
-@click.option("--loss", type=click.IntRange(0, 500), default=0, help="Lose so many of a thousand.")
-@click.option("--batches", is_flag=True, help="Call back with lists, and not for each update.")
+@click.option(
+    "--holdback-ms",
+    type=click.IntRange(0, 1000),
+    default=10,
+    show_default=True,
+    help="Milliseconds for which updates may be held back to fill a datagram.",
+)
+@click.option(
+    "--loss",
+    type=click.IntRange(0, 500),
+    default=0,
+    show_default=True,
+    help="Datagrams in a thousand that each subscriber drops on purpose.",
+)
+@click.option(
+    "--batches", is_flag=True, help="Call subscribers with lists of updates instead of each one."
+)
 @json_option
 def bench(
     *,
@@ -227,11 +268,11 @@ def bench(
     batches: bool,
     as_json: bool,
 ) -> None:
-    """Measure how fast this computer is: one publisher, some subscribers, each a process.
+    """Measure the distributor on this computer: one publisher and subscribers, each a process.
 
-    The figure to compare is the processor time for an update; the rate depends on what else the
-    computer does. --loss loses datagrams on purpose and shows what repairing them costs. Ctrl-C
-    ends it sooner, with what was measured until then.
+    Compare the CPU time per update; the rate also depends on other programs of the computer.
+    --loss shows the cost of repairs. Ctrl-C ends the measurement early and prints the results so
+    far.
 
     \b
     Examples:
@@ -271,14 +312,14 @@ def bench(
     output.table(
         ("", "value"),
         [
-            ("updates delivered a second", f"{result.rate:,.0f}"),
+            ("updates delivered per second", f"{result.rate:,.0f}"),
             ("published", f"{result.sent_count:,}"),
-            ("delivered to all", f"{result.received_count:,}"),
-            ("publisher, us CPU an update", f"{result.publisher_cpu_us:.3f}"),
-            ("subscriber, us CPU an update", f"{result.subscriber_cpu_us:.3f}"),
+            ("delivered to all subscribers", f"{result.received_count:,}"),
+            ("publisher, us CPU per update", f"{result.publisher_cpu_us:.3f}"),
+            ("subscriber, us CPU per update", f"{result.subscriber_cpu_us:.3f}"),
             ("datagrams", f"{result.datagram_count:,}"),
-            ("requests for lost ones", f"{result.request_count:,}"),
-            ("datagrams sent again", f"{result.resent_count:,}"),
+            ("repair requests", f"{result.request_count:,}"),
+            ("datagrams retransmitted", f"{result.resent_count:,}"),
             ("dropped by the kernel", f"{result.kernel_drop_count:,}"),
         ],
     )

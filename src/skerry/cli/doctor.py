@@ -1,4 +1,4 @@
-"""`skerry doctor`: is this computer fit for skerry, and what to change."""
+"""`skerry doctor`: check this computer, and advise what to change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.json_values import visible
 
@@ -25,10 +25,10 @@ _CONNECT_S_MAX: Final = 3.0
 @node_options
 @json_option
 def doctor(*, choice: NodeChoice, as_json: bool) -> None:
-    """Check this computer: build, folders, limits, clock, the node and its ports, multicast.
+    """Check this computer: build, folders, limits, clock, node, ports and multicast.
 
-    Each check is ok, a warning, or a failure, with what to change. It ends with 1 if one failed.
-    That no node answers is a failure only if one was named by --node.
+    Each check ends with ok, a warning or a failure, and with advice what to change. The exit code
+    is 1 if a check failed. A node that does not answer is a failure only if --node names it.
 
     \b
     Examples:
@@ -43,34 +43,34 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
     from skerry.apps.doctor.multicast_checks import examine_multicast
 
     output = current_output()
-    patient = CheckedComputer(
+    computer = CheckedComputer(
         environ=os.environ,
         endpoint=choice.endpoint,
         connect=lambda: choice.connect("skerry-doctor", timeout_s=_CONNECT_S_MAX),
     )
     counts: Counter[str] = Counter()
-    for finding in chain(examine(patient), examine_multicast()):
-        counts[finding.verdict] += 1
-        _show(output, finding, as_json=as_json)
+    for result in chain(examine(computer), examine_multicast()):
+        counts[result.verdict] += 1
+        _show(output, result, as_json=as_json)
     if not as_json:
-        output.note(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} failed")
+        output.note(f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failed")
     if counts["fail"]:
         click.get_current_context().exit(1)
 
 
-def _show(output: Output, finding: CheckResult, *, as_json: bool) -> None:
+def _show(output: Output, result: CheckResult, *, as_json: bool) -> None:
     if as_json:
         output.json_line(
             {
-                "check": finding.check,
-                "verdict": finding.verdict,
-                "facts": finding.facts,
-                "advice": finding.advice or None,
+                "check": result.check,
+                "verdict": result.verdict,
+                "facts": result.facts,
+                "advice": result.advice or None,
             }
         )
         return
-    verdict = click.style(f"{finding.verdict:4}", fg=_COLORS[finding.verdict], bold=True)
-    line = f"{verdict}  {finding.check:16}  {visible(finding.facts)}"
+    verdict = click.style(f"{result.verdict:4}", fg=_COLORS[result.verdict], bold=True)
+    line = f"{verdict}  {result.check:16}  {visible(result.facts)}"
     click.echo(line, file=sys.stdout, color=output.uses_color(sys.stdout))
-    if finding.advice:
-        output.line(f"{'':22}  -> {visible(finding.advice)}")
+    if result.advice:
+        output.line(f"{'':22}  -> {visible(result.advice)}")

@@ -1,4 +1,4 @@
-"""`skerry get`: the current objects of a type, from the shell."""
+"""`skerry get`: print the current objects of a type."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skerry.cli.nodes import (
+from skerry.cli.node_options import (
     NodeChoice,
     check_definition,
     check_filter,
+    filter_options,
     node_options,
     struct_class,
     type_argument,
     types_option,
 )
 from skerry.cli.output import current_output, json_option
-from skerry.cli.parameters import CheckedText, blamed_on, check_condition, field_names
+from skerry.cli.parameters import as_wrong_value, field_names
 from skerry.errors import DecodeError, SkerryError
 
 if TYPE_CHECKING:
@@ -29,13 +30,7 @@ __all__ = ["get"]
 @click.command()
 @type_argument()
 @click.argument("key_parts", nargs=-1, metavar="[KEY]...")
-@click.option(
-    "--where",
-    metavar="E",
-    type=CheckedText(check_condition),
-    help="Only objects for which this is true.",
-)
-@click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
+@filter_options
 @types_option
 @node_options
 @json_option
@@ -49,11 +44,11 @@ def get(
     choice: NodeChoice,
     as_json: bool,
 ) -> None:
-    """Show the current objects of a type, or the one that has a key.
+    """Print the current objects of a type, or the object with a key.
 
-    A type with several key fields takes one KEY for each, in the order in which it declares them.
-    It is an error if there is no such object. With --json each line has the object by field names,
-    and _key, _sender and _age_s.
+    A type with several key fields takes one KEY for each, in the order of their declaration. The
+    command fails if there is no object with that key. With --json, each line has the fields of the
+    object by name, and _key, _sender and _age_s.
 
     \b
     Examples:
@@ -66,39 +61,39 @@ def get(
 
     output = current_output()
     names = field_names(fields)
-    with choice.ask("skerry-get", types=types) as space:
+    with choice.connect_or_fail("skerry-get", types=types) as space:
         cls = struct_class(space, type_name, types)
         if types:
             check_definition(space, type_name)
         if not cls.descriptor.flags.cached:
-            raise _not_kept(type_name)
+            raise _not_cached(type_name)
         wanted = _wanted(cls, key_parts) if key_parts else None
         check_filter(cls, where, names)
         condition = _joined(where, wanted)
-        with choice.wait(space):
-            # However many there are, they come as long as it takes.
+        with choice.fail_if_silent(space):
+            # Without a timeout, since the number of objects is not known.
             container = space.container(cls, where=condition, fields=names, timeout=None)
         if wanted is not None and wanted not in container:
-            raise SkerryError(f"there is no {type_name} with {key_text(wanted)}")
+            raise SkerryError(f"no {type_name} has the key {key_text(wanted)}")
         for found in container if wanted is None else [wanted]:
             try:
                 obj, info = container[found], container.info(found)
             except KeyError:
-                continue  # somebody removed it since
+                continue  # It was removed in the meantime.
             if as_json:
                 output.json_line(object_row(obj, info))
             else:
                 output.line(visible(str(obj)))
 
 
-def _not_kept(type_name: str) -> SkerryError:
-    error = SkerryError(f"{type_name} is not cached: a node passes it on and keeps nothing")
-    error.hint = f"follow it with `skerry sub {type_name}`"
+def _not_cached(type_name: str) -> SkerryError:
+    error = SkerryError(f"{type_name} is not cached: a node delivers its objects and discards them")
+    error.hint = f"subscribe to it with `skerry sub {type_name}`"
     return error
 
 
 def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
-    """An object that has only this key."""
+    """An object that has only this key, to compare with."""
     import json
 
     from skerry.objects.json import from_json_values
@@ -106,7 +101,7 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
 
     fields = cls.descriptor.key_fields
     if len(key_parts) != len(fields):
-        names = ", ".join(field.name for field in fields) or "none, as there is one object at most"
+        names = ", ".join(field.name for field in fields) or "empty: there is at most one object"
         raise click.UsageError(f"the key of {cls.descriptor.name} is {names}")
     plain: dict[str, Any] = {}
     for field, text in zip(fields, key_parts, strict=True):
@@ -114,13 +109,13 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
             plain[field.name] = text if field.type.kind == Kind.STRING else json.loads(text)
         except (ValueError, RecursionError):
             plain[field.name] = text
-    with blamed_on("KEY", DecodeError):
+    with as_wrong_value("KEY", DecodeError):
         obj: Struct = from_json_values(cls, plain)
     return obj
 
 
 def _joined(where: str | None, wanted: Struct | None) -> str | None:
-    """The condition with the key in it, so that the node sends no other object."""
+    """The condition and the key, so that the node sends no other object."""
     conditions = [f"({where})"] if where else []
     if wanted is not None:
         from skerry.objects.json import to_json_values
@@ -130,7 +125,7 @@ def _joined(where: str | None, wanted: Struct | None) -> str | None:
         conditions += [
             f'"{field.name}" = {_literal(plain[field.name])}'
             for field in wanted.descriptor.key_fields
-            # Bytes and structs cannot be compared; the right object is picked out here.
+            # Bytes and structs cannot be compared by a condition; `get` selects the object itself.
             if field.type.kind not in (Kind.BYTES, Kind.ANY, Kind.REF, Kind.STRUCT, Kind.VECTOR)
         ]
     return " and ".join(conditions) or None

@@ -1,4 +1,4 @@
-"""What commands read: what they were given, or the standard input, until its end or a signal."""
+"""Input of commands: an argument, or standard input until its end or a signal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skerry.limits import PAYLOAD_BYTES_MAX
 __all__ = ["input_bytes", "input_contents", "input_lines"]
 
 _WAIT_S: Final = 0.1
-"""How soon a request to stop is seen while nothing comes."""
+"""Interval at which a stop request is polled while no input arrives."""
 _CHUNK_BYTES: Final = 65536
 
 
 def input_lines(stop: Stop) -> Iterator[bytes]:
-    """Lines of the standard input that are not blank, each as soon as it is there.
+    """Yield the lines of standard input that are not blank, each as soon as it is complete.
 
-    A line may be as long as an object; LimitExceeded if one is longer.
+    LimitExceeded if a line is longer than PAYLOAD_BYTES_MAX.
     """
     rest = bytearray()
     for chunk in _chunks(stop):
@@ -44,7 +44,7 @@ def input_lines(stop: Stop) -> Iterator[bytes]:
 
 
 def input_bytes(stop: Stop) -> bytes:
-    """The whole standard input, which may be as long as an object."""
+    """The whole standard input; LimitExceeded if it is longer than PAYLOAD_BYTES_MAX."""
     content = bytearray()
     for chunk in _chunks(stop):
         content += chunk
@@ -53,9 +53,9 @@ def input_bytes(stop: Stop) -> bytes:
 
 
 def input_contents(data: str | None, stop: Stop) -> Iterator[bytes]:
-    """What a command is to publish: what it was given, or each line of the standard input.
+    """Yield the contents to publish: `data`, or each line of standard input if it is None.
 
-    Given are text, `@FILE`, `hex:DIGITS`, or `-` for the whole standard input.
+    `data` is text, `@FILE`, `hex:DIGITS`, or `-` for the whole standard input.
     """
     if data is None:
         yield from input_lines(stop)
@@ -69,23 +69,23 @@ def input_contents(data: str | None, stop: Stop) -> Iterator[bytes]:
         try:
             yield bytes.fromhex(data[4:])
         except ValueError:
-            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
+            raise click.UsageError(f"{data[:60]!r} is not hex: with pairs of digits") from None
     else:
-        # Bytes that are no text come by the command line as they are.
+        # Arguments that are not valid UTF-8 are passed on as bytes.
         yield data.encode("utf-8", "surrogateescape")
 
 
 def _chunks(stop: Stop) -> Iterator[bytes]:
-    # Read by its number, and only when there is something: a read that waits would go on waiting
-    # after a signal, and Python's own buffer would hide what is there already.
+    # The descriptor is read directly, and only when it is readable: a blocking read would continue
+    # after a signal, and select() does not see what Python's own buffer holds.
     if sys.stdin is None or sys.stdin.closed:
         raise OSError(errno.EBADF, "standard input is closed")
-    number = sys.stdin.fileno()
+    descriptor = sys.stdin.fileno()
     while not stop.is_requested:
-        readable, _, _ = select.select([number], [], [], _WAIT_S)
+        readable, _, _ = select.select([descriptor], [], [], _WAIT_S)
         if not readable:
             continue
-        chunk = os.read(number, _CHUNK_BYTES)
+        chunk = os.read(descriptor, _CHUNK_BYTES)
         if not chunk:
             return
         yield chunk
@@ -94,7 +94,7 @@ def _chunks(stop: Stop) -> Iterator[bytes]:
 def _check_size(content: bytearray) -> None:
     if len(content) > PAYLOAD_BYTES_MAX:
         raise LimitExceeded(
-            what="size of a piece of the standard input in bytes",
+            what="size of a piece of standard input in bytes",
             value=len(content),
             limit=PAYLOAD_BYTES_MAX,
         )

@@ -1,5 +1,7 @@
-"""Where the program `skerry` begins: here so little is imported that an interruption, which may
-come while the rest is, ends it without a traceback.
+"""Entry point of the program `skerry`.
+
+It imports almost nothing, so that Ctrl-C during the import of the other modules ends the program
+without a traceback.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ __all__ = ["COMMANDS", "main", "skerry"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code."""
+    """Run a command line and return its exit code."""
     try:
         from skerry.cli.program import run
 
         return run(arguments)
     except KeyboardInterrupt:
-        # Outside of any command there is nothing to tell that whoever interrupts does not know.
+        # No command is running yet, so there is nothing to report.
         return 1
 
 
-if not TYPE_CHECKING:  # or any misspelled name would pass a type checker
+if not TYPE_CHECKING:  # A type checker would accept any misspelled name otherwise.
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:

@@ -1,4 +1,4 @@
-"""`skerry node`: a node on this computer."""
+"""`skerry node`: run a node on this computer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["node", "warn_of_readers"]
 
 @click.group()
 def node() -> None:
-    """A node: takes what programs publish, keeps what is current, tells who asked."""
+    """A node receives updates, keeps the current objects and notifies subscribers."""
 
 
 @node.command()
@@ -26,7 +26,7 @@ def node() -> None:
     "--config",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file; the same as `skerry --config FILE node run`.",
+    help="Configuration file, as with `skerry --config FILE node run`.",
 )
 @click.option(
     "--listen",
@@ -34,59 +34,67 @@ def node() -> None:
     multiple=True,
     metavar="URI",
     type=CheckedText(check_endpoint),
-    help="Where to take clients: tcp://host:port, tcp-v1://host:port, tls://host:port,"
-    " ws://host:port or uds:/path. Replaces the usual places.",
+    help="Endpoint to listen at: tcp://host:port, tcp-v1://host:port, tls://host:port,"
+    " ws://host:port, wss://host:port or uds:/path; may be repeated. Default: the three endpoints"
+    " above.",
 )
-@click.option("--name", help="What it tells its clients; skerry if not given.")
+@click.option("--name", help="Name of the node, which clients receive. Default: skerry.")
 @click.option(
     "--system",
     metavar="NAME",
-    help="The system it is a node of. Messages then reach all its nodes, by multicast.",
+    help="Name of the system: its nodes exchange messages by multicast. Default: a node alone.",
 )
 @click.option(
     "--storage",
     metavar="URL",
     type=CheckedText(check_storage),
-    help="Where persistent objects are stored: sqlite:PATH, postgresql://..., or none.",
+    help="Storage of persistent objects: sqlite:PATH, postgresql://user@host/database, or none."
+    " Default: an SQLite file in the state folder.",
 )
 @click.option(
     "--metrics",
     metavar="HOST:PORT|off",
     type=CheckedText(check_metrics),
-    help="Where metrics and health are served; 127.0.0.1:11237 if not given.",
+    help="Address at which metrics and health are served, or off. Default: 127.0.0.1:11237.",
 )
-@click.option("--record", metavar="DIR", help="Record all that crosses it into this folder.")
 @click.option(
-    "--tls-cert", type=click.Path(path_type=Path), help="Certificate for tls:// and wss://."
+    "--record",
+    metavar="DIR",
+    help="Record all updates that cross the node into this folder. Default: no recording.",
 )
-@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key.")
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path),
+    help="Certificate (PEM) for tls:// and wss:// endpoints.",
+)
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Private key of --tls-cert (PEM).")
 @click.option(
     "--tls-ca",
     type=click.Path(path_type=Path),
-    help="Authorities of clients, which then need a certificate.",
+    help="Authorities (PEM) that sign client certificates. If given, clients need a certificate.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="The least important that is logged; info if not given.",
+    help="Lowest level that is logged. Default: info.",
 )
 @click.option(
     "--log-form",
     type=click.Choice(["auto", "text", "json"]),
-    help="Log lines as text, as JSON, or as text on a terminal only.",
+    help="Form of log lines. Default: auto, which is text on a terminal and JSON elsewhere.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="When clients can come in, one JSON object that says where; and log lines as JSON.",
+    help="Print one JSON object with the endpoints once the node listens, and log as JSON.",
 )
 def run(*, file: Path | None, **given: Any) -> None:
-    """Run a node until Ctrl-C or SIGTERM; programs that speak DOTS can use it as it is.
+    """Run a node until Ctrl-C or SIGTERM. DOTS programs can connect to it unchanged.
 
-    Without --listen it takes clients of this computer only: by a Unix socket in the runtime
-    folder, and at the usual ports, 11235 for the current framing and 11234 for the old one.
-    Everything can also be set in the configuration, section `node`.
+    Without --listen, the node accepts clients of this computer only: on a Unix socket in the
+    runtime folder, on TCP port 11235 for the current framing and on port 11234 for the old one.
+    All options can also be set in section `node` of the configuration.
 
     \b
     Examples:
@@ -113,7 +121,7 @@ def run(*, file: Path | None, **given: Any) -> None:
     flags = {key: (flag, given[_argument(flag)] or None) for key, flag in _FLAGS.items()}
     config = load_section("node", NodeConfig, flags).value
     with written_to(sys.stderr, level=config.log.level, form=config.log.form):
-        tell = _log_line if config.log.form == "json" else current_output().note
+        report = _log_line if config.log.form == "json" else current_output().note
         warn_of_readers(settings_file(context), config)
         CalmCollector().begin()
         output = current_output()
@@ -121,12 +129,12 @@ def run(*, file: Path | None, **given: Any) -> None:
         def reread() -> NodeConfig:
             return reload_section(context, "node", NodeConfig, flags).value
 
-        def ready(places: list[str], pages: str | None) -> None:
+        def ready(endpoints: list[str], pages: str | None) -> None:
             metrics = "off" if config.metrics == "off" else pages
-            output.json_line({"name": config.name, "listen": places, "metrics": metrics})
+            output.json_line({"name": config.name, "listen": endpoints, "metrics": metrics})
 
         run_loop(
-            run_node(config, tell=tell, reread=reread, ready=ready if as_json else None),
+            run_node(config, report=report, reread=reread, ready=ready if as_json else None),
             config.loop,
         )
 
@@ -144,11 +152,11 @@ _FLAGS: Final = {
     "node.tls.cert": "--tls-cert",
     "node.tls.key": "--tls-key",
 }
-"""Keys of the configuration that can be given on the command line."""
+"""Configuration keys that have an option."""
 
 
 def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
-    """Warn if everybody on this computer can change a configuration file, or read its secrets."""
+    """Warn if all users of this computer can change the configuration file, or read its secrets."""
     import logging
     import stat
 
@@ -165,10 +173,10 @@ def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
     )
     if has_secrets and mode & stat.S_IROTH:
         log.warning(
-            "everybody on this computer can read the secrets in the configuration", extra=facts
+            "all users of this computer can read the secrets in the configuration", extra=facts
         )
     if mode & stat.S_IWOTH:
-        log.warning("everybody on this computer can change the configuration", extra=facts)
+        log.warning("all users of this computer can change the configuration", extra=facts)
 
 
 def _argument(flag: str) -> str:
@@ -176,7 +184,7 @@ def _argument(flag: str) -> str:
 
 
 def _log_line(text: str) -> None:
-    """What is told to people, where the log is for programs: all lines are of one form then."""
+    """Log a message, so that all lines on stderr have the form of the log."""
     import logging
 
     logging.getLogger("skerry.node").info(text)

@@ -1,6 +1,6 @@
-"""What commands say: data to stdout, words for people to stderr.
+"""Output of commands: data to stdout, messages to stderr.
 
-Reading commands give a table to people and, with `--json`, one JSON object per line to programs.
+Reading commands print a table or, with `--json`, one JSON object per line.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ __all__ = ["CliConfig", "Output", "current_output", "json_option", "json_text"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WIDTH_OF_FILES: Final = 100_000
-"""A file or a pipe has no edge to wrap at: wider than any row."""
+"""Width of tables in a file or pipe: wider than any row, so that nothing is wrapped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliConfig:
-    """Section `cli`: how commands talk to people."""
+    """Section `cli`: messages and colours of commands."""
 
     color: Literal["auto", "always", "never"] = "auto"
-    """When to use colours: on a terminal only, always, or never."""
+    """When to use colours: `auto` (on a terminal only), `always` or `never`."""
     progress: bool = True
     """Whether to show progress bars on a terminal."""
 
 
 class Output:
-    """The two streams of a command, and how to write to them."""
+    """Writes to stdout and stderr of a command."""
 
     def __init__(self, config: CliConfig | None = None, *, debug: bool = False) -> None:
         self.config = config or CliConfig()
         self.debug = debug
-        """Whether errors come with a traceback."""
+        """Whether to print a traceback with an error."""
 
     def line(self, text: str) -> None:
-        """Data: one line as it is."""
-        # Said explicitly, or click would not write to a stream of ASCII but to its bytes.
+        """Write a line of data to stdout."""
+        # The stream is given, since click would otherwise bypass an ASCII stream and write bytes.
         click.echo(text, file=sys.stdout)
 
     def json_line(self, row: Mapping[str, object]) -> None:
-        """Data: one object as a line of JSON."""
+        """Write an object as a line of JSON to stdout."""
         text = json_text(row)
         self.line(text if _fits(text, sys.stdout) else json_text(row, in_ascii=True))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Data: rows in columns, as wide as the terminal allows, or unwrapped elsewhere."""
+        """Write a table to stdout, wrapped to the width of a terminal, unwrapped elsewhere."""
         from rich.table import Table
         from rich.text import Text
 
@@ -68,25 +68,25 @@ class Output:
         self.console(sys.stdout).print(table)
 
     def note(self, text: str) -> None:
-        """Words for people."""
+        """Write a message to stderr."""
         click.echo(text, err=True)
 
     def warning(self, text: str) -> None:
-        """Something is wrong, and the command goes on."""
+        """Write a warning to stderr; the command continues."""
         self._labelled("warning", "yellow", text)
 
     def error(self, text: str, hint: str | None = None) -> None:
-        """Why the command failed, and what to do about it."""
+        """Write an error to stderr, with a hint what to do about it."""
         self._labelled("error", "red", text)
         if hint:
             self._labelled("hint", "cyan", f" {hint}")
 
     def traceback(self, error: BaseException) -> None:
-        """Where an error came from, for `--debug`."""
+        """Write the traceback of an error to stderr, for `--debug`."""
         self.note("".join(traceback.format_exception(error)).rstrip())
 
     def uses_color(self, stream: TextIO) -> bool:
-        """Whether to colour what goes to `stream`."""
+        """Whether output to `stream` is coloured."""
         if self.config.color != "auto":
             return self.config.color == "always"
         import os
@@ -94,7 +94,7 @@ class Output:
         return stream.isatty() and not os.environ.get("NO_COLOR")
 
     def console(self, stream: TextIO) -> Console:
-        """A rich console on `stream`, in the colours that were asked for."""
+        """A rich console on `stream`, with colours as configured."""
         from rich.console import Console
 
         return Console(
@@ -119,18 +119,18 @@ def current_output() -> Output:
 
 
 def json_option(command: Command) -> Command:
-    """Gives a reading command `--json`, as its argument `as_json`."""
-    text = "One JSON object per line instead of a table."
+    """Add `--json` to a reading command, as its argument `as_json`."""
+    text = "Print one JSON object per line instead of text."
     return click.option("--json", "as_json", is_flag=True, help=text)(command)
 
 
 def json_text(row: Mapping[str, object], *, in_ascii: bool = False) -> str:
-    """One object as JSON: fields in their order, text unescaped if it may be, bytes in hex."""
+    """An object as JSON: fields in their order, bytes in hex, text escaped if `in_ascii`."""
     return json.dumps(row, default=plain, ensure_ascii=in_ascii, separators=(", ", ": "))
 
 
 def _fits(text: str, stream: TextIO) -> bool:
-    """Whether the encoding of `stream` has every character; the escapes of others are no JSON."""
+    """Whether `stream` can encode every character: a backslash escape would not be valid JSON."""
     try:
         text.encode(stream.encoding or "utf-8")
     except UnicodeEncodeError:

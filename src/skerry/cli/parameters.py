@@ -1,7 +1,7 @@
-"""Kinds of values that options take, beyond those of click, and what is said of wrong ones.
+"""Parameter types of options beyond those of click, and errors about invalid values.
 
-A value that cannot be used is a wrong command line, also where that is found only when the node
-has told what its types are: exit code 2, with the name of the option and what it takes.
+An invalid value is a usage error even if it is found only after the node has sent its types: exit
+code 2, with the name of the option and the accepted values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
     "CheckedText",
     "FiniteFloat",
     "WrongValue",
-    "blamed_on",
+    "as_wrong_value",
     "check_condition",
     "check_endpoint",
     "check_group",
@@ -35,19 +35,19 @@ _STORAGES: Final = re.compile(r"none|sqlite:.+|postgres(ql)?://.*", re.DOTALL)
 
 
 class FiniteFloat(click.FloatRange):
-    """A number, which neither `nan` (it passes every comparison with a bound) nor `inf` is."""
+    """A finite number: `nan` would pass every comparison with a bound, `inf` is not a duration."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a number to count with.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 
 class WrongValue(click.BadParameter):
-    """A value of an option or argument that cannot be used, with a hint what can."""
+    """An invalid value of an option or argument, with a hint."""
 
     def __init__(self, message: str, *, option: str, hint: str | None = None) -> None:
         context = click.get_current_context(silent=True)
@@ -56,104 +56,104 @@ class WrongValue(click.BadParameter):
 
 
 class CheckedText(click.ParamType[str]):
-    """A text that stays as it is, if a check finds nothing wrong with it."""
+    """A text that is accepted unchanged if a check does not raise."""
 
     name = "text"
 
     def __init__(self, check: Callable[[str], object]) -> None:
-        """What is wrong the check says by a SkerryError."""
+        """`check` raises SkerryError for an invalid text."""
         self._check = check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        with blamed_on(_name_of(param)):
+        with as_wrong_value(_name_of(param)):
             self._check(value)
         return str(value)
 
 
 @contextmanager
-def blamed_on(option: str, kind: type[SkerryError] = SkerryError) -> Iterator[None]:
-    """Inside, errors of this kind are the fault of the value of an option."""
+def as_wrong_value(option: str, kind: type[SkerryError] = SkerryError) -> Iterator[None]:
+    """Turn errors of this kind into WrongValue for an option."""
     try:
         yield
     except kind as error:
-        raise WrongValue(_complaint(error), option=option, hint=error.hint) from error
+        raise WrongValue(_message(error), option=option, hint=error.hint) from error
 
 
 def check_endpoint(text: str) -> None:
-    """See that it says where a node is; for whom a `*` stands is seen when that is needed."""
+    """Raise SkerryError unless `text` is an endpoint; the host may be `*`."""
     from skerry.runtime.streams.endpoints import parse_endpoint
 
     parse_endpoint(text.replace("*", "any"))
 
 
 def check_condition(text: str) -> None:
-    """See that it is a condition, of whatever type."""
+    """Raise FilterError unless `text` is a condition. Field names are checked later."""
     from skerry.protocol.access.where.parser import parse
 
     parse(text)
 
 
 def check_group(text: str) -> None:
-    """See that it is the address and port of a multicast group."""
+    """Raise SkerryError unless `text` is the address and port of a multicast group."""
     from skerry.runtime.udp.interfaces import parse_group
 
     parse_group(text)
 
 
 def check_metrics(text: str) -> None:
-    """See that it is a place to serve metrics at, or `off`."""
-    from skerry.apps.node.config import split_place
+    """Raise SkerryError unless `text` is HOST:PORT or `off`."""
+    from skerry.apps.node.config import split_host_port
 
     if text == "off":
         return
     try:
-        split_place(text)
+        split_host_port(text)
     except ValueError as error:
-        raise SkerryError(f"{error}, and not off") from None
+        raise SkerryError(f"{error}, or off") from None
 
 
 def check_storage(text: str) -> None:
-    """See that it names a kind of storage that there is."""
+    """Raise SkerryError unless `text` names a known kind of storage."""
     if _STORAGES.fullmatch(text) is None:
-        # What follows may have a password in it.
-        error = SkerryError(f"there is no storage {text.partition(':')[0]!r:.60}")
+        # The rest of the text may contain a password.
+        error = SkerryError(f"unknown kind of storage {text.partition(':')[0]!r:.60}")
         error.hint = "write sqlite:PATH, postgresql://user@host/database, or none"
         raise error
 
 
 def check_subject(text: str) -> None:
-    """See that something can be published under it."""
+    """Raise SkerryError unless `text` is a subject without wildcards."""
     from skerry.protocol import patterns
 
     patterns.check_subject(text)
 
 
 def check_pattern(text: str) -> None:
-    """See that it is a subject, or a pattern that selects some."""
+    """Raise SkerryError unless `text` is a subject or a pattern."""
     from skerry.protocol import patterns
 
     patterns.check_pattern(text)
 
 
 def field_names(text: str | None) -> list[str] | None:
-    """The names in the value of `--fields`; None without one."""
+    """Split the value of `--fields`; None if it is not given."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        hint = "write names of fields with commas between them: A,B"
-        raise WrongValue(f"a name is missing in {text!r:.60}", option="--fields", hint=hint)
+        hint = "separate field names by commas: A,B"
+        raise WrongValue(f"a field name is empty in {text!r:.60}", option="--fields", hint=hint)
     return names
 
 
 def _name_of(param: click.Parameter | None) -> str:
-    """As people write it: `--node`, or as it stands in the usage."""
+    """The parameter as written on the command line: `--node`, or the metavar of an argument."""
     if isinstance(param, click.Option):
         return max(param.opts, key=len)
     return "value" if param is None else param.human_readable_name
 
 
-def _complaint(error: SkerryError) -> str:
+def _message(error: SkerryError) -> str:
     if isinstance(error, ConfigError):
         return error.detail
     if isinstance(error, FilterError):

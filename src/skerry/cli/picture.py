@@ -1,4 +1,4 @@
-"""`skerry picture`: the nodes of the system, as a node sees it."""
+"""`skerry picture`: the nodes of the system, as one node sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ __all__ = ["picture"]
 @node_options
 @json_option
 def picture(*, choice: NodeChoice, as_json: bool) -> None:
-    """Show the picture of the system: which nodes there are, and how they are.
+    """Show the picture of the system: its nodes, their states, and the elected node.
 
-    A node alone is a system of one. With --json the picture is one line, with its nodes in it.
+    A node without a system name is a system of one node. With --json, the picture is one line.
 
     \b
     Examples:
       skerry picture
       skerry picture --node tcp://10.1.2.3 --json
     """
-    with choice.ask("skerry-picture") as space:
+    with choice.connect_or_fail("skerry-picture") as space:
         seen = space.picture
         if as_json:
             current_output().json_line(_row(seen))

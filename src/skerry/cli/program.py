@@ -1,7 +1,7 @@
-"""The program `skerry`: finds the command that was meant, runs it, and answers for its errors.
+"""The program `skerry`: finds the command, runs it, and reports its errors.
 
-Commands are imported when they are called, not when they are listed, so that `skerry --help` does
-not wait for what it does not need.
+A command is imported when it is called, not when it is listed, so that `skerry --help` starts
+quickly.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from skerry.cli.lazy_group import LazyGroup
 from skerry.cli.output import CliConfig, Output, current_output
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
-from skerry.suggestions import nearest
 
 __all__ = [
     "COMMANDS",
@@ -32,8 +30,6 @@ __all__ = [
     "FAILED",
     "UNREACHABLE",
     "USAGE",
-    "LazyCommand",
-    "LazyGroup",
     "run",
     "skerry",
 ]
@@ -44,102 +40,50 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 
 COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
-"""By which the script of a shell asks for completions."""
+"""Environment variable by which the completion script of a shell calls the program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazyCommand:
-    """Where a command lives, and the line about it in `skerry --help`."""
-
-    target: str
-    summary: str
-
-
-COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "completion": LazyCommand(
-        target="skerry.cli.completion:completion", summary="Let a shell complete command lines."
-    ),
-    "config": LazyCommand(target="skerry.cli.config:config", summary="Look at the configuration."),
-    "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Take a guided tour."),
-    "distributor": LazyCommand(
-        target="skerry.cli.distributor:distributor",
-        summary="Publish and follow updates by multicast.",
-    ),
-    "doctor": LazyCommand(
-        target="skerry.cli.doctor:doctor", summary="Check this computer, and say what to change."
-    ),
-    "get": LazyCommand(target="skerry.cli.get:get", summary="Show the current objects of a type."),
-    "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
-    "picture": LazyCommand(
-        target="skerry.cli.picture:picture", summary="Show the nodes of the system."
-    ),
-    "pipeline": LazyCommand(
-        target="skerry.cli.pipeline:pipeline",
-        summary="Make tables of recordings, and ask them about any time.",
-    ),
-    "pub": LazyCommand(target="skerry.cli.pub:pub", summary="Publish objects to a node."),
-    "record": LazyCommand(
-        target="skerry.cli.record:record", summary="Record a space, and work with recordings."
-    ),
-    "replay": LazyCommand(target="skerry.cli.replay:replay", summary="Play a recording back."),
-    "sim": LazyCommand(
-        target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
-    ),
-    "sql": LazyCommand(
-        target="skerry.cli.sql:sql", summary="Ask the tables of the pipeline in SQL."
-    ),
-    "sub": LazyCommand(target="skerry.cli.sub:sub", summary="Follow a type or a subject."),
-    "top": LazyCommand(target="skerry.cli.top:top", summary="Watch a node at work."),
-    "types": LazyCommand(
-        target="skerry.cli.types:types", summary="Check, format, compare, generate and list types."
-    ),
-    "version": LazyCommand(
-        target="skerry.cli.version:version", summary="Say which version this is."
-    ),
+COMMANDS: Final[Mapping[str, str]] = {
+    "completion": "Print the completion script of a shell.",
+    "config": "Show the configuration.",
+    "demo": "Run a guided tour.",
+    "distributor": "Publish and subscribe by IP multicast.",
+    "doctor": "Check this computer, and list what to change.",
+    "get": "Show the current objects of a type.",
+    "node": "Run a node.",
+    "picture": "Show the nodes of the system.",
+    "pipeline": "Turn recordings into tables, and query them.",
+    "pub": "Publish objects to a node.",
+    "record": "Record a space, and work with recordings.",
+    "replay": "Play a recording back.",
+    "sim": "Run whole systems in a simulated world.",
+    "sql": "Query the tables of the pipeline in SQL.",
+    "sub": "Subscribe to a type or a subject.",
+    "top": "Monitor a node.",
+    "types": "Check, format, compare, generate and list types.",
+    "version": "Print the version.",
 }
-
-
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
-            guess = nearest(args[0], COMMANDS)
-            advice = f", did you mean {guess!r}?" if guess else ""
-            raise click.UsageError(f"there is no command {args[0]!r}{advice}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+"""Commands and their lines in `skerry --help`."""
 
 
 @click.group(
     cls=LazyGroup,
+    package="skerry.cli",
+    summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file, instead of SKERRY_CONFIG, ./skerry.toml or the user's own.",
+    help="Configuration file. Default: SKERRY_CONFIG, ./skerry.toml, or the user's own file.",
 )
 @click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours."
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    help="When to use colours. Default: auto, which is on a terminal only.",
 )
-@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.option("--debug", is_flag=True, help="Print a traceback with an error.")
 @click.option(
     "--version",
     is_flag=True,
@@ -160,7 +104,7 @@ def skerry(context: click.Context, *, file: Path | None, color: str | None, debu
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code."""
+    """Run a command line and return its exit code."""
     with _streams_to_write_to():
         return _run(arguments, Output())
 
@@ -168,16 +112,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None, output: Output) -> int:
     if not __debug__:
         output.error(
-            "skerry does not run with assertions switched off: they guard what it promises",
+            "skerry does not run with assertions switched off: its guarantees depend on them",
             hint="leave out -O, and unset PYTHONOPTIMIZE",
         )
         return FAILED
     try:
         code = _run_command(arguments, output)
-        # What is still buffered may meet a closed pipe or a full disk, too.
+        # Flushing buffered output may also fail, on a closed pipe or a full disk.
         sys.stdout.flush()
     except BrokenPipeError:
-        # Who reads has seen enough; the interpreter must not complain when it flushes once more.
+        # The reader closed the pipe. The interpreter flushes at exit and must not report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
@@ -187,10 +131,10 @@ def _run(arguments: Sequence[str] | None, output: Output) -> int:
 
 @contextmanager
 def _streams_to_write_to() -> Iterator[None]:
-    """Inside, both streams are there, also for a program that was started without (`>&-`).
+    """Replace standard streams that are closed, as in a program that was started with `>&-`.
 
-    Data that cannot be written is an error; words for people just go unheard. A character that
-    the encoding of a stream does not have is written as an escape.
+    Writing data to a closed stdout is an error. Messages to a closed stderr are discarded. A
+    character that the encoding of stdout does not have is written as an escape.
     """
     with ExitStack() as stack:
         if sys.stdout is None or sys.stdout.closed:
@@ -205,19 +149,19 @@ def _streams_to_write_to() -> Iterator[None]:
 
 @contextmanager
 def _escapes(stream: io.TextIOWrapper) -> Iterator[None]:
-    """Inside, `stream` takes every character (those for people do so from the start)."""
+    """Write characters that `stream` cannot encode as escapes, as stderr does by default."""
     before = stream.errors
     stream.reconfigure(errors="backslashreplace")
     try:
         yield
     finally:
-        # This flushes. What cannot be flushed now could not when it was reported.
+        # This flushes. A failure to flush has been reported already.
         with suppress(OSError):
             stream.reconfigure(errors=before)
 
 
 class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that is closed."""
+    """Replaces a closed stdout: every write fails."""
 
     def writable(self) -> bool:
         return True
@@ -243,7 +187,7 @@ def _run_command(arguments: Sequence[str] | None, output: Output) -> int:
 
 
 def _report(error: BaseException, output: Output) -> int:
-    """Tells people about an error and gives the exit code it stands for."""
+    """Print an error to stderr and return its exit code."""
     if output.debug:
         output.traceback(error)
     match error:
@@ -260,7 +204,7 @@ def _report(error: BaseException, output: Output) -> int:
             output.error("interrupted")
         case SkerryError():
             output.error(str(error), hint=error.hint)
-            if isinstance(error, ConfigError) and _is_by_flags(error):
+            if isinstance(error, ConfigError) and _comes_from_flags(error):
                 return USAGE
             return UNREACHABLE if isinstance(error, ConnectFailed) else FAILED
         case OSError():
@@ -268,14 +212,14 @@ def _report(error: BaseException, output: Output) -> int:
             output.error(f"{where}{error.strerror or error}")
         case _:
             output.error(
-                f"this is a fault of skerry: {type(error).__name__}: {error}",
-                hint="run `skerry --debug ...` and report what it shows",
+                f"this is a bug in skerry: {type(error).__name__}: {error}",
+                hint="run `skerry --debug ...` and report the traceback",
             )
     return FAILED
 
 
-def _is_by_flags(error: ConfigError) -> bool:
-    """Whether nothing but the command line can have brought a setting that cannot be used."""
+def _comes_from_flags(error: ConfigError) -> bool:
+    """Whether all values in question were given on the command line."""
     return all(origin.startswith("flag ") for origin in error.origin.split(", "))
 
 
@@ -283,7 +227,9 @@ def _usage_hint(error: click.UsageError, path: str) -> str:
     if isinstance(error, WrongValue) and error.hint:
         return error.hint
     if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
-        return f"put -- before what begins with a minus: `{path} ... -- {error.option_name}`"
+        return (
+            f"put -- before a value that begins with a minus: `{path} ... -- {error.option_name}`"
+        )
     return f"see `{path} --help`"
 
 

@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal only, on stderr, and never where they were switched off."""
+"""Progress bars and status lines: on stderr, on a terminal only, if the configuration allows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from contextlib import contextmanager
 
 from skerry.cli.output import Output
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "status_line"]
 
 
 @contextmanager
 def progress_bar(
     output: Output, what: str, *, total: float | None = None
 ) -> Iterator[Callable[[float], None]]:
-    """Shows how far `what` has come; the body calls what it is given with each amount done.
+    """Show the progress of `what`; the body calls the returned function with each amount done.
 
-    Without `total` the bar only tells that something goes on.
+    Without `total` the bar only shows that the command is working.
     """
-    if not (output.config.progress and sys.stderr.isatty()):
-        yield _nothing
+    if not _is_shown(output):
+        yield lambda _amount: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -35,5 +35,15 @@ def progress_bar(
         yield lambda amount: progress.advance(task, amount)
 
 
-def _nothing(_amount: float) -> None:
-    return None
+@contextmanager
+def status_line(output: Output, what: str) -> Iterator[Callable[[str], None]]:
+    """Show a line with an animation, at first `what`; the body calls the function with new text."""
+    if not _is_shown(output):
+        yield lambda _text: None
+        return
+    with output.console(sys.stderr).status(what) as status:
+        yield status.update
+
+
+def _is_shown(output: Output) -> bool:
+    return output.config.progress and sys.stderr.isatty()

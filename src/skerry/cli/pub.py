@@ -1,4 +1,4 @@
-"""`skerry pub`: objects and bytes to a node, from the shell."""
+"""`skerry pub`: publish objects or bytes to a node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skerry.cli.input import input_contents, input_lines
-from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.node_options import (
+    NodeChoice,
+    node_options,
+    struct_class,
+    type_argument,
+    types_option,
+)
 from skerry.cli.output import current_output
-from skerry.cli.parameters import CheckedText, WrongValue, blamed_on, check_subject
+from skerry.cli.parameters import CheckedText, WrongValue, as_wrong_value, check_subject
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
 
@@ -26,20 +32,21 @@ __all__ = ["pub"]
 @click.command()
 @type_argument(required=False)
 @click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]...")
-@click.option("--remove", is_flag=True, help="Remove the object that has this key.")
+@click.option("--remove", is_flag=True, help="Remove the object with this key.")
 @click.option(
-    "--clear", "cleared", multiple=True, metavar="FIELD", help="Unset a field; several are fine."
+    "--clear", "cleared", multiple=True, metavar="FIELD", help="Unset a field; may be repeated."
 )
 @click.option(
     "--subject",
     metavar="S",
     type=CheckedText(check_subject),
-    help="Publish under this subject.",
+    help="Subject to publish under. Default: /TYPE/KEY.",
 )
 @click.option(
     "--data",
     metavar="D",
-    help="Bytes for --subject: text, @FILE, hex:DIGITS, or - for the standard input.",
+    help="Bytes to publish under --subject: text, @FILE, hex:DIGITS, or - for the whole standard"
+    " input. Default: each line of standard input.",
 )
 @types_option
 @node_options
@@ -47,7 +54,7 @@ __all__ = ["pub"]
     "--json",
     "as_json",
     is_flag=True,
-    help="In the end, one JSON object that says how much the node has confirmed.",
+    help="Print one JSON object at the end with the number of confirmed updates.",
 )
 def pub(
     *,
@@ -61,14 +68,14 @@ def pub(
     choice: NodeChoice,
     as_json: bool,
 ) -> None:
-    """Publish an object, each line of JSON of the standard input, or bytes under a subject.
+    """Publish an object, each JSON line of standard input, or bytes under a subject.
 
-    Only the fields that are given change; the others stay as they are. A value is read as the type
-    of the field says: text as it is, all others as in JSON (times also as ISO 8601). In a line of
-    JSON, null unsets a field, names that begin with _ and are no fields are passed over, and a
-    line with "_operation": "remove" removes: what `skerry sub --json` prints can be published.
+    Only the given fields change. Values of string fields are taken literally, others are parsed as
+    JSON; times may be ISO 8601. In a JSON line, null unsets a field, unknown names that begin with
+    _ are ignored, and "_operation": "remove" removes the object: the output of `skerry sub --json`
+    can be published.
 
-    It ends when the node has confirmed everything; what is persistent is stored then.
+    The command ends when the node has confirmed all updates and stored the persistent ones.
 
     \b
     Examples:
@@ -83,30 +90,30 @@ def pub(
     """
     _check_use(type_name, fields, remove=remove, cleared=cleared, subject=subject, data=data)
     done = {"published": 0, "removed": 0}
-    with stop_on_signals() as stop, choice.ask("skerry-pub", types=types) as space:
+    with stop_on_signals() as stop, choice.connect_or_fail("skerry-pub", types=types) as space:
         if type_name is None:
             assert subject is not None
             for content in input_contents(data, stop):
-                _push(space, lambda content=content: space.publish(subject, content))  # type: ignore[misc]
+                _retry(space, lambda content=content: space.publish(subject, content))  # type: ignore[misc]
                 done["published"] += 1
         else:
             cls = struct_class(space, type_name, types)
-            sender = _Sender(space, cls, subject or "", done)
+            publisher = _ObjectPublisher(space, cls, subject or "", done)
             if fields:
-                with blamed_on("FIELD=VALUE", DecodeError):
-                    sender.send(_given(cls, fields, cleared), is_removal=remove)
+                with as_wrong_value("FIELD=VALUE", DecodeError):
+                    publisher.publish(_given(cls, fields, cleared), is_removal=remove)
             else:
                 for number, line in enumerate(input_lines(stop), 1):
-                    with _saying_where(number):
-                        sender.send_line(line, is_removal=remove)
-        with choice.wait(space):
+                    with _naming_line(number):
+                        publisher.publish_line(line, is_removal=remove)
+        with choice.fail_if_silent(space):
             _confirm(space, stop)
     if as_json:
         what = {"subject": subject} if type_name is None else {"type": type_name}
         current_output().json_line({**what, **done})
 
 
-class _Sender:
+class _ObjectPublisher:
     """Publishes and removes objects of one type."""
 
     def __init__(self, space: Space, cls: type[Struct], subject: str, done: dict[str, int]) -> None:
@@ -115,8 +122,8 @@ class _Sender:
         self._subject = subject
         self._done = done
 
-    def send(self, plain: Mapping[str, Any], *, is_removal: bool) -> None:
-        """Fields by name, those to be unset with None."""
+    def publish(self, plain: Mapping[str, Any], *, is_removal: bool) -> None:
+        """Publish fields by name; None unsets a field."""
         from skerry.objects.json import from_json_values
 
         obj: Struct = from_json_values(self._cls, plain)
@@ -124,26 +131,26 @@ class _Sender:
         space, subject = self._space, self._subject
         self._done["removed" if is_removal else "published"] += 1
         if is_removal:
-            _push(space, lambda: space.remove(obj, subject=subject))
+            _retry(space, lambda: space.remove(obj, subject=subject))
         else:
-            _push(space, lambda: space.publish(obj, only=only, subject=subject))
+            _retry(space, lambda: space.publish(obj, only=only, subject=subject))
 
-    def send_line(self, line: bytes, *, is_removal: bool) -> None:
-        """A line of JSON."""
+    def publish_line(self, line: bytes, *, is_removal: bool) -> None:
+        """Publish the object of a JSON line; DecodeError if it is not one."""
         descriptor = self._cls.descriptor
         try:
             plain = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DecodeError(type_name=descriptor.name, detail=f"not JSON: {error}") from None
         if not isinstance(plain, dict):
-            raise DecodeError(type_name=descriptor.name, detail="not an object of JSON")
+            raise DecodeError(type_name=descriptor.name, detail="not a JSON object")
         is_removal = is_removal or plain.get("_operation") == "remove"
         fields = {
             name: value
             for name, value in plain.items()
             if not name.startswith("_") or descriptor.has_field(name)
         }
-        self.send(fields, is_removal=is_removal)
+        self.publish(fields, is_removal=is_removal)
 
 
 def _check_use(
@@ -156,15 +163,15 @@ def _check_use(
     data: str | None,
 ) -> None:
     if type_name is None and subject is None:
-        raise click.UsageError("name a TYPE to publish an object of, or a --subject for bytes")
+        raise click.UsageError("give a TYPE to publish an object, or --subject to publish bytes")
     if type_name is None and remove:
-        raise click.UsageError("bytes under a subject are not kept, so there is nothing to remove")
+        raise click.UsageError("bytes under a subject are not cached: there is nothing to remove")
     if type_name is not None and "=" in type_name:
-        raise click.UsageError(f"{type_name!r} stands where the name of a type should")
+        raise click.UsageError(f"{type_name!r} is not a type name; give the TYPE first")
     if type_name is not None and data is not None:
-        raise click.UsageError("--data is for a --subject alone; an object has fields")
+        raise click.UsageError("--data needs --subject without a TYPE; an object has fields")
     if cleared and not fields:
-        raise click.UsageError("--clear needs the key of the object, as FIELD=VALUE")
+        raise click.UsageError("--clear needs the key of the object as FIELD=VALUE")
 
 
 def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...]) -> dict[str, Any]:
@@ -172,29 +179,29 @@ def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...])
     for field in fields:
         name, equals, text = field.partition("=")
         if not equals:
-            raise click.UsageError(f"{field!r} is not of the form FIELD=VALUE")
+            raise click.UsageError(f"{field!r} does not have the form FIELD=VALUE")
         if name in plain:
             raise click.UsageError(f"{name} is given twice")
         plain[name] = _value(cls, name, text)
     for name in cleared:
         if plain.get(name) is not None:
-            raise click.UsageError(f"{name} is given and cleared")
+            raise click.UsageError(f"{name} has a value and is also in --clear")
         plain[name] = None
     known = cls.descriptor
     for option, names in (("--clear", cleared), ("FIELD=VALUE", plain)):
         for name in names:
             if not known.has_field(name):
-                hint = f"it has {', '.join(field.name for field in known.fields)}"
+                hint = f"its fields are {', '.join(field.name for field in known.fields)}"
                 message = f"{known.name} has no field {name:.60}"
                 raise WrongValue(message, option=option, hint=hint)
     missing = [field.name for field in known.key_fields if plain.get(field.name) is None]
     if missing:
-        raise click.UsageError(f"the key of {known.name} is not complete: {missing[0]}=VALUE")
+        raise click.UsageError(f"the key of {known.name} is incomplete: give {missing[0]}=VALUE")
     return plain
 
 
 def _value(cls: type[Struct], name: str, text: str) -> Any:
-    """Texts as they are, all others as JSON where they can be read so."""
+    """The value of a field: text for string fields, otherwise JSON, or text that is not JSON."""
     from skerry.schema.model import Kind
 
     descriptor = cls.descriptor
@@ -206,8 +213,8 @@ def _value(cls: type[Struct], name: str, text: str) -> Any:
         return text
 
 
-def _push(space: Space, publish: Callable[[], None]) -> None:
-    """Publish, and wait for room where there is none."""
+def _retry(space: Space, publish: Callable[[], None]) -> None:
+    """Publish, waiting whenever the send buffer is full."""
     while True:
         try:
             publish()
@@ -218,22 +225,22 @@ def _push(space: Space, publish: Callable[[], None]) -> None:
 
 
 def _confirm(space: Space, stop: Stop) -> None:
-    """Wait until the node has it all. Much takes long to be stored, so that is said, not failed."""
+    """Wait until the node has confirmed all updates; storing many of them may exceed a timeout."""
     while True:
         try:
             space.flush()
         except RequestTimedOut:
             if stop.is_requested:
                 raise
-            current_output().note("the node has not confirmed everything yet; waiting for it")
+            current_output().note("still waiting for the node to confirm all updates")
         else:
             return
 
 
 @contextmanager
-def _saying_where(number: int) -> Iterator[None]:
+def _naming_line(number: int) -> Iterator[None]:
     try:
         yield
     except SkerryError:
-        current_output().note(f"line {number} of the standard input:")
+        current_output().note(f"line {number} of standard input:")
         raise

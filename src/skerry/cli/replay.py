@@ -1,11 +1,11 @@
-"""`skerry replay`: play a recording back, to a node or a multicast group."""
+"""`skerry replay`: play a recording back to a node or a multicast group."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from skerry.cli.groups import group_segment_option
+from skerry.cli.group_options import group_segment_option
 from skerry.cli.input import input_lines
-from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
+from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
+    bare_option,
     group_options,
-    node_wishes,
+    node_options_of,
     opened,
     selection_options,
     shown_time,
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
     from skerry.apps.replayer.program import Replayer, ReplaySummary
     from skerry.apps.replayer.targets import ReplayTarget
 
-__all__ = ["line_of", "obey", "replay"]
+__all__ = ["apply_key", "progress_text", "replay"]
 
-_KEYS: Final = "space pauses, n plays the next update, q ends"
+_KEYS: Final = "space: pause, n: next update, q: quit"
 
 
 @click.command()
@@ -47,20 +49,21 @@ _KEYS: Final = "space pauses, n plays the next update, q ends"
     type=FiniteFloat(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="How many times as fast as it was.",
+    help="Speed as a multiple of the original.",
 )
-@click.option("--fast", is_flag=True, help="As fast as possible.")
-@click.option("--loop", is_flag=True, help="Begin anew at the end.")
+@click.option("--fast", is_flag=True, help="Play as fast as possible, instead of --speed.")
+@click.option("--loop", is_flag=True, help="Start again from the beginning at the end.")
 @click.option(
     "--step",
     is_flag=True,
-    help="One update for each line of the standard input, or as many as the line says.",
+    help="Play one update for each line of standard input, or N for a line with a number N.",
 )
-@click.option("--bare", is_flag=True, help="With --from: leave out what was there at that moment.")
+@bare_option
 @click.option(
     "--stay",
     is_flag=True,
-    help="At the end stay until Ctrl-C: objects of cleanup types go with who published them.",
+    help="Stay connected at the end until Ctrl-C: objects of cleanup types are removed when their"
+    " publisher disconnects.",
 )
 @group_options
 @group_segment_option
@@ -83,11 +86,11 @@ def replay(
     as_json: bool,
     **group: Any,
 ) -> None:
-    """Play a recording back to a node or a multicast group, as it was or faster.
+    """Play a recording back to a node or a multicast group, at the original speed or another.
 
-    What was there at the beginning comes first. Updates keep the times at which they were sent.
-    What the node itself says (clients, statistics) is not played. On a terminal the space bar
-    pauses, n plays one update more, and q ends.
+    The objects that existed at the beginning are published first. Updates keep their original send
+    times. Status objects of the node (clients, statistics) are not played. On a terminal, the space
+    bar pauses, n plays the next update, and q quits.
 
     \b
     Examples:
@@ -96,30 +99,30 @@ def replay(
       skerry replay recordings/prices --multicast 239.192.7.2:4711 --fast
     """
     if (choice.endpoint is None) == (group["multicast"] is None):
-        raise click.UsageError("say where to: with --node URI, or with --multicast GROUP")
+        raise click.UsageError("give either --node URI or --multicast GROUP as the target")
     if (
         fast
         and click.get_current_context().get_parameter_source("speed") != ParameterSource.DEFAULT
     ):
-        raise click.UsageError("--fast is as fast as possible; leave out --speed, or --fast")
+        raise click.UsageError("--fast and --speed exclude each other")
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
     from skerry.apps.replayer.program import Replayer
-    from skerry.apps.replayer.row_reader import ReplayWishes
+    from skerry.apps.replayer.row_reader import ReplayOptions
 
-    wishes = ReplayWishes(
+    options = ReplayOptions(
         from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects, has_state=not bare
     )
     replayer = Replayer(
         recordings,
         _target(choice, group, output, is_looping=loop),
-        wishes,
+        options,
         speed=None if fast else speed,
         is_looping=loop,
         is_paused=step,
         stays=stay,
-        tell=output.warning,
+        report=output.warning,
     )
     with stop_on_signals() as stop, ExitStack() as stack:
         if step:
@@ -127,8 +130,10 @@ def replay(
         elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
             output.note(_KEYS)
             stack.enter_context(_keys(replayer, stop))
-        show = stack.enter_context(_live_line(output))
-        summary = asyncio.run(replayer.run(lambda: stop.is_requested, show=show))
+        show = stack.enter_context(status_line(output, "replay"))
+        summary = asyncio.run(
+            replayer.run(lambda: stop.is_requested, show=lambda pacer: show(progress_text(pacer)))
+        )
     _report(summary, output, as_json=as_json)
 
 
@@ -136,14 +141,14 @@ def _target(
     choice: NodeChoice, group: dict[str, Any], output: Output, *, is_looping: bool
 ) -> ReplayTarget:
     if choice.endpoint is None:
-        from skerry.apps.recorder.group_source import GroupWishes
+        from skerry.apps.recorder.group_source import GroupOptions
         from skerry.apps.replayer.group_target import GroupTarget
 
         name = group.pop("multicast")
-        return GroupTarget(GroupWishes(group=name, **group), tell=output.warning)
+        return GroupTarget(GroupOptions(group=name, **group), report=output.warning)
     from skerry.apps.replayer.node_target import NodeTarget
 
-    return NodeTarget(node_wishes(choice), tell=output.note, is_looping=is_looping)
+    return NodeTarget(node_options_of(choice), report=output.note, is_looping=is_looping)
 
 
 def _report(summary: ReplaySummary, output: Output, *, as_json: bool) -> None:
@@ -151,21 +156,21 @@ def _report(summary: ReplaySummary, output: Output, *, as_json: bool) -> None:
         output.json_line(asdict(summary))
         return
     missing = f"; {summary.gaps} gaps" if summary.gaps else ""
-    output.line(f"{summary.played:,} updates were played{missing}")
+    output.line(f"{summary.played:,} updates played{missing}")
     for reason, count in summary.left_out.items():
-        output.line(f"{count:,} were left out: {reason}")
+        output.line(f"{count:,} omitted: {reason}")
 
 
-# -- by hand
+# -- manual control
 
 
 def _follow_lines(replayer: Replayer, stop: Stop) -> None:
-    """Steps as the standard input says; its end is the end."""
+    """Step for each line of standard input; its end ends the playback."""
 
     def read() -> None:
         for line in input_lines(stop):
-            word = line.strip()
-            count = int(word) if word.isdigit() and len(word) < 10 else 1
+            text = line.strip()
+            count = int(text) if text.isdigit() and len(text) < 10 else 1
             replayer.do_soon(partial(replayer.pacer.step, count))
         replayer.finish()
 
@@ -174,7 +179,7 @@ def _follow_lines(replayer: Replayer, stop: Stop) -> None:
 
 @contextmanager
 def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
-    """Inside, keys of the terminal are obeyed at once."""
+    """Read keys from the terminal without waiting for a line, in a thread."""
     import termios
     import tty
 
@@ -183,7 +188,7 @@ def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
 
     def read() -> None:
         while key := sys.stdin.read(1):
-            replayer.do_soon(partial(obey, key, replayer.pacer, stop))
+            replayer.do_soon(partial(apply_key, key, replayer.pacer, stop))
 
     tty.setcbreak(number)
     threading.Thread(target=read, name="keys", daemon=True).start()
@@ -193,8 +198,8 @@ def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
         termios.tcsetattr(number, termios.TCSADRAIN, before)
 
 
-def obey(key: str, pacer: Pacer, stop: Stop) -> None:
-    """What a key means."""
+def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
+    """Pause, resume, step or stop, as the key demands; other keys are ignored."""
     from skerry.runtime.clock import monotonic_ns
 
     if key == " ":
@@ -209,18 +214,8 @@ def obey(key: str, pacer: Pacer, stop: Stop) -> None:
         stop.request()
 
 
-@contextmanager
-def _live_line(output: Output) -> Iterator[Callable[[Pacer], None]]:
-    """On a terminal, a line that tells how far it is."""
-    if not (output.config.progress and sys.stderr.isatty()):
-        yield lambda _pacer: None
-        return
-    with output.console(sys.stderr).status("replay") as status:
-        yield lambda pacer: status.update(line_of(pacer))
-
-
-def line_of(pacer: Pacer) -> str:
-    """How far a replay is, in a line."""
+def progress_text(pacer: Pacer) -> str:
+    """State, time and count of a playback as one line."""
     state = "paused" if pacer.is_paused else "playing"
     at = f" at {shown_time(pacer.time_ns)}" if pacer.time_ns is not None else ""
     return f"{state}{at}: {pacer.played_count:,} updates"

@@ -1,7 +1,7 @@
-"""Objects and events as commands show them: a line for people, or an object of JSON.
+"""Objects and events as commands print them: a line of text or a JSON object.
 
-In JSON the fields go by name. What is added begins with `_`: `_operation`, `_type`, `_key`,
-`_subject`, `_sender` (the number of the client that changed it last) and `_age_s`.
+In JSON, the fields have their names. Additional values begin with `_`: `_operation`, `_type`,
+`_key`, `_subject`, `_sender` (the id of the client that changed the object last) and `_age_s`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["event_row", "event_text", "key_text", "object_row"]
 
 
 def object_row(obj: Struct, info: ObjectInfo) -> dict[str, Any]:
-    """A current object."""
+    """A current object as JSON."""
     plain = to_json_values(obj)
     return {**plain, "_key": _key(obj, plain), **_facts(info)}
 
 
 def event_row(event: Event[Any]) -> dict[str, Any]:
-    """What happened to an object: the whole of it as it is then."""
+    """An event as JSON, with the whole object after it."""
     plain = to_json_values(event.object)
     return {
         **plain,
@@ -38,21 +38,21 @@ def event_row(event: Event[Any]) -> dict[str, Any]:
 
 
 def event_text(event: Event[Any]) -> str:
-    """The same for people."""
+    """An event as a line of text."""
     if event.type_name == BYTES_NAME:
         return f"{event.subject} {_bytes_text(event.data)}"
     return visible(f"{event.operation} {event.object}")
 
 
 def key_text(obj: Struct) -> str:
-    """The key of an object in words."""
+    """The key of an object as text."""
     names = [field.name for field in obj.descriptor.key_fields]
     plain = to_json_values(obj)
     return visible(", ".join(f"{name}={plain.get(name)}" for name in names))
 
 
 def _key(obj: Struct, plain: Mapping[str, Any]) -> Any:
-    """The value of the key field; of several a list, of none the empty one."""
+    """The value of the only key field, or a list of the values of all key fields."""
     values = [plain.get(field.name) for field in obj.descriptor.key_fields]
     return values[0] if len(values) == 1 else values
 
@@ -62,7 +62,7 @@ def _facts(info: ObjectInfo) -> dict[str, Any]:
 
 
 def _bytes_text(data: bytes) -> str:
-    """Text as it is, and what is none in hexadecimal digits."""
+    """The decoded text, or hexadecimal digits if the bytes are not UTF-8."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""`skerry sim`: run simulated systems, one seed or many, and repeat what failed."""
+"""`skerry sim`: run simulated systems with one seed or many, and repeat failures."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["sim"]
 
 _SEED_MAX: Final = 2**63 - 1
-"""Seeds that fail are kept in TOML, whose numbers have 64 bits, and a sign."""
+"""Largest seed: failed seeds are stored in TOML, whose integers are signed with 64 bits."""
 
 
 @click.group()
 def sim() -> None:
-    """Simulated systems: any number of nodes, every fault, one seed."""
+    """Run systems of many nodes in a simulated world, with faults, determined by a seed."""
 
 
 @sim.command("list")
 @json_option
 def list_scenarios(as_json: bool) -> None:
-    """The scenarios that come with skerry.
+    """List the scenarios that skerry provides.
 
     \b
     Example:
@@ -51,28 +51,39 @@ def list_scenarios(as_json: bool) -> None:
 
 
 @sim.command()
-@click.option("--scenario", metavar="S", help="A name of `sim list`, or your own as module:name.")
+@click.option(
+    "--scenario",
+    metavar="S",
+    help="Scenario of `sim list`, or your own as module:name. Default: all of `sim list`.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(0, _SEED_MAX),
     metavar="N",
-    help="The seed, or the first one.",
+    help="Seed of the run, or first seed with --count. Default: 0.",
 )
 @click.option(
     "--seeds",
     metavar="A..B",
     callback=lambda _context, _option, text: _seed_range(text),
-    help="Seeds from A up to, but not including, B.",
+    help="Range of seeds, B excluded; instead of --seed and --count.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="How many seeds.")
-@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes.")
-@click.option("--trace", is_flag=True, help="Print every event, one JSON object per line.")
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="Number of seeds. Default: 1."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of nodes. Default: that of the scenario.",
+)
+@click.option("--trace", is_flag=True, help="Print every event as one JSON object per line.")
 @json_option
 @click.option(
     "--keep",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Add seeds that fail to this TOML file.",
+    help="Append seeds that fail to this TOML file. Default: they are only printed.",
 )
 @click.pass_context
 def run(
@@ -87,25 +98,23 @@ def run(
     as_json: bool,
     keep: Path | None,
 ) -> None:
-    """Run a simulated system; the same seed gives the same run, event by event.
-
-    Without --scenario all that come with skerry are run, without a seed it is 0.
+    """Run a simulated system. The same seed gives the same run, event by event.
 
     \b
     Examples:
       skerry sim run --scenario echo --seed 7            one run
       skerry sim run --scenario echo --seed 7 --trace    the same, with every event
-      skerry sim run --count 100 --keep seeds.toml       look for seeds that fail
+      skerry sim run --count 100 --keep seeds.toml       search for seeds that fail
       skerry sim run --scenario mytests.sims:orders      your own scenario
 
-    Exit code 0: every run was fine; 1: a run failed, or a signal came before all were run; 2: the
-    command was wrong.
+    Exit code 0: every run passed; 1: a run failed, or a signal arrived before the last run; 2: the
+    command line was wrong.
     """
     from skerry.testing.scenarios import SHIPPED, run_scenario
 
     chosen = _chosen_seeds(seed, seeds, count)
     if scenario is not None and ":" in scenario:
-        # The script that starts `skerry` does not look for modules where it was started.
+        # An installed script does not search the current folder for modules.
         sys.path.insert(0, str(Path.cwd()))
     names = list(SHIPPED) if scenario is None else [scenario]
     output = current_output()
@@ -139,7 +148,7 @@ def run(
 
 @dataclass(slots=True)
 class _Tally:
-    """What the seeds of one scenario add up to."""
+    """Counters over the seeds of one scenario."""
 
     seed_count: int = 0
     failed_count: int = 0
@@ -165,7 +174,7 @@ def _seed_range(text: str | None) -> range | None:
     first, dots, stop = text.partition("..")
     if not (dots and first.isdecimal() and stop.isdecimal()):
         raise click.BadParameter(f"{text!r} is not a range of seeds such as 0..100")
-    # By their digits first: Python does not convert thousands of them.
+    # The length is checked first: Python refuses to convert thousands of digits.
     digit_count = max(len(first.lstrip("0")), len(stop.lstrip("0")))
     if digit_count > len(str(_SEED_MAX)) or int(stop) > _SEED_MAX + 1:
         raise click.BadParameter(f"the largest seed is {_SEED_MAX}")
@@ -179,10 +188,10 @@ def _chosen_seeds(seed: int | None, seeds: range | None, count: int | None) -> r
         first = seed or 0
         stop = first + (count or 1)
         if stop > _SEED_MAX + 1:
-            raise click.UsageError(f"the largest seed is {_SEED_MAX}; take a smaller --count")
+            raise click.UsageError(f"the largest seed is {_SEED_MAX}; choose a smaller --count")
         return range(first, stop)
     if seed is not None or count is not None:
-        raise click.UsageError("--seeds says it all; leave out --seed and --count")
+        raise click.UsageError("--seeds excludes --seed and --count")
     return seeds
 
 

@@ -1,4 +1,4 @@
-"""`skerry sql`: questions to the tables of the pipeline in SQL, answered by DuckDB."""
+"""`skerry sql`: SQL queries on the tables of the pipeline, executed by DuckDB."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.pipeline.answers import lake_rows, limit_option, plain_value, shown_value, tell
+from skerry.cli.pipeline.answers import json_value, lake_rows, limit_option, print_rows, text_value
 from skerry.cli.pipeline.spark_session import tables_option, waiting
 
 __all__ = ["sql"]
@@ -19,16 +19,17 @@ __all__ = ["sql"]
 @click.command()
 @click.argument("query")
 @tables_option
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values with a header.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header.")
 @limit_option
 @json_option
 def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bool) -> None:
-    """Ask the tables of the pipeline in SQL.
+    """Query the tables of the pipeline in SQL.
 
-    Each table is a view: latest.Vessel has the objects there are now, history.Vessel the states
-    that are over, states.Vessel both, updates.Vessel every update; rates, links, sessions, alarms
-    and raw go by their names. Vessel alone is latest.Vessel. `SHOW ALL TABLES` lists them. The SQL
-    is that of DuckDB. With --json times are seconds since 1970, and what is null is left out.
+    QUERY is a statement in the SQL of DuckDB. latest.Vessel holds the current objects,
+    history.Vessel their past states, states.Vessel both, and updates.Vessel every update; rates,
+    links, sessions, alarms and raw have their own names. Vessel alone means latest.Vessel.
+    `SHOW ALL TABLES` lists the tables. With --json, times are seconds since 1970 and null values
+    are omitted.
 
     \b
     Examples:
@@ -44,20 +45,20 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
     from skerry.lake.reader import OpenLake
 
     output = current_output()
-    with waiting(output, "looking it up"):
+    with waiting(output, "running the query"):
         answer = OpenLake(tables).sql(query)
     rows = lake_rows(answer)
     if as_csv:
         for line in _csv_lines(answer.schema.names, rows(limit)):
             output.line(line)
         return
-    shown = tell(
+    shown = print_rows(
         output,
         rows,
         as_json=as_json,
         limit=limit,
-        to_json=lambda row: {k: plain_value(v) for k, v in row.items() if v is not None},
-        to_cells=lambda row: {name: shown_value(value) for name, value in row.items()},
+        to_json=lambda row: {k: json_value(v) for k, v in row.items() if v is not None},
+        to_cells=lambda row: {name: text_value(value) for name, value in row.items()},
     )
     if not shown and not as_json:
         _no_rows(output, answer.schema.names)
@@ -70,7 +71,7 @@ def _no_rows(output: Output, columns: list[str]) -> None:
 def _csv_lines(columns: list[str], rows: Any) -> Iterator[str]:
     yield _csv_line(columns)
     for row in rows:
-        yield _csv_line(["" if v is None else shown_value(v) for v in row.values()])
+        yield _csv_line(["" if v is None else text_value(v) for v in row.values()])
 
 
 def _csv_line(values: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""`skerry sub`: follow what others publish, from the shell."""
+"""`skerry sub`: subscribe to a type or subject and print the events."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.nodes import (
+from skerry.cli.node_options import (
     NodeChoice,
     check_filter,
+    filter_options,
     node_options,
     struct_class,
     type_argument,
     types_option,
 )
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import (
-    CheckedText,
-    blamed_on,
-    check_condition,
-    check_pattern,
-    field_names,
-)
+from skerry.cli.parameters import as_wrong_value, check_pattern, field_names
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import Disconnected, Refused
 from skerry.schema.internal import internal_types
@@ -36,27 +31,26 @@ if TYPE_CHECKING:
 __all__ = ["sub"]
 
 _WAIT_S: Final = 0.1
-"""How soon a request to stop is seen while nothing happens."""
+"""Interval at which a stop request is polled while no event arrives."""
 _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
 
 
 @click.command()
 @type_argument(metavar="TYPE|SUBJECT")
+@filter_options
 @click.option(
-    "--where",
-    metavar="E",
-    type=CheckedText(check_condition),
-    help="Only objects for which this is true.",
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N events. Default: no limit.",
 )
-@click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
-@click.option("--new", is_flag=True, help="Leave out what is there already.")
+@click.option("--new", is_flag=True, help="Omit the objects that exist already.")
 @click.option(
     "--on-slow",
     type=click.Choice(["disconnect", "conflate"]),
     default="disconnect",
     show_default=True,
-    help="When we do not keep up: end with an error, or skip to the last state of each object.",
+    help="If the command is too slow: end with an error, or skip to the last state of each object.",
 )
 @types_option
 @node_options
@@ -73,14 +67,14 @@ def sub(
     choice: NodeChoice,
     as_json: bool,
 ) -> None:
-    """Follow a type or a subject: what is there, and each change from then on, until Ctrl-C.
+    """Subscribe to a type or a subject, and print current objects and all changes until Ctrl-C.
 
-    A subject begins with a slash; in it * stands for one level and ... at its end for all below.
-    A pattern whose first level is a wild card leaves out what the node says about itself.
-    When the connection is lost, it is restored, and one is told what was missed.
+    A subject begins with a slash. In a pattern, * matches one level and ... matches all remaining
+    levels. A pattern whose first level is a wildcard omits the status objects of the node. A lost
+    connection is restored, and changes that were missed are printed then.
 
-    With --json each line has the whole object by field names, and _operation (create, update or
-    remove), _type, _key, _subject, _sender and _age_s.
+    With --json, each line has the fields of the whole object by name, and _operation (create,
+    update or remove), _type, _key, _subject, _sender and _age_s.
 
     \b
     Examples:
@@ -93,13 +87,13 @@ def sub(
     output = current_output()
     is_subject = type_name.startswith("/")
     if is_subject and (where or fields):
-        raise click.UsageError("--where and --fields need a type, and not a subject")
+        raise click.UsageError("--where and --fields need a type, not a subject")
     if is_subject:
-        with blamed_on("TYPE|SUBJECT"):
+        with as_wrong_value("TYPE|SUBJECT"):
             check_pattern(type_name)
     names = field_names(fields)
     with stop_on_signals() as stop, choice.connect("skerry-sub", types=types) as space:
-        refusals = _tell_states(space, output)
+        refusals = _report_states(space, output)
         what: Any = type_name
         if not is_subject:
             what = _class_or_name(space, type_name, types, output, needs_type=bool(where or fields))
@@ -113,7 +107,7 @@ def sub(
 
 
 class _Printer:
-    """Shows events one by one."""
+    """Prints events."""
 
     def __init__(self, output: Output, *, as_json: bool, is_new: bool, has_internal: bool) -> None:
         self._output = output
@@ -122,7 +116,7 @@ class _Printer:
         self._has_internal = has_internal
 
     def show(self, event: Event[Any]) -> bool:
-        """Whether this one was to be shown."""
+        """Print an event; returns False if it is omitted."""
         from skerry.cli.rows import event_row, event_text
         from skerry.client.core.events import BYTES_NAME
 
@@ -141,12 +135,12 @@ class _Printer:
 def _class_or_name(
     space: Space, name: str, types: Mapping[str, Any], output: Output, *, needs_type: bool
 ) -> Any:
-    """The class of a type; where nobody has published one yet, its name serves, too."""
+    """The class of a type, or its name if no object of it has been published yet."""
     if types or needs_type or name in space.request_types(name) or name in internal_types():
         return struct_class(space, name, types)
     if not name.isidentifier():
-        raise click.UsageError(f"{name!r:.80} is no name of a type; a subject begins with /")
-    output.note(f"the node does not know {name} yet; waiting for somebody to publish one")
+        raise click.UsageError(f"{name!r:.80} is not a type name; a subject begins with /")
+    output.note(f"the node does not know {name} yet; waiting for the first object")
     return name
 
 
@@ -161,29 +155,26 @@ def _follow(
     shown = 0
     while not stop.is_requested and shown != count:
         if refusals:
-            # All that was asked of the node is this subscription: nothing will ever come.
+            # The refusal concerns the only subscription: no event can arrive.
             raise Refused(f"the node does not permit {refusals[0]}")
         event = events.get(timeout=_WAIT_S)
         if event is not None:
             shown += printer.show(event)
         elif space.state == "closed":
-            raise Disconnected(space.wait_closed() or "the node ended the connection")
+            raise Disconnected(space.wait_closed() or "the node closed the connection")
 
 
-def _tell_states(space: Space, output: Output) -> list[Refusal]:
-    """People hear what becomes of the connection; what they read is not to be a riddle.
-
-    What the node refuses is gathered in the list.
-    """
+def _report_states(space: Space, output: Output) -> list[Refusal]:
+    """Report lost and restored connections on stderr; returns the list that collects refusals."""
     from skerry.client.core.states import SpaceState, StateChanged
 
-    def tell(change: StateChanged) -> None:
+    def report(change: StateChanged) -> None:
         if change.state is SpaceState.DISCONNECTED:
-            output.note(f"the connection is lost ({change.reason}); trying to get it back")
+            output.note(f"connection lost ({change.reason}); reconnecting")
         elif change.state is SpaceState.CONNECTED:
-            output.note("connected again")
+            output.note("reconnected")
 
-    space.on_state(tell)
+    space.on_state(report)
     refusals: list[Refusal] = []
     space.on_refused(refusals.append)
     return refusals

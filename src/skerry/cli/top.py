@@ -1,4 +1,4 @@
-"""`skerry top`: a node at work, refreshed once in a while."""
+"""`skerry top`: clients, types, rates and ledger of a node, refreshed periodically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.stopping import Stop, stop_on_signals
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["top"]
 
 _LOOK_S: Final = 0.1
-"""How soon a request to stop is seen."""
+"""Interval at which a stop request is polled."""
 _LEDGER_S_MAX: Final = 2.5
-"""How long the first snapshot waits for a ledger, which a node tells each second."""
+"""Time that the first snapshot waits for the ledger, which a node publishes each second."""
 _WIDE: Final = 130
-"""Columns of a terminal in which the whole ledger has room."""
+"""Columns of a terminal that the whole ledger needs."""
 _LEDGER_COLUMNS: Final = (
     "due",
     "delivered",
@@ -50,17 +50,23 @@ _LEDGER_COLUMNS: Final = (
     default=1.0,
     show_default=True,
     metavar="S",
-    help="Seconds from one snapshot to the next.",
+    help="Seconds between two snapshots.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N snapshots. Default: no limit.",
+)
 @node_options
 @json_option
 def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bool) -> None:
-    """Watch a node at work: its clients and types, their rates, and the ledger, until Ctrl-C.
+    """Show the clients and types of a node, their rates and the ledger, until Ctrl-C.
 
-    The ledger says what became of all updates that were due to somebody: due = delivered +
-    filtered + conflated + expired + refused + queued. What is left is unexplained, and always 0.
-    A client's row is about what was due to it, a type's about its updates times those who asked.
+    The ledger accounts for all updates that were due to subscribers: due = delivered + filtered +
+    conflated + expired + refused + queued. The rest is unexplained, and always 0. The row of a
+    client counts the updates that were due to it. The row of a type counts its updates once for
+    each subscriber.
 
     \b
     Examples:
@@ -71,7 +77,7 @@ def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bo
     from skerry.apps.top import NodeWatch
 
     output = current_output()
-    with stop_on_signals() as stop, choice.ask("skerry-top") as space:
+    with stop_on_signals() as stop, choice.connect_or_fail("skerry-top") as space:
         watch = NodeWatch(space)
         watch.wait_ledger(_LEDGER_S_MAX)
         with _screen(output, as_json=as_json) as show:
@@ -91,7 +97,7 @@ def _pause(seconds: float, stop: Stop) -> None:
 
 @contextmanager
 def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodeSnapshot], None]]:
-    """How snapshots are shown: as JSON, live on a terminal, or as lines."""
+    """Yield the function that shows a snapshot: as JSON, live on a terminal, or as lines."""
     if as_json:
         yield lambda snapshot: output.json_line(_rounded(dataclasses.asdict(snapshot)))
     elif not sys.stdout.isatty():
@@ -108,7 +114,7 @@ def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodeSnapshot
 
 
 def _rounded(value: Any) -> Any:
-    """Rates and times as exact as anybody needs."""
+    """Numbers rounded to three decimals."""
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):
@@ -117,12 +123,12 @@ def _rounded(value: Any) -> Any:
 
 
 def _present(snapshot: NodeSnapshot) -> list[ClientLine]:
-    """Those who are there. A node speaks of the others for as long as objects of them are left."""
+    """The connected clients. A node also reports closed ones as long as it has objects of them."""
     return [client for client in snapshot.clients if client.state != "closed"]
 
 
 def _is_used(line: TypeLine) -> bool:
-    """Whether there is anything to say of a type."""
+    """Whether a type has objects, subscribers or updates."""
     return bool(line.object_count or line.member_count or line.ledger.due or line.ledger.accepted)
 
 
@@ -152,30 +158,30 @@ def _headline(snapshot: NodeSnapshot) -> str:
 
 
 def _client_text(client: ClientLine) -> str:
-    words = [
+    parts = [
         client.name,
         client.state,
         f"in/s={client.in_per_s:.0f}",
         f"out/s={client.out_per_s:.0f}",
         f"queued_bytes={client.queued_bytes}",
-        *_ledger_words(client.ledger),
+        *_ledger_parts(client.ledger),
     ]
-    return visible(" ".join(words))
+    return visible(" ".join(parts))
 
 
 def _type_text(type_: TypeLine) -> str:
-    words = [
+    parts = [
         type_.name,
         f"objects={type_.object_count}",
         f"members={type_.member_count}",
         f"in/s={type_.in_per_s:.0f}",
         f"out/s={type_.out_per_s:.0f}",
-        *_ledger_words(type_.ledger),
+        *_ledger_parts(type_.ledger),
     ]
-    return visible(" ".join(words))
+    return visible(" ".join(parts))
 
 
-def _ledger_words(ledger: Counts | None) -> list[str]:
+def _ledger_parts(ledger: Counts | None) -> list[str]:
     if ledger is None:
         return []
     return [f"{name}={getattr(ledger, name)}" for name in _LEDGER_COLUMNS]
@@ -190,7 +196,7 @@ def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableT
 
     is_well = snapshot.unexplained in (0, None) and snapshot.state == "connected"
     head = Text(_headline(snapshot), style="bold" if is_well else "bold red", overflow="ellipsis")
-    # Each table has a title, a head and three lines; the types come first, they are what it is for.
+    # 14 lines are the headline, the titles and heads of both tables, and blank lines.
     room = max(height - 14, 4)
     types = sorted(
         filter(_is_used, snapshot.types),
@@ -205,12 +211,12 @@ def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableT
         head,
         _table("types", ("name", "objects", "members"), shown_types, _type_cells, counts),
         _table("clients", ("id", "name", "state"), shown_clients, _client_cells, counts),
-        Text("Ctrl-C ends", style="dim"),
+        Text("press Ctrl-C to end", style="dim"),
     )
 
 
 def _ledger_columns(lines: list[Any], width: int) -> list[str]:
-    """What of the ledger is shown: all of it, or where there is no room, what is not 0."""
+    """The columns of the ledger: all of them, or on a narrow terminal those that are not 0."""
     ledgers = [line.ledger for line in lines if line.ledger is not None]
     return [
         name

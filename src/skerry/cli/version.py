@@ -1,4 +1,4 @@
-"""`skerry version`: which skerry this is, and on what it runs."""
+"""`skerry version`: the version of skerry and of its environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["version"]
 @click.command()
 @json_option
 def version(*, as_json: bool) -> None:
-    """Say which version this is, and whether its hot modules are compiled."""
+    """Print the version of skerry and of Python, and whether hot modules are compiled."""
     output = current_output()
     mode = build_info.mode()
     if as_json:

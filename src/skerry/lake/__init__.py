@@ -1,21 +1,22 @@
-"""The tables of the pipeline, read without Spark: answers about any instant within a second.
+"""Queries on the tables of a lake without Spark, about any instant, within a second.
 
     lake = skerry.lake.open("lake/")
     lake.asof("Vessel", "2026-11-15T14:03:07Z").to_pandas()
 
-All of it needs the extra `lake`; importing this module does not. The modules, in reading order:
+Using it needs the extra `lake`; importing this module does not. In reading order:
 
-- `reader`     `OpenLake`: the questions
-- `answer`     `Answer`: rows as a stream of Arrow batches, or as a whole
-- `layout`     which types and tables there are
-- `scanning`   files of a table as an Arrow dataset, of which only what can matter is read
-- `states`     states at an instant, and what differs between two
-- `updates`    updates in their order, in slices of time that fit into memory
-- `series`     values of a field in equal intervals
-- `rollups`    what retention keeps of rows that it drops: figures by the minute
-- `retention`  dropping rows by their age
-- `sql`        SQL over the tables, by DuckDB
-- `extras`     what has to be installed
+- `reader`: `OpenLake`, which has a method for each query
+- `answer`: `Answer`, the rows of a query as a stream of Arrow batches or as a whole
+- `layout`: the types and tables of a lake
+- `scanning`: files of a table as an Arrow dataset; irrelevant files are not read
+- `states`: states at an instant or in a range, and differences between two instants
+- `updates`: updates in order
+- `slices`: slices of time whose rows fit into memory
+- `series`: values of a field in equal intervals
+- `retention`: deletes rows by age
+- `rollups`: the figures by the minute that retention keeps
+- `sql`: SQL over the tables, with DuckDB
+- `extras`: checks that the extra `lake` is installed
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "OpenLake", "open"]
 
-_PLACES: Final = {
+_EXPORTS: Final = {
     "Answer": ("skerry.lake.answer", "Answer"),
     "OpenLake": ("skerry.lake.reader", "OpenLake"),
     "open": ("skerry.lake.reader", "open_lake"),
@@ -38,7 +39,7 @@ _PLACES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _PLACES[name]
+    module, attribute = _EXPORTS[name]
     return getattr(import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""Rows that answer a question: a stream of Arrow batches, or all of them at once."""
+"""The rows of a query: as a stream of Arrow batches, or all at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Answer"]
 
 
 class Answer:
-    """The answer to a question. Files are read when rows are asked for, and again each time.
+    """The result of a query. Files are read each time the rows are requested.
 
-    It implements Arrow's stream interface, so DuckDB, polars and pyarrow take it as it is.
+    It implements Arrow's stream interface, so DuckDB, polars and pyarrow accept it directly.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of the answer, such as that an instant is outside of the recording."""
+        """Notes about the result, such as that an instant is outside of the recording."""
         return self._notes()
 
     def with_notes(self, notes: Callable[[], tuple[str, ...]]) -> Answer:
@@ -42,24 +42,24 @@ class Answer:
         return Answer(self.schema, self._batches, notes=notes)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in batches, of which only a few are in memory at a time."""
+        """The rows in batches; only a few are in memory at a time."""
         return (batch for batch in self._batches() if batch.num_rows)
 
     def reader(self) -> pa.RecordBatchReader:
-        """The same as Arrow's reader of record batches."""
+        """The rows as a record batch reader of Arrow."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a table of Arrow."""
+        """All rows as an Arrow table."""
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def to_pandas(self) -> Any:
-        """All rows as a DataFrame of pandas, which has to be installed."""
+        """All rows as a DataFrame of pandas; PipelineError if it is not installed."""
         require_lake("pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a frame of polars, which has to be installed."""
+        """All rows as a DataFrame of polars; PipelineError if it is not installed."""
         require_lake("polars")
         import polars as pl
 

@@ -1,4 +1,4 @@
-"""What reading tables needs beyond the base installation, and what to say where it is missing."""
+"""Checks that the packages of the extra `lake` are installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDED: Final = ("deltalake", "numpy", "pyarrow")
 
 
 def require_lake(*others: str) -> None:
-    """Do nothing where the extra `lake` (and `others`) is installed; PipelineError elsewhere."""
+    """PipelineError if a package of the extra `lake`, or one of `others`, is missing."""
     missing = [name for name in (*NEEDED, *others) if importlib.util.find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"

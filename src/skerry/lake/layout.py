@@ -1,4 +1,4 @@
-"""Which types and tables a folder of tables has, by the last plan of the pipeline and the logs."""
+"""The types and tables of a lake, by the last plan of the pipeline and the logs."""
 
 from __future__ import annotations
 
@@ -8,48 +8,39 @@ from dataclasses import dataclass
 
 from skerry.errors import PipelineError, SkerryError
 from skerry.spark.lake.catalog import DIVIDED_BY
-from skerry.spark.lake.delta import Contents, Table
+from skerry.spark.lake.data_files import Contents, TableSize
+from skerry.spark.lake.delta import Table
 from skerry.spark.lake.schema import TypedSchema
 from skerry.spark.lake.schema_json import schema_from_text
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["OF_TYPES", "LakeLayout", "TableInfo", "TypeTables"]
+__all__ = ["OF_TYPES", "LakeLayout", "TypeTables"]
 
 OF_TYPES = (*(kind for kind in DIVIDED_BY if kind != "raw"), "rollups")
-"""Kinds of tables of which each type has its own."""
+"""Kinds of tables that exist per type."""
 _PLANS = "_skerry/plans"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeTables:
-    """What is known of the tables of one type."""
+    """The tables of one type."""
 
     table: str
-    """Their name: that of the type, with `@2` and so on for definitions that do not fit."""
+    """Their name: that of the type, with `@2` and so on for incompatible definitions."""
     schema: TypedSchema
     is_cached: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableInfo:
-    """How much a table holds, by its log."""
-
-    name: str
-    rows: int
-    files: int
-    byte_count: int
-
-
 class LakeLayout:
-    """A folder of tables, as it is when it is asked."""
+    """The types and tables of a lake; each call reads the current state."""
 
     def __init__(self, store: TableStore) -> None:
         self.store = store
 
     def types(self) -> Mapping[str, TypeTables]:
-        """The types that have tables, by the names of these; PipelineError if a plan is damaged.
+        """The types by the names of their tables; PipelineError if the last plan is damaged.
 
-        The pipeline writes a plan before it commits, so the last one knows all columns.
+        The pipeline writes a plan before it commits, so the last plan has all columns.
         """
         listed = self.store.listed(_PLANS)
         plans = [file.path for file in listed if file.path.endswith(".json")]
@@ -64,7 +55,7 @@ class LakeLayout:
         return {}
 
     def folders(self) -> list[str]:
-        """Names of folders that may be tables; whether they are, their logs tell."""
+        """Names of folders that may be tables; their logs are not read."""
         names: list[str] = []
         for name in self.store.folders(""):
             if name.startswith(("_", ".")):
@@ -76,27 +67,18 @@ class LakeLayout:
         return names
 
     def contents(self, name: str) -> Contents | None:
-        """What a table holds, or None if there is no such table."""
+        """The files and columns of a table, or None if there is no such table."""
         return Table(self.store, name).contents()
 
-    def infos(self) -> list[TableInfo]:
-        """All tables with their sizes."""
+    def sizes(self) -> list[TableSize]:
+        """The sizes of all tables, sorted by name within each kind."""
         found = ((name, self.contents(name)) for name in self.folders())
-        return [_info(name, contents) for name, contents in found if contents is not None]
+        return [TableSize.of(name, contents) for name, contents in found if contents is not None]
 
 
-def _info(name: str, contents: Contents) -> TableInfo:
-    return TableInfo(
-        name=name,
-        rows=sum(file.rows for file in contents.files),
-        files=len(contents.files),
-        byte_count=sum(file.byte_count for file in contents.files),
-    )
-
-
-def _type_of(plain: Mapping[str, object]) -> TypeTables:
+def _type_of(values: Mapping[str, object]) -> TypeTables:
     return TypeTables(
-        table=str(plain["table"]),
-        schema=schema_from_text(str(plain["schema"])),
-        is_cached=bool(plain["is_cached"]),
+        table=str(values["table"]),
+        schema=schema_from_text(str(values["schema"])),
+        is_cached=bool(values["is_cached"]),
     )

@@ -1,4 +1,4 @@
-"""A folder of tables, to be asked: `skerry.lake.open(path)`."""
+"""Queries on the tables of a lake: `skerry.lake.open(path)`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from skerry.lake.answer import Answer
-    from skerry.lake.layout import TableInfo, TypeTables
-    from skerry.spark.lake.delta import Contents
+    from skerry.lake.layout import TypeTables
+    from skerry.spark.lake.data_files import Contents, TableSize
 
 __all__ = ["OpenLake", "Range", "instant_text", "open_lake"]
 
@@ -27,7 +27,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """From when to when something is recorded; both ends are updates."""
+    """A recorded range of time, from the first to the last update."""
 
     first_ns: int
     last_ns: int
@@ -37,17 +37,16 @@ class Range:
 
 
 def open_lake(path: str | PathLike[str]) -> OpenLake:
-    """The tables in a folder; PipelineError if there is no such folder."""
+    """Open the lake in a folder; PipelineError if the folder does not exist."""
     require_lake()
     return OpenLake(path)
 
 
 class OpenLake:
-    """A folder of tables, to be read without Spark.
+    """The tables of a lake, read without Spark.
 
-    Each question reads the logs of its tables as they are then. `where` takes an expression of
-    `pyarrow.compute` over the columns of the table; files and row groups that it rules out are not
-    read.
+    Each query reads the current logs of its tables. `where` is an expression of `pyarrow.compute`
+    over the columns of the table; files and row groups that cannot match are not read.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -56,41 +55,41 @@ class OpenLake:
 
         self.store = TableStore(path)
         if not self.store.require():
-            error = PipelineError(f"there is no folder {path}")
-            error.hint = "`skerry pipeline run` makes tables of recordings"
+            error = PipelineError(f"cannot open the lake: there is no folder {path}")
+            error.hint = "create tables from recordings with `skerry pipeline run`"
             raise error
         self._layout = LakeLayout(self.store)
 
-    # -- what there is
+    # -- types and tables
 
     def types(self) -> list[str]:
         """The types that have tables, message types included."""
         return sorted(self.known_types())
 
     def known_types(self) -> Mapping[str, TypeTables]:
-        """What is known of these types, by the names of their tables."""
+        """The schemas of these types, by the names of their tables."""
         return self._layout.types()
 
     def table_names(self) -> list[str]:
-        """The tables there are: `history/Vessel`, `links` and so on; their logs are not read."""
+        """The names of all tables: `history/Vessel`, `links` and so on; reads no logs."""
         return self._layout.folders()
 
     def contents(self, name: str) -> Contents | None:
         """The files and columns of a table by its log, or None if there is no such table."""
         return self._layout.contents(name)
 
-    def tables(self) -> list[TableInfo]:
-        """The tables there are, with their rows, files and bytes."""
-        return self._layout.infos()
+    def tables(self) -> list[TableSize]:
+        """All tables with their number of rows, files and bytes."""
+        return self._layout.sizes()
 
     def type_tables(self, type_name: str) -> TypeTables:
-        """What is known of a type; PipelineError if there is no such type."""
-        from skerry.spark.lake.questions import known_type
+        """The schema of a type; PipelineError if there is no such type."""
+        from skerry.spark.lake.state_lookup import known_type
 
         return known_type(self.known_types(), type_name)
 
     def recorded(self, type_name: str | None = None) -> Range | None:
-        """From the first update of a type, or of all, to the last; None if there are none."""
+        """The recorded range of a type, or of all types; None if there are no updates."""
         names = [type_name] if type_name is not None else self.types()
         files = [
             file
@@ -104,13 +103,13 @@ class OpenLake:
             return None
         return Range(first_ns=min(lows), last_ns=max(highs))
 
-    # -- questions
+    # -- queries
 
     def table(self, name: str, *, where: pc.Expression | None = None) -> Answer:
         """All rows of a table: `history/Vessel`, `links` and so on."""
         from skerry.lake.answer import Answer
         from skerry.lake.scanning import arrow_schema, dataset_of, scan
-        from skerry.spark.lake.questions import unknown_name
+        from skerry.spark.lake.state_lookup import unknown_name
 
         contents = self.contents(name)
         if contents is None:
@@ -127,7 +126,7 @@ class OpenLake:
         Without a type, of all types: the fields are then one column of JSON, `object`.
         """
         from skerry.lake.states import live_at
-        from skerry.spark.lake.kept import require_kept
+        from skerry.spark.lake.retention_limits import require_kept
 
         at_ns = instant_ns(instant)
         if type_name is None:
@@ -138,7 +137,7 @@ class OpenLake:
         return answer.with_notes(lambda: self.notes(at_ns))
 
     def latest(self, type_name: str, *, where: pc.Expression | None = None) -> Answer:
-        """The objects of a type that are there now, as far as the tables have come."""
+        """The current objects of a type, as of the last batch of the pipeline."""
         from skerry.lake.states import states_between
 
         state = self._cached(type_name)
@@ -154,9 +153,9 @@ class OpenLake:
         *,
         where: pc.Expression | None = None,
     ) -> Answer:
-        """Every state of the objects of a type, or those that held at some time of a range.
+        """All states of the objects of a type, or those valid at some instant of a range.
 
-        The state that holds on has no `valid_to_ns`. Rows are not in order.
+        The current state of an object has no `valid_to_ns`. Rows are not sorted.
         """
         from skerry.lake.states import states_between
 
@@ -173,9 +172,9 @@ class OpenLake:
         *,
         where: pc.Expression | None = None,
     ) -> Answer:
-        """Every update of a type from one instant up to another, in order.
+        """The updates of a type from one instant to another, exclusive, in order.
 
-        A field is null where the update does not speak of it; `present` says whether it does.
+        A field that is not in an update is null; `present` is the property set.
         """
         from skerry.lake.updates import changed_between
 
@@ -186,7 +185,7 @@ class OpenLake:
         return answer.with_notes(lambda: self.notes(from_ns, to_ns))
 
     def diff(self, type_name: str, first: Instant, second: Instant) -> Answer:
-        """The objects of a type that are not the same at two instants."""
+        """The objects of a type that differ between two instants."""
         from skerry.lake.states import differences
         from skerry.spark.lake.catalog import field_columns
 
@@ -208,7 +207,7 @@ class OpenLake:
         """Values of a field in equal intervals: `last`, `mean`, `min`, `max` and `count`.
 
         One row for each interval and object in which an update set the field, in order of time.
-        `every` is a length such as `500ms`, `1s` or `10min`, or a number of seconds.
+        `every` is a duration such as `500ms`, `1s` or `10min`, or a number of seconds.
         """
         from skerry.lake.series import duration_ns, series_of
 
@@ -227,7 +226,7 @@ class OpenLake:
         return answer.with_notes(lambda: self.notes(from_ns, to_ns))
 
     def sql(self, query: str) -> Answer:
-        """What a query of DuckDB says: `latest.Vessel`, `history.Vessel`, `rates` and so on."""
+        """The result of a query in DuckDB's SQL over `latest.Vessel`, `rates` and so on."""
         from skerry.lake.sql import answer_of
 
         return answer_of(self, query)
@@ -239,12 +238,12 @@ class OpenLake:
 
         from skerry.lake.answer import Answer
         from skerry.lake.states import live_at
-        from skerry.spark.lake.kept import require_kept
+        from skerry.spark.lake.retention_limits import require_kept
 
         types = self.known_types()
         cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
         if not cached:
-            raise PipelineError("no table has objects: nothing was recorded, or messages only")
+            raise PipelineError("the lake has no objects: no cached type was recorded")
         for name in cached:
             require_kept(self.store, name, at_ns)
         answers = {
@@ -272,15 +271,15 @@ class OpenLake:
 
         return Answer(schema, batches, notes=lambda: self.notes(at_ns))
 
-    # -- what is known of types and of time
+    # -- types and notes
 
     def _cached(self, type_name: str) -> TypeTables:
-        from skerry.spark.lake.questions import cached_type
+        from skerry.spark.lake.state_lookup import cached_type
 
         return cached_type(self.known_types(), type_name)
 
     def notes(self, *instants_ns: int | None) -> tuple[str, ...]:
-        """What to say of instants outside of all that is recorded; None stands for no bound."""
+        """Notes about instants outside of the recorded range; None stands for no bound."""
         given = [ns for ns in instants_ns if ns is not None]
         whole = self.recorded() if given else None
         if whole is None:
@@ -289,12 +288,12 @@ class OpenLake:
         for ns in given:
             if not whole.first_ns <= ns <= whole.last_ns:
                 side = "before" if ns < whole.first_ns else "after"
-                found.append(f"{instant_text(ns)} is {side} all that is recorded: {whole}")
+                found.append(f"{instant_text(ns)} is {side} the recorded range: {whole}")
         return tuple(dict.fromkeys(found))
 
 
 def instant_text(ns: int) -> str:
-    """Nanoseconds since 1970 as an ISO time in UTC, with as many digits as it takes."""
+    """Nanoseconds since 1970 as an ISO time in UTC, with as many digits as needed."""
     try:
         whole = _EPOCH + timedelta(seconds=ns // 10**9)
     except OverflowError:
@@ -309,8 +308,8 @@ def _ns(instant: Instant | None) -> int | None:
 
 
 def _json(row: dict[str, Any]) -> str:
-    """The fields of an object as Spark writes them: what is null is left out."""
-    return json.dumps(_set(row), default=_plain, ensure_ascii=False, separators=(",", ":"))
+    """The fields of an object as JSON, as Spark writes it: nulls are left out."""
+    return json.dumps(_set(row), default=_json_value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _set(value: Any) -> Any:
@@ -323,7 +322,7 @@ def _set(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     import base64
     from decimal import Decimal
 

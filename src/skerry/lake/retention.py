@@ -1,9 +1,10 @@
-"""Dropping rows by their age, with figures by the minute kept.
+"""Deletes rows by age, and keeps figures by the minute.
 
 Each type has a cutoff, a full hour, before which its rows are deleted in three steps:
 
 1. The per-minute figures of these updates are added to `rollups/T`.
-2. The cutoff is stored (`skerry.spark.lake.kept`). Queries about earlier times are refused then.
+2. The cutoff is stored (`skerry.spark.lake.retention_limits`), which rejects queries about earlier
+   times.
 3. The rows are deleted, one commit per table.
 
 A killed run leaves each step done or not done, and the next run does the rest. `history` keeps the
@@ -27,8 +28,9 @@ from skerry.lake.layout import LakeLayout, TypeTables
 from skerry.lake.rollups import rolled_up, rollup_schema
 from skerry.lake.scanning import dataset_of, scan
 from skerry.spark.lake.buckets import HOUR_NS, bucket_start_ns
-from skerry.spark.lake.delta import Contents, DataFile, Table, TableChange, measures
-from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange, column_ranges
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
 
 if TYPE_CHECKING:
@@ -41,14 +43,14 @@ _APPLICATION: Final = "skerry-retention"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """What was dropped of one type."""
+    """The number of deleted rows of one type."""
 
     type_name: str
     before_ns: int
     updates: int
     states: int
     rollups: int
-    """Rows of `rollups/T` that were added."""
+    """Number of rows added to `rollups/T`."""
 
 
 def retain(
@@ -58,9 +60,9 @@ def retain(
     now_ns: int,
     dry_run: bool = False,
 ) -> list[Dropped]:
-    """Drop rows of types that are older than this; the key is the name of the type's tables.
+    """Delete rows that are older than the age of their type; keys are names of tables of types.
 
-    With `dry_run` only says what would be dropped. PipelineError if another job is writing.
+    With `dry_run`, rows are only counted. PipelineError if another job is writing.
     """
     from skerry.spark.lake.lake import Lake
 
@@ -69,8 +71,8 @@ def retain(
     types = layout.types()
     found = []
     with lake.writing():
-        # What a batch left to do counts on files that would be gone.
-        lake.carry_out(lake.last_plan())
+        # An uncommitted plan refers to files that retention would remove.
+        lake.commit_plan(lake.last_plan())
         for name in sorted(ages_ns.keys() & types.keys()):
             before_ns = bucket_start_ns(now_ns - ages_ns[name], HOUR_NS)
             found.append(_Retention(lake, layout, types[name], before_ns).run(dry_run=dry_run))
@@ -78,13 +80,13 @@ def retain(
 
 
 class _Retention:
-    """One type and the instant before which its rows go."""
+    """Retention of one type, with the instant before which its rows are deleted."""
 
     def __init__(self, lake: Lake, layout: LakeLayout, state: TypeTables, before_ns: int) -> None:
         self._store: TableStore = lake.store
         self._layout = layout
         self._state = state
-        # What is gone stays gone, however long rows are to be kept now.
+        # Rows before an earlier cutoff are already deleted, even if the age is longer now.
         self._before_ns = max(before_ns, kept_from(lake.store).get(state.table, before_ns))
 
     def run(self, *, dry_run: bool) -> Dropped:
@@ -117,7 +119,7 @@ class _Retention:
         return int(dataset.count_rows(filter=pc.field("valid_to_ns") <= self._before_ns))
 
     def _roll_up(self, updates: Contents) -> int:
-        """Add the figures of these updates, in place of those of a run that was killed."""
+        """Add the figures of these updates; replaces those of an interrupted run."""
         name = f"rollups/{self._state.table}"
         schema = rollup_schema(self._state)
         folder = f"r-{uuid4().hex[:12]}"
@@ -125,10 +127,10 @@ class _Retention:
         for table in rolled_up(self._store, self._state, updates):
             for hour in pc.unique(table["hour"]).to_pylist():
                 rows = table.filter(pc.equal(table["hour"], hour)).drop_columns(["hour"])
-                place = f"{folder}/hour={hour}/{len(added)}.parquet"
-                with self._writer(f"{name}/{place}", rows.schema) as writer:
+                path = f"{folder}/hour={hour}/{len(added)}.parquet"
+                with self._writer(f"{name}/{path}", rows.schema) as writer:
                     writer.write_table(rows)
-                added.append(self._file(name, place, {"hour": hour}))
+                added.append(self._file(name, path, {"hour": hour}))
         hours = {file.parts["hour"] for file in added}
         old = self._layout.contents(name)
         again = () if old is None else old.only(lambda file: file.parts["hour"] in hours).files
@@ -137,7 +139,7 @@ class _Retention:
         return sum(file.rows for file in added)
 
     def _drop(self, kind: str, found: Contents | None, is_kept: Any = None) -> None:
-        """Take files out of a table; rows for which `is_kept` is true go into new ones."""
+        """Remove files from a table; rows for which `is_kept` is true are written to new files."""
         if found is None or not found.files:
             return
         name = f"{kind}/{self._state.table}"
@@ -152,14 +154,14 @@ class _Retention:
             if file.high.get("valid_to_ns", self._before_ns + 1) <= self._before_ns:
                 continue
             dataset = dataset_of(self._store, name, replace(found, files=(file,)))
-            # Spark reads the values of parts from the names of folders.
+            # Spark reads partition values from the names of folders.
             parts = "/".join(f"{key}={value}" for key, value in file.parts.items())
-            place = f"{folder}/{parts}/{index}.parquet"
+            path = f"{folder}/{parts}/{index}.parquet"
             schema = pa.schema([dataset.schema.field(column) for column in inside])
-            with self._writer(f"{name}/{place}", schema) as writer:
+            with self._writer(f"{name}/{path}", schema) as writer:
                 for batch in scan(dataset, inside, is_kept):
                     writer.write_batch(batch)
-            added.append(self._file(name, place, file.parts))
+            added.append(self._file(name, path, file.parts))
         return [file for file in added if file.rows]
 
     def _commit(
@@ -179,25 +181,22 @@ class _Retention:
             added=tuple(added),
             removed=tuple(file.path for file in removed),
         )
-        Table(self._store, name).commit(
-            change, application=_APPLICATION, version=self._next_version(name)
-        )
+        table = Table(self._store, name)
+        version = table.version_of(_APPLICATION) + 1
+        table.commit(change, application=_APPLICATION, version=version)
 
-    def _next_version(self, name: str) -> int:
-        return Table(self._store, name).version_of(_APPLICATION) + 1
-
-    def _writer(self, place: str, schema: pa.Schema) -> pq.ParquetWriter:
-        path = self._store.arrow_path(place)
+    def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
+        path = self._store.arrow_path(name)
         self._store.files.create_dir(path.rpartition("/")[0], recursive=True)
         return pq.ParquetWriter(path, schema, filesystem=self._store.files, compression="snappy")
 
-    def _file(self, name: str, place: str, parts: Mapping[str, str | None]) -> DataFile:
-        path = self._store.arrow_path(f"{name}/{place}")
-        footer = pq.read_metadata(path, filesystem=self._store.files)
-        low, high = measures(footer)
+    def _file(self, name: str, path: str, parts: Mapping[str, str | None]) -> DataFile:
+        arrow_path = self._store.arrow_path(f"{name}/{path}")
+        footer = pq.read_metadata(arrow_path, filesystem=self._store.files)
+        low, high = column_ranges(footer)
         return DataFile(
-            path=place,
-            byte_count=self._store.files.get_file_info(path).size,
+            path=path,
+            byte_count=self._store.files.get_file_info(arrow_path).size,
             rows=footer.num_rows,
             parts=parts,
             low=low,

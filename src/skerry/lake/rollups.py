@@ -1,4 +1,4 @@
-"""What retention keeps of updates that it drops: figures of each object by the minute."""
+"""Rollups: the figures of each object by the minute that retention keeps of deleted updates."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.lake.layout import TypeTables
 from skerry.lake.series import key_columns, with_numbers
-from skerry.lake.updates import MOMENT, in_slices, moments
+from skerry.lake.updates import TIMESTAMP, floor_ns, in_slices, timestamps
 from skerry.spark.lake.buckets import MINUTE_NS
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["rolled_up", "rollup_schema"]
@@ -24,7 +24,7 @@ _OWN: Final = ("minute", "minute_ns", "update_count")
 
 
 def rollup_schema(state: TypeTables) -> pa.Schema:
-    """The columns of `rollups/T`: each field is a struct of its figures in the minute."""
+    """The columns of `rollups/T`: each field is a struct of its figures in a minute."""
     wanted = table_schema("updates", state.schema)
     keys = key_columns(state)
     fields = [
@@ -33,7 +33,7 @@ def rollup_schema(state: TypeTables) -> pa.Schema:
     ]
     return pa.schema(
         [
-            ("minute", MOMENT),
+            ("minute", TIMESTAMP),
             ("minute_ns", pa.int64()),
             *(wanted.field(name) for name in OBJECT),
             *(pa.field(_named(name), wanted.field(name).type) for name in keys),
@@ -45,17 +45,17 @@ def rollup_schema(state: TypeTables) -> pa.Schema:
 
 
 def rolled_up(store: TableStore, state: TypeTables, contents: Contents) -> Iterator[pa.Table]:
-    """Figures of some files of updates, in tables of whole minutes in their order."""
+    """The figures of some files of updates, in tables of whole minutes, in order."""
     columns = list(dict.fromkeys((*ORDER, *OBJECT, *key_columns(state), *_fields(state))))
-    # What was found when a recorder began was said before.
-    is_said = ~pc.field("operation").isin([REMOVE, SNAPSHOT])
+    # Snapshot rows repeat earlier updates.
+    is_update = ~pc.field("operation").isin([REMOVE, SNAPSHOT])
     found = in_slices(
-        store, state, contents, [*columns, "operation"], step_ns=MINUTE_NS, where=is_said
+        store, state, contents, [*columns, "operation"], step_ns=MINUTE_NS, where=is_update
     )
     schema = rollup_schema(state)
     for table in found:
         if table.num_rows:
-            yield _gathered(table, state, schema)
+            yield _aggregated(table, state, schema)
 
 
 def _fields(state: TypeTables) -> list[str]:
@@ -67,7 +67,7 @@ def _fields(state: TypeTables) -> list[str]:
 
 
 def _named(column: str) -> str:
-    """The column of a field, which may be called as one of the others."""
+    """The column of a field, renamed if another column has its name."""
     return f"{column}_" if column in _OWN else column
 
 
@@ -77,16 +77,13 @@ def _figures(kind: pa.DataType) -> list[pa.Field]:
     return [pa.field("count", pa.int64()), pa.field("last", kind), *numbers]
 
 
-def _gathered(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table:
-    order_ns = table.column("order_ns")
-    rest = pc.subtract(order_ns, pc.multiply(pc.divide(order_ns, MINUTE_NS), MINUTE_NS))
-    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, MINUTE_NS), rest)
+def _aggregated(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table:
     fields, keys = _fields(state), key_columns(state)
     rows = with_numbers(table, ["order_ns", *fields])
-    rows = rows.append_column("minute_of_row", pc.subtract(order_ns, rest))
+    rows = rows.append_column("minute_of_row", floor_ns(table.column("order_ns"), MINUTE_NS))
     figures = {name: _figures(table.schema.field(name).type) for name in fields}
     groups = rows.group_by(["minute_of_row", *OBJECT], use_threads=False)
-    # Nulls, which are what an update does not speak of, count in none of them.
+    # Nulls, which are fields not in an update, are not counted.
     made = groups.aggregate(
         [
             ("order_ns", "count"),
@@ -95,7 +92,7 @@ def _gathered(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table
         ]
     )
     last = rows.take(made["number_of_order_ns_max"])
-    minutes = moments(made["minute_of_row"])
+    minutes = timestamps(made["minute_of_row"])
     columns = {
         "minute": minutes,
         "minute_ns": made["minute_of_row"],

@@ -1,7 +1,7 @@
-"""Files of a table as an Arrow dataset, of which only what can matter is read.
+"""Files of a table as an Arrow dataset, read only as far as a query needs.
 
-A file that the log rules out is never opened, and a row group that its footer rules out is not
-read. Rows come in batches; how many are in memory at a time does not depend on the table.
+A file that cannot match by its statistics in the log is not opened, and a row group that cannot
+match by its footer is not read. The number of rows in memory does not depend on the table.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import first_line
-from skerry.spark.lake.delta import Contents, DataFile
+from skerry.runtime.recordings.files.remote_paths import first_line
+from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["BATCH_ROWS", "arrow_schema", "conformed", "dataset_of", "scan"]
@@ -26,9 +26,9 @@ _FILES_AHEAD: Final = 2
 
 
 def dataset_of(store: TableStore, table: str, contents: Contents) -> ds.Dataset:
-    """The rows of some files of a table, with the columns that its log names."""
+    """The rows of some files of a table, with the columns in its log."""
     schema = arrow_schema(contents.schema)
-    # One request for many columns saves time where each takes long, and memory where it does not.
+    # One read for many columns saves requests to a remote path; locally it only needs memory.
     options = ds.ParquetFragmentScanOptions(pre_buffer=not store.is_local)
     format_ = ds.ParquetFileFormat(default_fragment_scan_options=options)
     fragments = [
@@ -45,9 +45,9 @@ def dataset_of(store: TableStore, table: str, contents: Contents) -> ds.Dataset:
 def scan(
     dataset: ds.Dataset, columns: Iterable[str], where: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows for which `where` is true; columns that the dataset does not have are left out.
+    """The rows for which `where` is true; columns that are not in the dataset are left out.
 
-    PipelineError if a file cannot be read, or `where` does not fit the columns.
+    PipelineError if a file cannot be read, or `where` does not match the columns.
     """
     known = set(dataset.schema.names)
     try:
@@ -59,7 +59,7 @@ def scan(
             fragment_readahead=_FILES_AHEAD,
         )
     except pa.ArrowException as error:
-        raise PipelineError(f"the condition cannot be used: {first_line(error)}") from error
+        raise PipelineError(f"invalid condition: {first_line(error)}") from error
     try:
         yield from scanner.to_batches()
     except (OSError, pa.ArrowException) as error:
@@ -67,7 +67,7 @@ def scan(
 
 
 def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The rows with exactly these columns: new ones are null, numbers of a wider kind."""
+    """The rows with exactly these columns: new ones are null, others are cast to wider types."""
     known = set(batch.schema.names)
     arrays = [
         _conformed(batch.column(field.name), field.type)
@@ -79,8 +79,8 @@ def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 def arrow_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of a log in the kinds of Arrow that all tools have; all are nullable."""
-    return pa.schema([pa.field(field.name, _usual(field.type)) for field in schema])
+    """The columns of a log in the common Arrow types; all are nullable."""
+    return pa.schema([pa.field(field.name, _common(field.type)) for field in schema])
 
 
 def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -88,7 +88,7 @@ def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_struct(wanted):
         names = {field.name for field in array.type}
-        # `field` leaves out what the struct itself says of nulls; the mask says it.
+        # `struct_field` ignores the nulls of the struct itself; the mask has them.
         inner = [
             _conformed(pc.struct_field(array, [field.name]), field.type)
             if field.name in names
@@ -106,27 +106,27 @@ def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _unreadable(cause: Exception) -> PipelineError:
     error = PipelineError(f"cannot read a file of a table: {first_line(cause)}")
-    error.hint = "if a vacuum deleted it meanwhile, ask again; see `skerry pipeline vacuum`"
+    error.hint = "if a vacuum has just deleted it, repeat the query; see `skerry pipeline vacuum`"
     return error
 
 
-def _usual(kind: pa.DataType) -> pa.DataType:
+def _common(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_map(kind):
-        key = pa.field("key", _usual(kind.key_type), nullable=False)
-        return pa.map_(key, pa.field("value", _usual(kind.item_type)))
+        key = pa.field("key", _common(kind.key_type), nullable=False)
+        return pa.map_(key, pa.field("value", _common(kind.item_type)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _usual(kind.value_type)))
+        return pa.list_(pa.field("element", _common(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(inner.name, _usual(inner.type)) for inner in kind])
+        return pa.struct([pa.field(inner.name, _common(inner.type)) for inner in kind])
     return kind
 
 
 def _guarantee(file: DataFile, divided_by: Iterable[str], schema: pa.Schema) -> pc.Expression:
-    """What the log says of all rows of a file."""
+    """A condition that all rows of a file satisfy, according to the log."""
     parts = [_part(name, file.parts.get(name), schema) for name in divided_by]
     bounds = [
         (pc.field(name) >= low) & (pc.field(name) <= file.high[name])

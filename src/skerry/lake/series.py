@@ -1,4 +1,4 @@
-"""Values of a field in equal intervals: last, mean, lowest, highest and how many."""
+"""Values of a field in equal intervals: last, mean, minimum, maximum and count."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skerry.codec.envelope import REMOVE
 from skerry.errors import PipelineError
 from skerry.lake.answer import Answer
 from skerry.lake.layout import TypeTables
-from skerry.lake.updates import MOMENT, in_slices, moments
+from skerry.lake.updates import TIMESTAMP, floor_ns, in_slices, timestamps
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
-from skerry.spark.lake.questions import unknown_name
+from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.state_lookup import unknown_name
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["duration_ns", "key_columns", "series_of", "with_numbers"]
@@ -47,7 +47,7 @@ def series_of(
 ) -> Answer:
     """One row for each interval and object in which an update set the field, in order of time.
 
-    Intervals are counted from 1970. `mean`, `min` and `max` are there for numbers.
+    Intervals are aligned to 1970. Numbers also have `mean`, `min` and `max`.
     """
     wanted = table_schema("updates", state.schema)
     path = _path_of(state, field)
@@ -56,7 +56,7 @@ def series_of(
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     schema = pa.schema(
         [
-            ("time", MOMENT),
+            ("time", TIMESTAMP),
             ("time_ns", pa.int64()),
             *(wanted.field(name) for name in (*OBJECT, *keys)),
             pa.field("last", kind),
@@ -65,8 +65,8 @@ def series_of(
         ]
     )
     columns = list(dict.fromkeys((*ORDER, "operation", *OBJECT, *keys, path[0])))
-    is_told = pc.field("operation") != REMOVE
-    condition = is_told if where is None else is_told & where
+    is_update = pc.field("operation") != REMOVE
+    condition = is_update if where is None else is_update & where
 
     def batches() -> Iterator[pa.RecordBatch]:
         found = in_slices(
@@ -80,20 +80,20 @@ def series_of(
             where=condition,
         )
         for table in found:
-            yield from _gathered(table, path, every_ns, keys, schema).to_batches()
+            yield from _aggregated(table, path, every_ns, keys, schema).to_batches()
 
     return Answer(schema, batches)
 
 
 def duration_ns(text: str | float) -> int:
-    """How long `1s`, `500ms`, `10min` or a number of seconds is; PipelineError if it is neither."""
+    """A duration such as `1s`, `10min` or a number of seconds in ns; PipelineError if invalid."""
     if isinstance(text, int | float):
         ns = round(text * 1e9)
     else:
         match = _DURATION.fullmatch(text)
         ns = 0 if match is None else round(float(match[1]) * _UNITS[match[2]])
     if not 0 < ns < 1 << 62:
-        error = PipelineError(f"{text!r} is not a length of time")
+        error = PipelineError(f"{text!r} is not a duration")
         error.hint = "write it as 500ms, 1s, 10min, 6h or 30d"
         raise error
     return ns
@@ -106,9 +106,9 @@ def key_columns(state: TypeTables) -> list[str]:
 
 
 def with_numbers(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The rows with `number_of_x` for each of these columns: the number of the row if x is set.
+    """The rows with a column `number_of_x` for each column x: the row number if x is not null.
 
-    The highest number of a group leads to the last value; Arrow has the last one of few kinds only.
+    The highest number of a group gives its last value; Arrow's aggregate `last` supports few types.
     """
     numbers = pa.array(range(rows.num_rows), pa.int64())
     for name in columns:
@@ -118,7 +118,7 @@ def with_numbers(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _path_of(state: TypeTables, field: str) -> list[str]:
-    """The column of a field, and the way inside of it: `place.lat` is one of a struct."""
+    """The column of a field and the path inside of it: `place.lat` is a field of a struct."""
     columns = {column.source: column.name for column in field_columns(state.schema)}
     first, *inner = field.split(".")
     if first not in columns and first not in columns.values():
@@ -133,28 +133,24 @@ def _kind_of(schema: pa.Schema, path: list[str]) -> pa.DataType:
     for name in path[1:]:
         index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
         if index < 0:
-            raise PipelineError(f"there is no field {'.'.join(path)}: {name} is not in it")
+            raise PipelineError(f"there is no field {'.'.join(path)}: {name} is unknown")
         kind = kind.field(index).type
     if pa.types.is_nested(kind):
-        error = PipelineError(f"{'.'.join(path)} is not a single value")
-        error.hint = "name a field of it, as place.lat"
+        error = PipelineError(f"field {'.'.join(path)} is not a single value")
+        error.hint = "give a field inside of it, such as place.lat"
         raise error
     return kind
 
 
-def _gathered(
+def _aggregated(
     table: pa.Table, path: list[str], every_ns: int, keys: list[str], schema: pa.Schema
 ) -> pa.Table:
     value = table.column(path[0])
     if path[1:]:
         value = pc.struct_field(value, path[1:])
-    order_ns = table.column("order_ns")
-    # Also before 1970: the rest of a division has the sign of what is divided.
-    rest = pc.subtract(order_ns, pc.multiply(pc.divide(order_ns, every_ns), every_ns))
-    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, every_ns), rest)
     rows = pa.table(
         {
-            "time_ns": pc.subtract(order_ns, rest),
+            "time_ns": floor_ns(table.column("order_ns"), every_ns),
             **{name: table.column(name) for name in (*OBJECT, *keys)},
             "value": value,
         }
@@ -165,7 +161,7 @@ def _gathered(
     made = groups.aggregate([*(("value", name) for name in figures), ("number_of_value", "max")])
     last = rows.take(made["number_of_value_max"])
     columns = {
-        "time": moments(made["time_ns"]),
+        "time": timestamps(made["time_ns"]),
         **{name: made[name] for name in ("time_ns", *OBJECT)},
         **{name: last[name] for name in keys},
         "last": last["value"],

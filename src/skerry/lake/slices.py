@@ -1,17 +1,17 @@
-"""Pieces of time whose rows fit into memory together, by the statistics of files."""
+"""Slices of time whose rows fit into memory, by the statistics of files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 
 __all__ = ["SLICE_BYTES", "SLICE_ROWS", "slices"]
 
 SLICE_ROWS: Final = 500_000
 SLICE_BYTES: Final = 32 * 1024 * 1024
-"""Of files, which are compressed: in memory it is several times as much."""
+"""Size of compressed files; in memory the rows need several times as much."""
 
 _Slice = tuple[int, int]
 
@@ -26,11 +26,11 @@ def slices(
     rows_max: int = SLICE_ROWS,
     bytes_max: int = SLICE_BYTES,
 ) -> list[_Slice]:
-    """Half-open ranges of `column` that follow each other and together hold all rows of the files.
+    """Consecutive half-open ranges of `column` that together cover all rows of the files.
 
-    Each has about `rows_max` rows or `bytes_max` bytes at the most, as far as the lowest and
-    highest values of the files tell, and begins and ends at a multiple of `step_ns`. Rows outside
-    of `first_ns` and `stop_ns` are not wanted; None leaves that end open.
+    Each has at most about `rows_max` rows and `bytes_max` bytes, estimated from the lowest and
+    highest values of the files, and begins and ends at a multiple of `step_ns`. `first_ns` and
+    `stop_ns` limit the ranges; None leaves that end open.
     """
     lows = [file.low[column] for file in files if column in file.low]
     highs = [file.high[column] for file in files if column in file.high]
@@ -76,7 +76,7 @@ def _divide(
 
 
 def _share(file: DataFile, column: str, piece: _Slice) -> float:
-    """About how much of a file lies in a piece of time."""
+    """The estimated share of the rows of a file in a slice."""
     first, stop = piece
     low, high = file.low.get(column, first), file.high.get(column, stop - 1)
     length = high - low + 1

@@ -1,10 +1,10 @@
-"""SQL over the tables, by DuckDB.
+"""SQL over the tables, with DuckDB.
 
-Each table is a view: `latest.Vessel`, `history.Vessel`, `updates.Vessel`, `links`. `states.Vessel`
-is `history` and `latest` together, and `Vessel` alone is the objects there are now; of a message
-type it is its updates. DuckDB's own reader of Delta is an extension that has to be downloaded, so
-the views are Arrow datasets of the files that the logs name. What a query compares with constants
-is handed to these, and files and row groups that it rules out are not read.
+Each table is a SQL view: `latest.Vessel`, `history.Vessel`, `updates.Vessel`, `links`.
+`states.Vessel` combines `history` and `latest`. `Vessel` alone has the current objects, or the
+updates of a message type. DuckDB reads Delta only with an extension that has to be downloaded, so
+the SQL views are Arrow datasets of the files in the logs. Comparisons with constants are pushed
+down to them: files and row groups that cannot match are not read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "answer_of", "filtered", "view_names"]
 
 MEMORY: Final = "1GB"
-"""What DuckDB uses at most; beyond, it writes to a temporary folder."""
+"""Memory limit of DuckDB; above it, DuckDB writes to a temporary folder."""
 _ALL: Final = re.compile(r"\b(show|describe|information_schema|duckdb_\w+|pragma)\b", re.IGNORECASE)
-"""Words of a query that asks which tables there are."""
+"""Words of a query that lists tables."""
 _MISSING: Final = re.compile(r'Table with name "?([^" ]+)"? does not exist')
 
 
@@ -40,7 +40,7 @@ _MISSING: Final = re.compile(r'Table with name "?([^" ]+)"? does not exist')
 
 
 def answer_of(lake: OpenLake, query: str, *, memory: str = MEMORY) -> Answer:
-    """What a query says; PipelineError where it is not one that DuckDB takes."""
+    """The result of a query; PipelineError if DuckDB rejects it."""
     connection = _connected(memory)
     with _errors(lake):
         _make_views(connection, lake, query)
@@ -60,7 +60,7 @@ def answer_of(lake: OpenLake, query: str, *, memory: str = MEMORY) -> Answer:
 
 
 def filtered(answer: Answer, where: str) -> Answer:
-    """The rows of an answer for which a condition is true, in SQL as DuckDB has it."""
+    """The rows of an answer for which a condition in DuckDB's SQL is true."""
     connection = _connected(MEMORY)
     with _errors():
         connection.from_arrow(answer.schema.empty_table()).filter(where)
@@ -75,7 +75,7 @@ def filtered(answer: Answer, where: str) -> Answer:
 
 
 def view_names(lake: OpenLake) -> list[str]:
-    """The views that a query may name."""
+    """The names that a query may use as tables."""
     types = lake.known_types()
     tables = [name.replace("/", ".", 1) for name in lake.table_names()]
     states = [f"states.{name}" for name, state in types.items() if state.is_cached]
@@ -95,12 +95,12 @@ def _connected(memory: str) -> duckdb.DuckDBPyConnection:
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, lake: OpenLake, query: str) -> None:
-    """Make the views whose names are in a query: the log of each table takes time to read."""
+    """Create the SQL views whose names occur in a query; reading all logs would take too long."""
     types = lake.known_types()
     tables = lake.table_names()
     wants_all = _ALL.search(query) is not None
-    spoken = query.casefold()
-    wanted = [name for name in tables if wants_all or name.rpartition("/")[2].casefold() in spoken]
+    folded = query.casefold()
+    wanted = [name for name in tables if wants_all or name.rpartition("/")[2].casefold() in folded]
     made: set[str] = set()
     for name in wanted:
         contents = lake.contents(name)
@@ -129,7 +129,7 @@ def _type_views(
                 f"SELECT * EXCLUDE ({parts[kind]}) FROM {kind}.{_quoted(name)}" for kind in kinds
             ]
             _view(connection, ("states", name), " UNION ALL BY NAME ".join(selects))
-        # A type that is called as a table of its own, such as `links`, keeps to its schemas.
+        # A type with the name of a derived table, such as `links`, is only in its schemas.
         own = next((k for k in ("latest", "updates") if f"{k}/{name}" in made), None)
         if own is not None and name not in made:
             _view(connection, (name,), f"SELECT * FROM {own}.{_quoted(name)}")
@@ -151,7 +151,7 @@ def _nothing() -> Answer:
 
 
 class _errors:  # noqa: N801 - used as a function
-    """Inside, an error of DuckDB is a PipelineError with its first line."""
+    """Within the context, errors of DuckDB are raised as PipelineError with their first line."""
 
     def __init__(self, lake: OpenLake | None = None) -> None:
         self._lake = lake
@@ -178,4 +178,4 @@ def _nearest(name: str, names: list[str]) -> str:
     near = difflib.get_close_matches(name, names, 3)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"there are {', '.join(names[:20])}"
+    return f"known tables: {', '.join(names[:20])}"

@@ -1,4 +1,4 @@
-"""States of objects at an instant, those of a range of time, and what differs between two."""
+"""States of objects at an instant or in a range, and differences between two instants."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import conformed, dataset_of, scan
 from skerry.lake.updates import in_order
 from skerry.spark.lake.catalog import OBJECT, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
-from skerry.spark.lake.questions import StatePlace, states_around
+from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.state_lookup import StateFiles, states_around
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["differences", "live_at", "states_between"]
 
 _FACTS: Final = ("valid_from_ns", "valid_from", "life", "sender", "node", "position", "sequence")
 _IDENTITY: Final = ("life", "valid_from_ns", "node", "position", "sender", "sequence")
-"""States that are equal in all of these are one state."""
+"""States that are equal in all of these columns are the same state."""
 _CHANGES: Final = pa.list_(pa.field("element", pa.string()))
 
 _ContentsOf = Callable[[str], Contents | None]
@@ -45,11 +45,11 @@ def live_at(
     )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for place in states_around(state.table, at_ns, contents_of):
-            condition = _is_live(place, at_ns)
+        for files in states_around(state.table, at_ns, contents_of):
+            condition = _is_live(files, at_ns)
             if where is not None:
                 condition = condition & where
-            dataset = dataset_of(store, f"{place.kind}/{state.table}", place.contents)
+            dataset = dataset_of(store, f"{files.kind}/{state.table}", files.contents)
             for batch in scan(dataset, read.names, condition):
                 rows = conformed(batch, read)
                 ages = pc.divide(
@@ -72,7 +72,7 @@ def states_between(
     *,
     kinds: Sequence[str] = ("history", "latest"),
 ) -> Answer:
-    """The states of a type that held at some instant of a range, each from when to when."""
+    """The states of a type that were valid at some instant of a range."""
     wanted = table_schema("latest", state.schema)
     schema = pa.schema([field for field in wanted if field.name != "part"])
     condition = where
@@ -85,7 +85,7 @@ def states_between(
             contents = contents_of(f"{kind}/{state.table}")
             if contents is None:
                 continue
-            # What the log says of each file goes along with it, so few of them are opened.
+            # The dataset has the statistics in the log of each file, so few files are opened.
             dataset = dataset_of(store, f"{kind}/{state.table}", contents)
             for batch in scan(dataset, schema.names, condition):
                 yield conformed(batch, schema)
@@ -94,7 +94,7 @@ def states_between(
 
 
 def differences(before: Answer, after: Answer, fields: Sequence[str]) -> Answer:
-    """Objects that are not the same in two answers of `live_at`, sorted by their keys.
+    """Objects that differ between two answers of `live_at`, sorted by key.
 
     `change` is added, removed, replaced (another life) or changed; `changed` names the fields.
     """
@@ -120,11 +120,11 @@ def differences(before: Answer, after: Answer, fields: Sequence[str]) -> Answer:
 # -- conditions
 
 
-def _is_live(place: StatePlace, at_ns: int) -> pc.Expression:
+def _is_live(files: StateFiles, at_ns: int) -> pc.Expression:
     has_begun = pc.field("valid_from_ns") <= at_ns
-    if place.after_ns is not None:
-        has_begun = has_begun & (pc.field("valid_from_ns") > place.after_ns)
-    # A state that is still open has no end.
+    if files.after_ns is not None:
+        has_begun = has_begun & (pc.field("valid_from_ns") > files.after_ns)
+    # A current state has no end.
     return has_begun & (pc.field("valid_to_ns").is_null() | (pc.field("valid_to_ns") > at_ns))
 
 
@@ -171,11 +171,11 @@ def _compared(
 
 
 def _paired(ours: pa.Table, theirs: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Rows of both tables that are of one object, by their numbers; null where one has none.
+    """Row numbers of the same object in both tables; null if a table does not have it.
 
-    Objects whose state is the same one in both are left out.
+    Objects with the same state in both are left out.
     """
-    # Numbers are joined and not rows: Arrow joins no columns of lists.
+    # Row numbers are joined instead of rows, because Arrow cannot join columns of lists.
     columns = [*OBJECT, *_IDENTITY]
     left = ours.select(columns).append_column("a", pa.array(range(ours.num_rows), pa.int64()))
     right = theirs.select(columns).append_column("b", pa.array(range(theirs.num_rows), pa.int64()))
@@ -191,7 +191,7 @@ def _paired(ours: pa.Table, theirs: pa.Table) -> tuple[pa.ChunkedArray, pa.Chunk
 
 
 def _differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Where two values are not the same; two nulls are, and so are two that are no number."""
+    """Whether values differ; two nulls are equal, and so are two NaNs."""
     if pa.types.is_nested(ours.type):
         pairs = zip(ours.to_pylist(), theirs.to_pylist(), strict=True)
         return pa.chunked_array([pa.array([not _is_same(a, b) for a, b in pairs], pa.bool_())])
@@ -215,7 +215,7 @@ def _is_same(a: Any, b: Any) -> bool:
 def _packed(
     table: pa.Table, fields: Sequence[str], kind: pa.StructType, is_absent: pa.ChunkedArray
 ) -> pa.Array:
-    """The fields of each row as one column, null where there is no object."""
+    """The fields of each row as one struct; null if there is no object."""
     mask = is_absent.combine_chunks()
     arrays = [table.column(name).combine_chunks() for name in fields]
     if not arrays:

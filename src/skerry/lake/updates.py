@@ -1,4 +1,4 @@
-"""Updates of a type in their order, in slices of time that fit into memory."""
+"""The updates of a type in order, in slices of time that fit into memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import BATCH_ROWS, conformed, dataset_of, scan
 from skerry.lake.slices import slices
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["MOMENT", "changed_between", "in_order", "in_slices", "moments"]
+__all__ = ["TIMESTAMP", "changed_between", "floor_ns", "in_order", "in_slices", "timestamps"]
 
-MOMENT: Final = pa.timestamp("us", tz="UTC")
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = {
     CREATE: "create",
     UPDATE: "update",
@@ -37,13 +37,13 @@ def changed_between(
     to_ns: int | None,
     where: pc.Expression | None,
 ) -> Answer:
-    """Every update of a type from one instant up to another, in the order in which they count."""
+    """The updates of a type from one instant to another, exclusive, in order."""
     wanted = table_schema("updates", state.schema)
     fields = [column.name for column in field_columns(state.schema)]
     schema = pa.schema(
         [
             wanted.field("order_ns"),
-            pa.field("order_time", MOMENT),
+            pa.field("order_time", TIMESTAMP),
             pa.field("change", pa.string()),
             *(wanted.field(name) for name in (*OBJECT, *_FACTS, *fields)),
         ]
@@ -72,9 +72,9 @@ def in_slices(
     step_ns: int = 1,
     where: pc.Expression | None = None,
 ) -> Iterator[pa.Table]:
-    """Updates, a table for each slice of time; slices and the rows in them are in order.
+    """The updates as one table per slice of time; slices and their rows are in order.
 
-    No table has rows of an interval of `step_ns` of which another one has rows, too.
+    All rows of one interval of `step_ns` are in the same table.
     """
     if contents is None:
         return
@@ -99,17 +99,23 @@ def in_order(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=keys))
 
 
-def moments(ns: pa.Array) -> pa.Array:
-    """Nanoseconds since 1970 as timestamps, which have microseconds; earlier ones round down."""
-    whole = pc.divide(ns, 1000)
-    below = pc.less(ns, pc.multiply(whole, 1000))
-    return pc.subtract(whole, below.cast(pa.int64())).cast(MOMENT)
+def timestamps(ns: pa.Array) -> pa.Array:
+    """Nanoseconds since 1970 as timestamps, rounded down to microseconds."""
+    return pc.divide(floor_ns(ns, 1000), 1000).cast(TIMESTAMP)
+
+
+def floor_ns(ns: pa.Array, length_ns: int) -> pa.Array:
+    """The last multiple of a length that is not after `ns`, also before 1970."""
+    # Arrow's division rounds towards zero, so the remainder is negative before 1970.
+    rest = pc.subtract(ns, pc.multiply(pc.divide(ns, length_ns), length_ns))
+    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, length_ns), rest)
+    return pc.subtract(ns, rest)
 
 
 def _shown(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     index = pc.index_in(batch.column("operation"), pa.array(list(_NAMES), pa.int8()))
     made: dict[str, Callable[[], pa.Array]] = {
-        "order_time": lambda: moments(batch.column("order_ns")),
+        "order_time": lambda: timestamps(batch.column("order_ns")),
         "change": lambda: pa.array(list(_NAMES.values())).take(index),
     }
     arrays = [

@@ -1,4 +1,4 @@
-"""Events of a node as log lines: what goes as it should quietly, what does not as a warning."""
+"""Logs the events of a node: expected ones on low levels, problems as warnings."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from skerry.protocol.distributor.events import (
 )
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["note_events"]
+__all__ = ["log_events"]
 
 _QUIET_ENDS: Final = ("goodbye", "lost")
-"""Ends of connections that are nobody's fault. A program that is stopped just goes."""
+"""Reasons for which a connection ends in normal operation. A stopped program just disconnects."""
 
 log = logging.getLogger("skerry.node")
 
 
-def note_events(events: Iterable[MachineEvent]) -> None:
-    """Write a line for each; the facts of an event are the fields of its line."""
+def log_events(events: Iterable[MachineEvent]) -> None:
+    """Log each event, with its facts as fields."""
     for event in events:
         level, message = _line(event)
         if log.isEnabledFor(level):
-            # `name` is what a record calls its logger.
+            # `name` is the logger in a log record.
             facts = {
                 "client_name" if field.name == "name" else field.name: getattr(event, field.name)
                 for field in dataclasses.fields(event)
@@ -54,35 +54,36 @@ def note_events(events: Iterable[MachineEvent]) -> None:
 def _line(event: MachineEvent) -> tuple[int, str]:
     match event:
         case ClientConnected():
-            return logging.DEBUG, "client came"
+            return logging.DEBUG, "client connected"
         case ClientDisconnected(reason="rejected"):
             return logging.WARNING, "client rejected"
         case ClientDisconnected(reason=reason):
             is_quiet = reason in _QUIET_ENDS
-            return (logging.DEBUG, "client went") if is_quiet else (logging.WARNING, "client cut")
+            level = logging.DEBUG if is_quiet else logging.WARNING
+            return level, "client disconnected" if is_quiet else "client disconnected by the node"
         case ConnectionTurnedAway():
-            return logging.WARNING, "connection turned away"
+            return logging.WARNING, "connection rejected"
         case ClientRefused():
-            return logging.WARNING, "client refused"
+            return logging.WARNING, "operation of a client rejected"
         case DefinitionRefused():
-            return logging.WARNING, "incompatible definition of a type refused"
+            return logging.WARNING, "incompatible definition of a type rejected"
         case TypeChanged():
             return logging.INFO, "definition of a type changed"
         case DefinitionConflict():
-            return logging.WARNING, "somebody in the group defines a type otherwise"
+            return logging.WARNING, "a type has another definition in the group"
         case MessagesGivenUp():
-            return logging.WARNING, "messages of a type that nobody described are dropped"
+            return logging.WARNING, "messages of a type without a description are dropped"
         case UpdatesLost():
             return logging.WARNING, "updates of the group are lost"
         case StartUnknown():
             return logging.WARNING, "the start of a sender's stream is unknown"
         case CommunicationFailed():
-            return logging.WARNING, "the network refuses"
+            return logging.WARNING, "sending to the group failed"
         case SenderFound():
             return logging.INFO, "a sender of the group was found"
         case SenderRemoved():
-            return logging.INFO, "a sender of the group is gone"
+            return logging.INFO, "a sender of the group was removed"
         case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused() | TooLargeForJava():
-            return logging.WARNING, "trouble in a multicast group"
+            return logging.WARNING, "problem in a multicast group"
         case _:
             return logging.DEBUG, type(event).__name__

@@ -1,4 +1,4 @@
-"""Log lines: text for people on a terminal, JSON elsewhere, and warnings not too often.
+"""Log lines: text on a terminal, JSON elsewhere, with a rate limit for repeated warnings.
 
 A record has a fixed message and its facts as fields: `log.info("link up", extra={"peer": peer})`.
 """
@@ -46,17 +46,17 @@ LEVELS: Final[dict[str, int]] = {
     "error": logging.ERROR,
 }
 _REPEAT_S: Final = 10.0
-"""How long a warning is not shown again after it was."""
+"""Period in which the number of equal warnings is limited."""
 _SOURCES: Final = ("client_id", "peer", "sender", "type_name", "what", "reason", "group", "file")
 """Facts that identify the subject of a warning, besides the address."""
 _SOURCE_CHAR_COUNT_MAX: Final = 100
 _OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every record has; all else in it is a fact."""
+"""Attributes of every record; all others are facts."""
 
 
 @contextmanager
 def written_to(stream: TextIO, *, level: Level, form: Form) -> Iterator[logging.Handler]:
-    """Inside, everything below `skerry` is written to `stream`."""
+    """Write all loggers below `skerry` to `stream`."""
     is_text = form == "text" or (form == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
@@ -70,7 +70,7 @@ def written_to(stream: TextIO, *, level: Level, form: Form) -> Iterator[logging.
     try:
         yield handler
     finally:
-        if count := repeats.kept_back_count():
+        if count := repeats.suppressed_count():
             logger.warning("repeated warnings were not shown", extra={"count": count})
         logger.removeHandler(handler)
         logger.setLevel(before[0])
@@ -78,10 +78,10 @@ def written_to(stream: TextIO, *, level: Level, form: Form) -> Iterator[logging.
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people: time, level, message, facts."""
+    """One line of text: time, level, message, facts."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and after it where an error came from."""
+        """The line, followed by the traceback of an exception."""
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         facts = "".join(f" {name}={_shown(value)}" for name, value in _facts(record).items())
         line = f"{time} {record.levelname.lower():7} {visible(record.getMessage())}{facts}"
@@ -89,10 +89,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the facts by their names."""
+    """One JSON object per line: time, level, logger, message, and the facts by their names."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line. A fact that has the name of one of ours gets an underscore behind it."""
+        """The line. A fact with the name of a standard field gets an underscore at the end."""
         row: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -103,17 +103,17 @@ class JsonFormatter(logging.Formatter):
             row[f"{name}_" if name in row else name] = value
         if record.exc_info:
             row["error"] = self.formatException(record.exc_info)
-        # In ASCII: who collects lines need not know in which encoding they are.
+        # In ASCII, so that log collectors do not need to know the encoding.
         return json.dumps(row, default=plain)
 
 
 class RepeatFilter(logging.Filter):
-    """Shows repeated warnings once in a while, with the count of those in between.
+    """Limits repeated warnings, and counts the suppressed ones.
 
     Warnings of one message are counted by their source as well: by the address (`host`) and by the
-    client, sender, type or file concerned. In each period, one is shown of the same source, a few
-    of the same address, and a bounded number of the same message. So neither a flood from one
-    address nor a crowd of them hides what happens to others, or fills the log.
+    client, sender, type or file concerned. In each period, one line is shown per source, a few per
+    address, and a limited number per message. So neither a flood from one address nor one from many
+    addresses hides other warnings or fills the log.
     """
 
     def __init__(
@@ -126,18 +126,18 @@ class RepeatFilter(logging.Filter):
         self._repeat_s = repeat_s
         self._count_max = count_max
         self._periods: dict[tuple[str, ...], _Period] = {}
-        """Periods of messages, of their addresses and of their sources; the oldest first."""
+        """Periods of messages, addresses and sources, the oldest first."""
         self._forgotten_count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to show a record; `repeated` then is the number of those that were not shown."""
+        """Whether to show a record; its field `repeated` is the number of suppressed ones."""
         if record.levelno < logging.WARNING:
             return True
         message = (record.name, str(record.msg))
         host = (*message, _source(record, "host"))
         source = (*host, *(_source(record, name) for name in _SOURCES))
         periods: list[_Period] = []
-        # Sources of a flood that is already suppressed are not remembered one by one.
+        # For a message that is already suppressed, its sources are not remembered.
         for key, limit in (
             (message, LOG_LINES_PER_MESSAGE_MAX),
             (host, LOG_LINES_PER_HOST_MAX),
@@ -145,48 +145,48 @@ class RepeatFilter(logging.Filter):
         ):
             period = self._period(key, record.created)
             if period.shown_count >= limit:
-                period.kept_back_count += 1
+                period.suppressed_count += 1
                 return False
             periods.append(period)
         repeated = 0
         for period in periods:
             period.shown_count += 1
-            repeated += period.kept_back_count
-            period.kept_back_count = 0
+            repeated += period.suppressed_count
+            period.suppressed_count = 0
         if repeated:
             record.repeated = repeated
         return True
 
-    def kept_back_count(self) -> int:
+    def suppressed_count(self) -> int:
         """Suppressed warnings that no line has reported yet."""
-        waiting = sum(period.kept_back_count for period in self._periods.values())
+        waiting = sum(period.suppressed_count for period in self._periods.values())
         return waiting + self._forgotten_count
 
     def _period(self, key: tuple[str, ...], now_s: float) -> _Period:
         period = self._periods.get(key)
         if period is not None and 0 <= now_s - period.began_s < self._repeat_s:
             return period
-        kept_back_count = 0
+        suppressed_count = 0
         if period is not None:
-            # Put at the end, so that the first is always the oldest.
+            # Moved to the end, so that the first is always the oldest.
             del self._periods[key]
-            kept_back_count = period.kept_back_count
+            suppressed_count = period.suppressed_count
         elif len(self._periods) >= self._count_max:
             oldest = self._periods.pop(next(iter(self._periods)))
-            self._forgotten_count += oldest.kept_back_count
-        period = self._periods[key] = _Period(now_s, kept_back_count)
+            self._forgotten_count += oldest.suppressed_count
+        period = self._periods[key] = _Period(now_s, suppressed_count)
         return period
 
 
 class _Period:
-    """A period in which only so many lines of one kind are shown."""
+    """A period in which the number of lines of one kind is limited."""
 
-    __slots__ = ("began_s", "kept_back_count", "shown_count")
+    __slots__ = ("began_s", "shown_count", "suppressed_count")
 
-    def __init__(self, began_s: float, kept_back_count: int) -> None:
+    def __init__(self, began_s: float, suppressed_count: int) -> None:
         self.began_s = began_s
         self.shown_count = 0
-        self.kept_back_count = kept_back_count
+        self.suppressed_count = suppressed_count
 
 
 def _source(record: logging.LogRecord, name: str) -> str:
@@ -198,6 +198,6 @@ def _facts(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    """A fact in a line of text: quoted where it could be taken for more than one."""
+    """A fact in a line of text, quoted if it is empty or contains spaces."""
     text = visible(str(plain(value)) if isinstance(value, bytes) else str(value))
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

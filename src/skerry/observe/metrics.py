@@ -1,7 +1,7 @@
-"""Metrics of a node in the text form of Prometheus, made from its statistics when asked for.
+"""Metrics of a node for Prometheus, made from its statistics for each scrape.
 
-Nothing is counted here. The core counts as it works; a scrape turns one snapshot into text, so the
-numbers of one scrape fit each other.
+Nothing is counted here. The core counts as it works, and a scrape converts one snapshot to text, so
+the numbers of one scrape are consistent.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from skerry import build_info
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.observe.group_metrics import GroupCollector
+from skerry.observe.number_metrics import metric_family
 
 __all__ = [
     "CONTENT_TYPE",
@@ -24,7 +25,7 @@ __all__ = [
     "METRIC_TYPE_COUNT_MAX",
     "NodeCollector",
     "node_registry",
-    "written",
+    "scrape",
 ]
 
 METRIC_TYPE_COUNT_MAX: Final = 50
@@ -35,38 +36,38 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OTHER: Final = "other"
 
 METRICS: Final[Mapping[str, str]] = {
-    "skerry_node_info": "Always 1; the labels tell which version and build of skerry this is.",
-    "skerry_clients": "Clients by the door they came in by.",
+    "skerry_node_info": "Always 1; the labels are the version and build of skerry.",
+    "skerry_clients": "Clients by kind of endpoint.",
     "skerry_types": "Types that the node knows.",
-    "skerry_type_conflicts_total": "Definitions refused because another one has the name.",
-    "skerry_groups": "Groups that somebody has joined: types and subject patterns.",
+    "skerry_type_conflicts_total": "Definitions rejected because another one has the name.",
+    "skerry_groups": "Groups with members: types and subject patterns.",
     "skerry_cache_objects": "Objects in the cache.",
-    "skerry_cache_payload_bytes": "Bytes of these objects, encoded.",
-    "skerry_received_messages_total": "Messages from clients.",
-    "skerry_received_bytes_total": "Bytes of these.",
-    "skerry_sent_messages_total": "Messages to clients.",
-    "skerry_sent_bytes_total": "Bytes of these.",
-    "skerry_accepted_updates_total": "Updates that were accepted from clients.",
-    "skerry_backpressure_total": "How often a publisher had to wait for its subscribers.",
-    "skerry_refusals_total": "What clients asked for and were not permitted, by what it was.",
-    "skerry_disconnects_total": "Connections that ended, by reason.",
-    "skerry_claims_held": "Objects, types and handlers that are some client's alone.",
-    "skerry_requests_total": "Requests of clients that are over, by outcome.",
-    "skerry_requests_open": "Requests of clients that have no answer yet.",
-    "skerry_requests_late_total": "Answers that came when nobody waited for them any more.",
-    "skerry_queued_bytes": "Bytes that wait for clients to take them.",
-    "skerry_queued_bytes_max": "Bytes that wait for the client for whom most wait.",
+    "skerry_cache_payload_bytes": "Encoded bytes of the objects in the cache.",
+    "skerry_received_messages_total": "Messages received from clients.",
+    "skerry_received_bytes_total": "Bytes received from clients.",
+    "skerry_sent_messages_total": "Messages sent to clients.",
+    "skerry_sent_bytes_total": "Bytes sent to clients.",
+    "skerry_accepted_updates_total": "Updates accepted from clients.",
+    "skerry_backpressure_total": "Times a publisher had to wait for its subscribers.",
+    "skerry_refusals_total": "Operations that clients were not permitted, by operation.",
+    "skerry_disconnects_total": "Closed connections, by reason.",
+    "skerry_claims_held": "Objects, types and handlers held by a client.",
+    "skerry_requests_total": "Completed requests of clients, by outcome.",
+    "skerry_requests_open": "Requests of clients without a response.",
+    "skerry_requests_late_total": "Responses received after the request had timed out.",
+    "skerry_queued_bytes": "Bytes waiting to be sent to clients.",
+    "skerry_queued_bytes_max": "Bytes waiting for the client with the longest queue.",
     "skerry_storage_is_failing": "1 while the last attempt to store objects failed, else 0.",
     "skerry_storage_pending_changes": "Changes of persistent objects that are not stored yet.",
     "skerry_type_objects": "Objects in the cache, by type.",
     "skerry_type_accepted_updates_total": "Accepted updates, by type.",
-    "skerry_type_members": "Clients that asked for objects of the type.",
-    "skerry_ledger_due_total": "Deliveries that accepted updates gave rise to, by type.",
-    "skerry_ledger_updates_total": "What became of due deliveries, by type and outcome.",
-    "skerry_ledger_queued": "Due deliveries that wait, by type.",
-    "skerry_ledger_unexplained": "Due deliveries of which nothing is known. Always 0.",
+    "skerry_type_members": "Clients subscribed to the type.",
+    "skerry_ledger_due_total": "Deliveries due for accepted updates, by type.",
+    "skerry_ledger_updates_total": "Due deliveries that are done, by type and outcome.",
+    "skerry_ledger_queued": "Due deliveries in queues, by type.",
+    "skerry_ledger_unexplained": "Due deliveries that are unaccounted for. Always 0.",
 }
-"""Every metric of ours, and its help text."""
+"""The metrics of a node, and their help texts."""
 
 _OUTCOMES: Final = ("delivered", "filtered", "conflated", "expired", "refused")
 
@@ -75,7 +76,7 @@ def node_registry(
     statistics: Callable[[], NodeStatistics],
     group: Callable[[], GroupStatistics | None] = lambda: None,
 ) -> CollectorRegistry:
-    """All metrics of a node, its multicast group and its process, of which a scrape is made."""
+    """The registry with the metrics of a node, its multicast group and its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(statistics))
     registry.register(GroupCollector(group))
@@ -83,13 +84,13 @@ def node_registry(
     return registry
 
 
-def written(registry: CollectorRegistry) -> bytes:
-    """One scrape."""
+def scrape(registry: CollectorRegistry) -> bytes:
+    """The metrics of a registry as text."""
     return generate_latest(registry)
 
 
 class NodeCollector(Collector):
-    """Turns the statistics of a node into metrics."""
+    """Converts the statistics of a node to metrics."""
 
     def __init__(
         self,
@@ -102,16 +103,16 @@ class NodeCollector(Collector):
         self._reasons = _Labels(type_count_max)
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
+        """The metrics of one scrape."""
         now = self._statistics()
         info = {"version": build_info.version(), "build": build_info.mode()}
-        yield _gauge("skerry_node_info", info, [(tuple(info.values()), 1)])
+        yield _family("skerry_node_info", info, [(tuple(info.values()), 1)])
         yield from _totals(now)
-        yield from self._reasoned(now)
+        yield from self._by_reason(now)
         yield from self._by_type(now)
-        yield _gauge("skerry_ledger_unexplained", (), [((), now.unexplained)])
+        yield _family("skerry_ledger_unexplained", (), [((), now.unexplained)])
 
-    def _reasoned(self, now: NodeStatistics) -> Iterator[Metric]:
+    def _by_reason(self, now: NodeStatistics) -> Iterator[Metric]:
         for name, label_name, counts in (
             ("skerry_refusals_total", "what", now.refusals),
             ("skerry_disconnects_total", "reason", now.ends),
@@ -123,7 +124,7 @@ class NodeCollector(Collector):
             for reason, count in counts.items():
                 label = (labels[reason],)
                 sums[label] = sums.get(label, 0) + count
-            yield _counter(name, (label_name,), sums.items())
+            yield _family(name, (label_name,), sums.items())
 
     def _by_type(self, now: NodeStatistics) -> Iterator[Metric]:
         labels = self._types.of(
@@ -136,14 +137,13 @@ class NodeCollector(Collector):
                 sums[name][label] = sums[name].get(label, 0) + value
         for name, values in sums.items():
             names = ("type", "outcome") if name == "skerry_ledger_updates_total" else ("type",)
-            make = _counter if name.endswith("_total") else _gauge
-            yield make(name, names, values.items())
+            yield _family(name, names, values.items())
 
 
 class _Labels:
-    """Values of a label: so many have their own, and keep it; all others share one.
+    """Limits the values of a label: the first names keep their own, all others share one.
 
-    As nobody loses or gains one while others share, no counter ever goes down.
+    A name never changes between the two, so no counter ever decreases.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -180,17 +180,17 @@ def _values(row: TypeRow) -> Iterator[tuple[str, tuple[str, ...], float]]:
 
 
 def _request_ends(now: NodeStatistics) -> dict[str, int]:
-    """What became of requests, of those included whose client was gone by then."""
+    """Completed requests by outcome, including those whose client had disconnected."""
     abandoned = {"abandoned": now.requests.abandoned} if now.requests.abandoned else {}
     return {**now.requests.ended, **abandoned}
 
 
 def _totals(now: NodeStatistics) -> Iterator[Metric]:
-    doors: dict[tuple[str, ...], float] = {}
+    kinds: dict[tuple[str, ...], float] = {}
     for client in now.clients:
-        doors[(client.kind,)] = doors.get((client.kind,), 0) + 1
+        kinds[(client.kind,)] = kinds.get((client.kind,), 0) + 1
     queued = [client.queued_bytes for client in now.clients]
-    yield _gauge("skerry_clients", ("door",), doors.items())
+    yield _family("skerry_clients", ("door",), kinds.items())
     for name, value in (
         ("skerry_types", now.type_count),
         ("skerry_type_conflicts_total", now.conflict_count),
@@ -211,23 +211,10 @@ def _totals(now: NodeStatistics) -> Iterator[Metric]:
         ("skerry_storage_is_failing", int(bool(now.storage_trouble))),
         ("skerry_storage_pending_changes", now.storage_waiting_count),
     ):
-        make = _counter if name.endswith("_total") else _gauge
-        yield make(name, (), [((), value)])
+        yield _family(name, (), [((), value)])
 
 
-def _gauge(
+def _family(
     name: str, labels: Iterable[str], values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
-    family = GaugeMetricFamily(name, METRICS[name], labels=tuple(labels))
-    for label, value in values:
-        family.add_metric(label, value)
-    return family
-
-
-def _counter(
-    name: str, labels: Iterable[str], values: Iterable[tuple[tuple[str, ...], float]]
-) -> Metric:
-    family = CounterMetricFamily(name.removesuffix("_total"), METRICS[name], labels=tuple(labels))
-    for label, value in values:
-        family.add_metric(label, value)
-    return family
+    return metric_family(name, METRICS[name], labels, values)

@@ -1,20 +1,20 @@
-"""Metrics of a program that is a handful of numbers: each by its name, without labels."""
+"""Makes metric families, and metrics of a program with a few numbers, each without labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["NumberCollector", "number_registry"]
+__all__ = ["NumberCollector", "metric_family", "number_registry"]
 
 
 class NumberCollector(Collector):
-    """Turns numbers into metrics. `texts` has every name, and what it means.
+    """Converts numbers to metrics. `texts` has the help text of each name.
 
-    Names that end with `_total` are of counters.
+    Names that end with `_total` are counters, all others are gauges.
     """
 
     def __init__(
@@ -24,20 +24,34 @@ class NumberCollector(Collector):
         self._numbers = numbers
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
+        """The metrics of one scrape."""
         numbers = self._numbers()
         for name, text in self._texts.items():
-            if name.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), text, value=numbers[name])
-            else:
-                yield GaugeMetricFamily(name, text, value=numbers[name])
+            yield metric_family(name, text, (), [((), numbers[name])])
 
 
 def number_registry(
     texts: Mapping[str, str], numbers: Callable[[], Mapping[str, float]]
 ) -> CollectorRegistry:
-    """All metrics of such a program and its process, of which a scrape is made."""
+    """The registry with the metrics of a program and its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NumberCollector(texts, numbers))
     ProcessCollector(registry=registry)
     return registry
+
+
+def metric_family(
+    name: str,
+    text: str,
+    labels: Iterable[str],
+    values: Iterable[tuple[tuple[str, ...], float]],
+) -> Metric:
+    """The metrics of one name, by label values: a counter if it ends with `_total`, or a gauge."""
+    family: CounterMetricFamily | GaugeMetricFamily
+    if name.endswith("_total"):
+        family = CounterMetricFamily(name.removesuffix("_total"), text, labels=tuple(labels))
+    else:
+        family = GaugeMetricFamily(name, text, labels=tuple(labels))
+    for label, value in values:
+        family.add_metric(label, value)
+    return family

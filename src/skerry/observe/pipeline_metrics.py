@@ -1,4 +1,4 @@
-"""Metrics of the pipeline in the text form of Prometheus, made from its numbers when asked for."""
+"""Metrics of the pipeline for Prometheus, made from its statistics for each scrape."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from skerry.observe.number_metrics import number_registry
 __all__ = ["PIPELINE_METRICS", "PipelineStatistics", "pipeline_registry"]
 
 PIPELINE_METRICS: Final[Mapping[str, str]] = {
-    "skerry_pipeline_batches_total": "Batches that are in the tables.",
-    "skerry_pipeline_rows_total": "Recorded rows that these batches had.",
-    "skerry_pipeline_backlog_rows": "Recorded rows in closed segments that no batch has had yet.",
-    "skerry_pipeline_rows_per_second": "Rows of the last batch, by the time it took.",
-    "skerry_pipeline_batch_seconds": "How long the last batch took.",
-    "skerry_pipeline_last_batch_timestamp_seconds": "When the last batch was done; 0 before.",
+    "skerry_pipeline_batches_total": "Batches written to the tables.",
+    "skerry_pipeline_rows_total": "Recorded rows in the written batches.",
+    "skerry_pipeline_backlog_rows": "Recorded rows in sealed segments that are not written yet.",
+    "skerry_pipeline_rows_per_second": "Rows per second of the last batch.",
+    "skerry_pipeline_batch_seconds": "Duration of the last batch in seconds.",
+    "skerry_pipeline_last_batch_timestamp_seconds": "Time of the last batch; 0 before the first.",
     "skerry_pipeline_is_running": "1 while the job runs, else 0.",
 }
-"""Every metric of the pipeline, and its help text."""
+"""The metrics of the pipeline, and their help texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class PipelineStatistics:
 
 
 def pipeline_registry(statistics: Callable[[], PipelineStatistics]) -> CollectorRegistry:
-    """All metrics of a job and its process, of which a scrape is made."""
+    """The registry with the metrics of a job and its process."""
     return number_registry(PIPELINE_METRICS, lambda: _numbers(statistics()))
 
 

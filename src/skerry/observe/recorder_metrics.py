@@ -1,4 +1,4 @@
-"""Metrics of a recorder in the text form of Prometheus, made from its numbers when asked for."""
+"""Metrics of a recorder for Prometheus, made from its statistics for each scrape."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from skerry.observe.number_metrics import number_registry
 __all__ = ["RECORDER_METRICS", "RecorderStatistics", "recorder_registry"]
 
 RECORDER_METRICS: Final[Mapping[str, str]] = {
-    "skerry_recorder_updates_total": "Updates that came.",
-    "skerry_recorder_rows_total": "Rows that were written, those of types and gaps included.",
-    "skerry_recorder_bytes_total": "Bytes of these.",
-    "skerry_recorder_gaps_total": "Gaps that were recorded.",
+    "skerry_recorder_updates_total": "Updates received.",
+    "skerry_recorder_rows_total": "Rows written, including descriptions of types and gaps.",
+    "skerry_recorder_bytes_total": "Bytes written.",
+    "skerry_recorder_gaps_total": "Gaps recorded.",
     "skerry_recorder_lost_rows_total": "Rows dropped: the disk was full, failed or too slow.",
-    "skerry_recorder_disconnects_total": "How often the connection to the node was lost.",
+    "skerry_recorder_disconnects_total": "Times the connection to the node was lost.",
     "skerry_recorder_dropped_segments_total": "Segments dropped for their age or size.",
-    "skerry_recorder_queued_bytes": "Bytes of rows that wait to be written.",
+    "skerry_recorder_queued_bytes": "Bytes of rows waiting to be written.",
     "skerry_recorder_is_failing": "1 while the last attempt to write failed, else 0.",
 }
-"""Every metric of a recorder, and its help text."""
+"""The metrics of a recorder, and their help texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderStatistics:
-    """A recorder at one instant."""
+    """The counters of a recorder at one instant."""
 
     updates: int = 0
     rows: int = 0
@@ -39,11 +39,11 @@ class RecorderStatistics:
     dropped_segments: int = 0
     queued_bytes: int = 0
     trouble: str = ""
-    """Why the last attempt to write failed; empty when it did not."""
+    """Why the last attempt to write failed; empty if it succeeded."""
 
 
 def recorder_registry(statistics: Callable[[], RecorderStatistics]) -> CollectorRegistry:
-    """All metrics of a recorder and its process, of which a scrape is made."""
+    """The registry with the metrics of a recorder and its process."""
     return number_registry(RECORDER_METRICS, lambda: _numbers(statistics()))
 
 

@@ -1,7 +1,7 @@
-"""The columns of a recorded row, in their order.
+"""The columns of a recorded row, in order.
 
-Every segment of every recording has exactly these, so any Arrow tool reads them and rows of several
-recordings can be put together. Names and kinds are a promise to whoever keeps recordings.
+Every segment of every recording has exactly these columns, so any Arrow tool reads them and rows of
+several recordings can be combined. Names and types never change: recordings are kept for years.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 __all__ = ["COLUMNS", "DESCRIPTOR_TYPES", "SCHEMA"]
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
-"""Of few values that each stand in many rows."""
+"""For columns with few distinct values."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -38,4 +38,4 @@ SCHEMA: Final = pa.schema(
 COLUMNS: Final = tuple(SCHEMA.names)
 
 DESCRIPTOR_TYPES: Final = ("EnumDescriptorData", "StructDescriptorData")
-"""Types whose rows describe types. Each segment begins with those that its rows need."""
+"""Types whose rows describe types. In each segment a description precedes the rows that need it."""

@@ -1,7 +1,7 @@
 """Descriptions of types as rows, and types from such rows.
 
-Each struct is described together with all it is made of, those first, so a reader never has to
-look for a part, and two structs that use different enums of one name do not disturb each other.
+The types nested in a struct are described before it. So a reader never has to search for a part,
+and two structs that use different enums of the same name do not interfere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["described_types", "description_rows", "description_updates"]
 
 
 def description_updates(type_: NamedType, *, space: str, time_ns: int) -> list[Update]:
-    """The rows that describe a type: what it is made of, and then itself."""
+    """The rows that describe a type: the nested types first, then the type."""
     return [
         _description_update(part, space=space, time_ns=time_ns)
         for part in (*dependencies(type_), type_)
@@ -34,10 +34,10 @@ def description_updates(type_: NamedType, *, space: str, time_ns: int) -> list[U
 
 
 def described_types(rows: Iterable[tuple[str, int, bytes]]) -> dict[int, NamedType]:
-    """Types by fingerprint, from type, fingerprint and payload of rows in their order.
+    """Types by fingerprint, from type, fingerprint and payload of rows in order.
 
-    A description that is none, or is one of something else than its row says, is left out: a
-    recording keeps what was sent, and not all that is sent is right.
+    An invalid description, or one with another fingerprint than its row, is left out: a recording
+    keeps what was sent, including mistakes.
     """
     known: dict[str, NamedType] = {}
     found: dict[int, NamedType] = {}

@@ -1,14 +1,14 @@
-"""How rows become bytes of a segment, and bytes rows again.
+"""Encodes rows to bytes of a segment, and decodes them.
 
-A segment is an Arrow IPC stream: the schema, then **blocks**, then the mark of the end. A block is
-one record batch together with its own dictionaries, so that it can be read with nothing but the
-schema before it: whatever is damaged elsewhere, it stays readable. In the metadata of each block's
-record batch, and of the schema, stands a line of text under the name `skerry`:
+A segment is an Arrow IPC stream: the schema, then **blocks**, then the end marker. A block is one
+record batch with its own dictionaries, so that it can be read with only the schema before it, even
+if the rest of the segment is damaged. The metadata of the schema and of the record batch of each
+block have a label, a line of text under the name `skerry`:
 
     crc32=1d0a93f4 recording=5b1f... segment=12 batch=3 rows=8192
 
-The CRC-32 is over all bytes of the block, metadata and padding included, with the eight digits
-themselves taken as zeros.
+The CRC-32 covers all bytes of the block, including metadata and padding, with the eight digits of
+the CRC as zeros.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _LABEL: Final = re.compile(
 )
 _LABEL_KEY: Final = "skerry"
 _BLOCK_MESSAGE_COUNT_MAX: Final = 8
-"""Messages of a block: a dictionary for each column that has one, and the record batch."""
+"""Limit for the messages of a block: one per dictionary, and the record batch."""
 
-_PLAIN_HEAD: Final[bytes] = SCHEMA.serialize().to_pybytes()
-"""The schema as the reader of a block wants it."""
+_UNLABELLED_HEAD: Final[bytes] = SCHEMA.serialize().to_pybytes()
+"""The schema message with which a block is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a whole, undamaged block lies, and what it says of itself."""
+    """The offsets of a complete, undamaged block, and the facts in its label."""
 
     start: int
     stop: int
@@ -74,7 +74,7 @@ class Block:
 
 
 def encode_head(recording: str, segment: int) -> bytes:
-    """The bytes with which a segment begins: the schema, and whose it is."""
+    """The header of a segment: the schema with its label."""
     schema = SCHEMA.with_metadata({_LABEL_KEY: _label(recording, segment, 0, 0)})
     head = bytearray(schema.serialize().to_pybytes())
     _put_crc(head)
@@ -84,7 +84,7 @@ def encode_head(recording: str, segment: int) -> bytes:
 def encode_block(
     batch: pa.RecordBatch, *, recording: str, segment: int, number: int
 ) -> tuple[bytearray, int]:
-    """The bytes of one batch, which is the `number`th of its segment, and their CRC."""
+    """The block of a batch with this number in its segment, and its CRC."""
     label = {_LABEL_KEY: _label(recording, segment, number, batch.num_rows)}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
@@ -96,13 +96,13 @@ def encode_block(
 
 
 def decode_block(block: memoryview | bytes, *, is_checked: bool = True) -> pa.RecordBatch:
-    """The batch of a block whose CRC is right, without a copy of its buffers.
+    """The batch of a block whose CRC is right, without copying its buffers.
 
-    Of a block that is not known from a manifest (`is_checked=False`) every value is looked at too:
-    anybody can compute a CRC, and Arrow believes what the buffers say of each other.
+    For a block whose CRC is not in a manifest (`is_checked=False`) every value is validated, too:
+    a malicious file can have a correct CRC, and Arrow trusts the offsets in the buffers.
     """
     try:
-        batch = pa.ipc.open_stream(_Pieces(_PLAIN_HEAD, block)).read_next_batch()
+        batch = pa.ipc.open_stream(_Pieces(_UNLABELLED_HEAD, block)).read_next_batch()
         if not is_checked:
             batch.validate(full=True)
     except (pa.ArrowException, StopIteration) as error:
@@ -111,23 +111,23 @@ def decode_block(block: memoryview | bytes, *, is_checked: bool = True) -> pa.Re
 
 
 def head_size(data: memoryview) -> int:
-    """Bytes of the schema at the start of a segment; 0 if there is none."""
+    """Size of the schema message at the start of a segment; 0 if there is none."""
     message = message_at(data, 0)
     return message.stop if message is not None and message.kind == SCHEMA_MESSAGE else 0
 
 
 def block_at(data: memoryview, start: int) -> Block | None:
-    """The whole, undamaged block that begins at `start`; None where there is none."""
+    """The complete, undamaged block that begins at `start`; None if there is none."""
     return _labelled(data, start, RECORD_BATCH)
 
 
 def head_at(data: memoryview) -> Block | None:
-    """The undamaged head of a segment; None where there is none."""
+    """The undamaged header of a segment; None if it is damaged or missing."""
     return _labelled(data, 0, SCHEMA_MESSAGE)
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
-    """The rows as Arrow has them; no row is touched."""
+    """The rows as an Arrow batch, without copying them."""
     count = columns.count
 
     def numbers(type_: pa.DataType, data: bytes) -> pa.Array:
@@ -166,10 +166,10 @@ def to_record_batch(columns: Columns) -> pa.RecordBatch:
 
 
 def _nullable(data: bytes, count: int) -> pa.Array:
-    is_there = np.frombuffer(data, np.int64) != NO_SENT_TIME
+    is_set = np.frombuffer(data, np.int64) != NO_SENT_TIME
     mask = None
-    if not is_there.all():
-        mask = pa.py_buffer(np.packbits(is_there, bitorder="little").tobytes())
+    if not is_set.all():
+        mask = pa.py_buffer(np.packbits(is_set, bitorder="little").tobytes())
     return pa.Array.from_buffers(pa.int64(), count, [mask, pa.py_buffer(data)])
 
 
@@ -178,15 +178,15 @@ def _label(recording: str, segment: int, batch: int, rows: int) -> str:
 
 
 def _put_crc(data: bytearray) -> int:
-    """Put the CRC into the place of the zeros."""
+    """Compute the CRC and write it over the zeros in the label."""
     view = memoryview(data)
     message = _last_message(view, 0)
     assert message is not None
     found = _LABEL.search(view, message.start, message.body)
     assert found is not None
-    place = found.start(1)
+    offset = found.start(1)
     crc = zlib.crc32(data)
-    view[place : place + 8] = b"%08x" % crc
+    view[offset : offset + 8] = b"%08x" % crc
     return crc
 
 
@@ -207,9 +207,9 @@ def _labelled(data: memoryview, start: int, kind: int) -> Block | None:
     found = _LABEL.search(data, message.start, message.body)
     if found is None:
         return None
-    place = found.start(1)
-    crc = zlib.crc32(_ZEROS, zlib.crc32(data[start:place]))
-    crc = zlib.crc32(data[place + 8 : message.stop], crc)
+    offset = found.start(1)
+    crc = zlib.crc32(_ZEROS, zlib.crc32(data[start:offset]))
+    crc = zlib.crc32(data[offset + 8 : message.stop], crc)
     if crc != int(found[1], 16):
         return None
     _, recording, segment, batch, rows = found.groups()
@@ -217,7 +217,7 @@ def _labelled(data: memoryview, start: int, kind: int) -> Block | None:
 
 
 class _Pieces:
-    """Bytes that lie in several places, as one file for Arrow, which takes them without a copy."""
+    """Several buffers as one file, which Arrow reads without copying."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""Rows that say what is missing: how many, from where to where, since when, and why."""
+"""Gap rows: how many updates are missing, in which range, when, and why."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Gap:
     """Updates that are missing from a recording."""
 
     count: int
-    """How many; 0 if nobody knows."""
+    """Number of missing updates; 0 if it is unknown."""
     first: int = 0
     stop: int = 0
-    """Positions at the node between which they were, or sequence numbers where the sender is
-    named; both 0 if nobody knows."""
+    """Range of positions at the node, or of sequence numbers if the row has a sender; both are 0 if
+    it is unknown."""
     reason: str = ""
     first_ns: int = 0
     last_ns: int = 0
-    """Wall times between which they came."""
+    """Wall times of the first and the last."""
     is_dropped: bool = False
-    """Whether the recorder had received them and could not keep them: that is damage, and not an
-    absence of the recorder."""
+    """Whether the recorder had received the updates and dropped them, in contrast to updates that
+    were published while no recorder was connected."""
 
     def joined(self, later: Gap) -> Gap:
-        """Both as one, with the reason of this one."""
+        """Both gaps as one, with the reason of this one."""
         firsts = [gap.first for gap in (self, later) if gap.stop]
         return Gap(
             count=self.count + later.count,
@@ -60,9 +60,9 @@ class Gap:
 
 
 class Missing:
-    """Rows that were left out and of which no gap tells yet, by node and sender.
+    """Gaps that are not written yet, by node and sender.
 
-    Past a bound of those, what is missing of all others is one gap without a range.
+    Beyond a limit, the gaps of all further nodes and senders become one gap without a range.
     """
 
     def __init__(self, *, gap_count_max: int = RECORDING_GAP_COUNT_MAX) -> None:
@@ -70,49 +70,49 @@ class Missing:
         self._gaps: dict[tuple[int, int], Gap] = {}
 
     def __len__(self) -> int:
-        """Gaps that are to be told."""
+        """Number of gaps that are not written yet."""
         return len(self._gaps)
 
     @property
     def first_ns(self) -> int:
-        """When the first of what is missing came; 0 if nothing is."""
+        """Time of the first missing update; 0 if nothing is missing."""
         return min((gap.first_ns for gap in self._gaps.values()), default=0)
 
     def leave_out(self, columns: Columns, reason: str) -> int:
-        """Note that these rows are missing; how many updates that are. Gaps stay what they are."""
+        """Add gaps for rows that were given up; the number of updates. Gap rows stay gaps."""
         count = 0
         for (node, sender), gap in _gaps_of(columns, reason):
-            # Only a gap that is left out itself has a sender or another reason.
+            # Only a gap row that was given up has a sender or another reason.
             count += gap.count if gap.reason == reason else 0
             self.add(gap, node=node, sender=sender)
         return count
 
     def add(self, gap: Gap, *, node: int = 0, sender: int = 0) -> None:
-        """Note a gap."""
-        place = (node, sender)
-        if place not in self._gaps and len(self._gaps) >= self._gap_count_max - 1:
-            # Numbers of several nodes have no range.
-            place = (0, 0)
+        """Add a gap."""
+        origin = (node, sender)
+        if origin not in self._gaps and len(self._gaps) >= self._gap_count_max - 1:
+            # Positions of several nodes have no common range.
+            origin = (0, 0)
             gap = replace(gap, first=0, stop=0)
-        before = self._gaps.get(place)
-        self._gaps[place] = gap if before is None else before.joined(gap)
+        before = self._gaps.get(origin)
+        self._gaps[origin] = gap if before is None else before.joined(gap)
 
     def updates(self, *, space: str) -> list[Update]:
-        """The rows that tell of all of it."""
+        """The gap rows to write."""
         return [
             gap_update(gap, space=space, node=node, sender=sender)
             for (node, sender), gap in self._gaps.items()
         ]
 
     def clear(self) -> None:
-        """All of it is told."""
+        """Remove all gaps: they are written."""
         self._gaps.clear()
 
 
 def gap_update(
     gap: Gap, *, space: str, type_name: str = "", sender: int = 0, node: int = 0
 ) -> Update:
-    """The row of a gap. It stands where the missing ones began."""
+    """The row of a gap, with the time of the first missing update."""
     payload = cbor.dumps(
         {
             _COUNT: gap.count,
@@ -140,15 +140,15 @@ def gap_update(
 
 
 def gap_of(payload: bytes) -> Gap:
-    """What the payload of a gap row says; RecordingError if it is none."""
+    """The gap in the payload of a gap row; RecordingError if the payload is invalid."""
     try:
         facts = cbor.loads(payload)
         numbers = [facts.get(tag, 0) for tag in (_COUNT, _FIRST, _STOP, _FIRST_NS, _LAST_NS)]
         reason, is_dropped = facts.get(_REASON, ""), facts.get(_IS_DROPPED, False)
     except (cbor.CBORError, AttributeError) as error:
-        raise RecordingError(f"a gap row does not say what is missing: {error}") from error
+        raise RecordingError(f"the payload of a gap row is invalid: {error}") from error
     if not all(type(number) is int for number in numbers) or not isinstance(reason, str):
-        raise RecordingError("a gap row does not say what is missing: it has other kinds of values")
+        raise RecordingError("the payload of a gap row is invalid: a value has the wrong type")
     count, first, stop, first_ns, last_ns = numbers
     return Gap(
         count=count,
@@ -162,7 +162,7 @@ def gap_of(payload: bytes) -> Gap:
 
 
 def readable_gap(payload: bytes) -> Gap:
-    """The same, where a row that does not tell what is missing only tells that something is."""
+    """The gap in the payload of a gap row, without facts if the payload is invalid."""
     try:
         return gap_of(payload)
     except RecordingError as error:
@@ -170,26 +170,26 @@ def readable_gap(payload: bytes) -> Gap:
 
 
 def _gaps_of(columns: Columns, reason: str) -> Iterator[tuple[tuple[int, int], Gap]]:
-    """What is missing when these rows are, by node, and the gaps that were told by them."""
+    """One gap per node for the rows that are given up, and the gap rows among them."""
     nodes, senders = array("q", columns.node), array("q", columns.sender)
     times, positions = array("q", columns.time_ns), array("q", columns.position)
     ends = array("i", columns.payload_offsets)
     by_node: dict[int, list[int]] = {}
     for index, operation in enumerate(columns.operation):
         if operation == GAP:
-            told = readable_gap(columns.payload[ends[index] : ends[index + 1]])
-            yield (nodes[index], senders[index]), told
+            gap = readable_gap(columns.payload[ends[index] : ends[index + 1]])
+            yield (nodes[index], senders[index]), gap
         else:
             by_node.setdefault(nodes[index], []).append(index)
-    for node, places in by_node.items():
-        numbers = [positions[index] for index in places if positions[index]]
+    for node, indexes in by_node.items():
+        numbers = [positions[index] for index in indexes if positions[index]]
         gap = Gap(
-            count=len(places),
+            count=len(indexes),
             first=min(numbers, default=0),
             stop=max(numbers, default=-1) + 1,
             reason=reason,
-            first_ns=min(times[index] for index in places),
-            last_ns=max(times[index] for index in places),
+            first_ns=min(times[index] for index in indexes),
+            last_ns=max(times[index] for index in indexes),
             is_dropped=True,
         )
         yield (node, 0), gap

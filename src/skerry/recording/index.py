@@ -1,8 +1,8 @@
-"""What is known of a segment without opening it: where its batches are, and what is in them.
+"""The index of a segment: where its batches are and what they contain.
 
-A writer notes it batch by batch, and it becomes a line of the manifest when the segment is sealed
-(`recording.segment_lines`). For a segment without such a line it is found by going through the
-bytes (`recording.scanning`).
+A writer collects it batch by batch and writes it to the manifest when the segment is sealed
+(`recording.manifest_lines`). For a segment that is not in the manifest, the index is built from the
+bytes of the segment (`recording.scanning`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 NO_CRC: Final = -1
-"""Stands for the CRC of a batch that was damaged when it was found."""
+"""Replaces the CRC of a batch that was already damaged when it was indexed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,57 +42,57 @@ class RecordedBatch:
     offset: int
     size: int
     rows: int
-    """0 where the batch is damaged and nobody noted how many it had."""
+    """0 if the batch is damaged and its number of rows is unknown."""
     crc: int
     time_min_ns: int
     time_max_ns: int
     position_min: int = 0
     position_max: int = 0
-    """Positions at their nodes, of the rows that have one; both 0 if none has."""
+    """Range of the positions at the nodes; both are 0 if no row has a position."""
     types: tuple[str, ...]
     has_descriptors: bool
 
     @property
     def stop(self) -> int:
-        """Where the next one begins."""
+        """Offset of the first byte behind the batch."""
         return self.offset + self.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One segment of a recording, as its manifest tells it."""
+    """One segment of a recording, as its manifest describes it."""
 
     folder: Path | str
-    """Of this computer, or the URI of a place that is elsewhere."""
+    """A local folder, or the URI of a remote path."""
     name: str
-    """Of its file, in the folder."""
+    """Name of the file in the folder."""
     line: int
-    """Of the manifest, counted from 0; those without one follow the last line."""
+    """Number of its line in the manifest. Segments without a line are numbered after the last."""
     rows: int
     byte_count: int
     time_min_ns: int
     time_max_ns: int
     types: Mapping[str, int]
-    """Rows by type, descriptions and gaps (as `""`) among them."""
+    """Number of rows by type, including descriptions and gaps (type `""`)."""
     fingerprints: Mapping[str, tuple[int, ...]]
-    """Definitions by type; descriptions are left out, since theirs are of what they describe."""
+    """Definitions by type. Descriptions are not included: they have the described fingerprint."""
     batches: tuple[RecordedBatch, ...]
 
     @property
     def path(self) -> Path:
-        """Its file, of one on this computer."""
-        assert isinstance(self.folder, Path), f"{self.folder} is elsewhere"
+        """The file of a local segment."""
+        assert isinstance(self.folder, Path), f"{self.folder} is remote"
         return self.folder / self.name
 
     @property
-    def place(self) -> str:
-        """Its file, wherever it is."""
+    def uri(self) -> str:
+        """Path or URI of the file."""
         return f"{self.folder}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentContent:
-    """A batch, and what only the whole segment is asked for."""
+    """A batch, and the facts that are only kept for the whole segment."""
 
     batch: RecordedBatch
     types: Mapping[str, int]
@@ -100,7 +100,7 @@ class SegmentContent:
 
 
 def batch_of_columns(columns: Columns, *, offset: int, size: int, crc: int) -> SegmentContent:
-    """The batch that was made of columns and written at `offset`."""
+    """The index of a batch that was made from columns and written at `offset`."""
     counts = np.bincount(np.frombuffer(columns.type, np.int32), minlength=len(columns.types))
     batch = RecordedBatch(
         offset=offset,
@@ -122,7 +122,7 @@ def batch_of_columns(columns: Columns, *, offset: int, size: int, crc: int) -> S
 
 
 def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> SegmentContent:
-    """The same for a batch that was read."""
+    """The index of a batch that was read at `offset`."""
     types = rows.column("type")
     counts = {
         item["values"]: item["counts"]
@@ -130,7 +130,7 @@ def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> 
     }
     times = pc.min_max(rows.column("time_ns")).as_py()
     positions = rows.column("position")
-    placed = pc.min_max(positions.filter(pc.greater(positions, 0))).as_py()
+    range_ = pc.min_max(positions.filter(pc.greater(positions, 0))).as_py()
     pairs = pa.table([types.cast(pa.string()), rows.column("fingerprint")], ["type", "number"])
     distinct = pairs.group_by(["type", "number"]).aggregate([]).to_pylist()
     batch = RecordedBatch(
@@ -140,8 +140,8 @@ def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> 
         crc=crc,
         time_min_ns=times["min"] or 0,
         time_max_ns=times["max"] or 0,
-        position_min=placed["min"] or 0,
-        position_max=placed["max"] or 0,
+        position_min=range_["min"] or 0,
+        position_max=range_["max"] or 0,
         types=tuple(sorted(counts)),
         has_descriptors=_has_descriptors(counts),
     )
@@ -153,7 +153,7 @@ def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> 
 
 
 def damaged_content(offset: int, stop: int) -> SegmentContent:
-    """What lies where a batch was, or several."""
+    """The index of a damaged range, which was one batch or several."""
     batch = RecordedBatch(
         offset=offset,
         size=stop - offset,
@@ -170,7 +170,7 @@ def damaged_content(offset: int, stop: int) -> SegmentContent:
 def segment_of(
     contents: Sequence[SegmentContent], *, folder: Path | str, name: str, line: int, byte_count: int
 ) -> Segment:
-    """The segment that has these batches."""
+    """The index of a segment from that of its batches."""
     types: Counter[str] = Counter()
     for content in contents:
         types.update(content.types)
@@ -178,15 +178,15 @@ def segment_of(
     fingerprints: dict[str, tuple[int, ...]] = {}
     for type_name, number in sorted(definitions):
         fingerprints[type_name] = (*fingerprints.get(type_name, ()), number)
-    whole = [content.batch for content in contents if content.batch.crc != NO_CRC]
+    complete = [content.batch for content in contents if content.batch.crc != NO_CRC]
     return Segment(
         folder=folder,
         name=name,
         line=line,
-        rows=sum(batch.rows for batch in whole),
+        rows=sum(batch.rows for batch in complete),
         byte_count=byte_count,
-        time_min_ns=min((batch.time_min_ns for batch in whole), default=0),
-        time_max_ns=max((batch.time_max_ns for batch in whole), default=0),
+        time_min_ns=min((batch.time_min_ns for batch in complete), default=0),
+        time_max_ns=max((batch.time_max_ns for batch in complete), default=0),
         types=dict(sorted(types.items())),
         fingerprints=fingerprints,
         batches=tuple(content.batch for content in contents),

@@ -1,4 +1,4 @@
-"""Rows as JSON has them: fields by name, what we add under names that begin with `_`."""
+"""Rows as JSON objects: fields by name, the facts of the row under names that begin with `_`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.objects.json import to_json_values
 from skerry.recording.gaps import gap_of
 from skerry.schema.model import StructType
 
-__all__ = ["FACT_NAMES", "plain_row", "time_text"]
+__all__ = ["FACT_NAMES", "json_row", "time_text"]
 
 FACT_NAMES: Final = (
     "_operation",
@@ -32,15 +32,15 @@ FACT_NAMES: Final = (
     "_position",
     "_source",
 )
-"""What every row has besides its fields."""
+"""The facts that every row has besides its fields."""
 
 
-def plain_row(update: Update, type_: StructType | None) -> dict[str, Any]:
-    """A row. Fields that the update cleared are null.
+def json_row(update: Update, type_: StructType | None) -> dict[str, Any]:
+    """A row as a JSON object. Fields that the update cleared are null.
 
     Fields that the type does not have are under `_unknown`, by tag, as the hexadecimal digits of
-    their encoded values; a field with such a field inside is there as well. Where the type is not
-    known, or the payload does not decode as that type, the whole payload is under `_payload`.
+    their encoded values; so is a field that contains such a field. If the type is unknown, or the
+    payload does not decode as that type, the whole payload is under `_payload`.
     """
     if update.operation == GAP:
         return {**_facts(update, None), **_gap(update)}
@@ -59,7 +59,7 @@ def plain_row(update: Update, type_: StructType | None) -> dict[str, Any]:
 
 
 def time_text(time_ns: int) -> str:
-    """An instant as ISO 8601, to the nanosecond; as a number where no calendar reaches."""
+    """An instant as ISO 8601 with nanoseconds; as a number outside the range of the calendar."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     try:
         moment = datetime.fromtimestamp(seconds, tz=UTC)
@@ -70,15 +70,15 @@ def time_text(time_ns: int) -> str:
 
 def _fields(update: Update, type_: StructType) -> dict[str, Any]:
     cls = class_of(type_)
-    plain = to_json_values(cls.decode(update.payload))
+    values = to_json_values(cls.decode(update.payload))
     for field in type_.fields:
         if update.present >> field.tag & 1:
-            plain.setdefault(field.name, None)
+            values.setdefault(field.name, None)
     pieces = split(codec_of(cls).plan, update.payload, 0)
     if pieces.unknown:
         tags = (tag for tag in range(TAG_COUNT) if pieces.unknown >> tag & 1)
-        plain["_unknown"] = {str(tag): (pieces.value(tag) or b"").hex() for tag in tags}
-    return plain
+        values["_unknown"] = {str(tag): (pieces.value(tag) or b"").hex() for tag in tags}
+    return values
 
 
 def _facts(update: Update, key: Any) -> dict[str, Any]:

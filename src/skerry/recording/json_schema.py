@@ -1,4 +1,4 @@
-"""A JSON schema of a type: what viewers need to show its objects as JSON."""
+"""JSON schemas of types, with which viewers display objects as JSON."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SCALARS: Final[dict[Kind, dict[str, Any]]] = {
 
 _TEXT_FACTS: Final = ("_operation", "_type", "_subject", "_space", "_time", "_source")
 _OPEN_FACTS: Final = ("_key",)
-"""May be of any kind."""
+"""Facts of any JSON type."""
 
 
 def json_schema(type_: StructType) -> dict[str, Any]:
-    """The schema of rows of the type: its fields, and what every row has. No field is required."""
+    """The schema of rows of a type: its fields and the facts of a row. No field is required."""
     properties = _properties(type_)
     for name in FACT_NAMES:
         if name in _TEXT_FACTS:

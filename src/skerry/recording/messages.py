@@ -1,8 +1,8 @@
-"""Arrow's messages, as far as one has to know them to find one's way in a damaged stream.
+"""The framing of Arrow messages, to find messages in a damaged stream.
 
-A message is a mark of four bytes, the size of its metadata, the metadata (a flatbuffer), and a body
-whose size stands in the metadata. Arrow's own reader goes from one to the next, and is lost after
-the first damage. Here sizes are read with every step checked, and nothing is believed beyond that.
+A message is a marker of four bytes, the size of its metadata, the metadata (a flatbuffer), and a
+body whose size is in the metadata. The reader of Arrow goes from one message to the next and cannot
+continue after damage. This module checks every size that it reads and trusts nothing else.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 MARK: Final = b"\xff\xff\xff\xff"
-"""Every message begins with it."""
+"""Every message begins with this marker."""
 
 END_OF_STREAM: Final = MARK + b"\0\0\0\0"
-"""A message without metadata: nothing follows."""
+"""The end marker: a message without metadata."""
 
 SCHEMA_MESSAGE: Final = 1
 DICTIONARY: Final = 2
@@ -33,23 +33,23 @@ RECORD_BATCH: Final = 3
 
 _HEADER_TYPE: Final = 1
 _BODY_LENGTH: Final = 3
-"""Places of these fields in the table of a message."""
+"""Indexes of these fields in the table of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Where one message is and what it is."""
+    """Kind and offsets of one message."""
 
     kind: int
     start: int
     body: int
-    """Where its body begins; the metadata is between the start and here."""
+    """Offset of the body; the metadata precedes it."""
     stop: int
-    """Where the next message begins."""
+    """Offset of the next message."""
 
 
 def message_at(data: memoryview, start: int) -> Message | None:
-    """The whole message that begins at `start`; None where there is none."""
+    """The message that begins at `start`; None if there is no complete message."""
     if len(data) - start < 8 or bytes(data[start : start + 4]) != MARK:
         return None
     size = _int32(data, start + 4)
@@ -68,22 +68,22 @@ def message_at(data: memoryview, start: int) -> Message | None:
 
 
 def _facts(metadata: memoryview) -> tuple[int, int] | None:
-    """Kind and size of the body, from the flatbuffer's root table; None where it is none."""
+    """Kind and size of the body, from the root table of the flatbuffer; None if it is invalid."""
     try:
         table = _uint32(metadata, 0)
-        places = table - _int32(metadata, table)
-        count = (_uint16(metadata, places) - 4) // 2
-        kind = _place(metadata, places, count, _HEADER_TYPE)
-        length = _place(metadata, places, count, _BODY_LENGTH)
+        vtable = table - _int32(metadata, table)
+        count = (_uint16(metadata, vtable) - 4) // 2
+        kind = _field_offset(metadata, vtable, count, _HEADER_TYPE)
+        length = _field_offset(metadata, vtable, count, _BODY_LENGTH)
         body_size = _int64(metadata, table + length) if length else 0
         return (metadata[table + kind] if kind else 0), body_size
     except (IndexError, struct.error):
         return None
 
 
-def _place(metadata: memoryview, places: int, count: int, field: int) -> int:
-    """Where a field is in its table; 0 if it is not there."""
-    return _uint16(metadata, places + 4 + 2 * field) if field < count else 0
+def _field_offset(metadata: memoryview, vtable: int, count: int, field: int) -> int:
+    """Offset of a field in its table; 0 if the field is missing."""
+    return _uint16(metadata, vtable + 4 + 2 * field) if field < count else 0
 
 
 def _uint16(data: memoryview, offset: int) -> int:
@@ -104,7 +104,7 @@ def _int64(data: memoryview, offset: int) -> int:
 
 def _number(form: str, data: memoryview, offset: int) -> int:
     if offset < 0:
-        # What counts from the end in Python is outside of the table here.
+        # Python would count a negative offset from the end.
         raise IndexError(offset)
     number: int = struct.unpack_from(form, data, offset)[0]
     return number

@@ -1,8 +1,7 @@
-"""Rows on their way to a batch: a buffer a column, filled row by row.
+"""Rows that wait for their batch: one buffer per column, filled row by row.
 
-This is the place every recorded update goes through, so it is plain code that is compiled where
-that is possible, and knows nothing of Arrow: the buffers are laid out as Arrow wants them, and
-`recording.format` makes a batch of them without touching a row again.
+Every recorded update passes through this module, so it is a hot module and does not use Arrow. The
+buffers have the layout of Arrow, and `recording.format` makes a batch of them without copying rows.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
 batch of two gigabytes could not be written: its columns have offsets of 31 bits."""
 
 NO_SENT_TIME: Final = -1
-"""Stands for the null of a row whose wire tells no time of sending."""
+"""Represents null: the protocol of the update does not transmit the time of sending."""
 
 ROW_BYTES: Final = 85
-"""Bytes of a row besides its subject, key and payload: eight a time or number, four a name."""
+"""Bytes of a row without subject, key and payload: eight per time or number, four per name."""
 
 _U32_SPAN: Final = 0x100000000
 _U32_HALF: Final = 0x80000000
 
 
 class Rows:
-    """Rows that wait to become a batch."""
+    """Rows that wait for their batch."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self.byte_count: i64 = 0
-        """About the size of the batch they will be."""
+        """Approximate size of their batch."""
         self.time_min_ns: i64 = 0
         self.time_max_ns: i64 = 0
         self.position_min: i64 = 0
-        """Lowest position of those that have one; 0 if none has."""
+        """Lowest position; 0 if no row has one."""
         self.position_max: i64 = 0
         self.times: BytesWriter = BytesWriter()
         self.sent_times: BytesWriter = BytesWriter()
@@ -59,9 +58,9 @@ class Rows:
         self.sources: _Names = _Names()
         self.payloads: _Bytes = _Bytes()
         self.definitions: set[tuple[str, int]] = set()
-        """Types that rows have, each with the fingerprint of its definition."""
+        """Types of the rows, each with the fingerprint of its definition."""
         self._fingerprint_of: list[int] = []
-        """The last fingerprint of each type, by its number."""
+        """The last fingerprint of each type, by the number of the type."""
 
     def append(
         self,
@@ -81,15 +80,15 @@ class Rows:
         time_ns: i64,
         source: str,
     ) -> None:
-        """One row more, its facts in the order of `Update`.
+        """Append a row, its facts in the order of `Update`.
 
-        A number that no column can hold is a ValueError, and a batch that would grow beyond all
-        measure LimitExceeded; either way the rows are what they were.
+        ValueError for a number outside the range of its column, LimitExceeded if the batch would
+        become too large. In both cases the rows are unchanged.
         """
         subject_bytes = _utf8(subject)
         size: i64 = ROW_BYTES + len(subject_bytes) + len(key) + len(payload)
         if self.byte_count + size > RECORDING_ROWS_BYTES_MAX:
-            _refuse(self.byte_count + size)
+            _reject(self.byte_count + size)
         try:
             write_i64_le(self.times, time_ns)
             write_i64_le(self.sent_times, sent_ns)
@@ -116,7 +115,7 @@ class Rows:
         self._count(size, time_ns, position)
 
     def append_update(self, update: Update) -> None:
-        """One row more, of an update."""
+        """Append an update as a row."""
         self.append(
             update.type_name,
             update.subject,
@@ -136,13 +135,13 @@ class Rows:
         )
 
     def take(self) -> Columns:
-        """The buffers of all rows; after that there are none."""
+        """The buffers of all rows; empties."""
         columns = Columns(self)
         self.clear()
         return columns
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         for writer in (
             self.times,
             self.sent_times,
@@ -189,7 +188,7 @@ class Rows:
         self.definitions.add((type_name, fingerprint))
 
     def _cut_back(self) -> None:
-        """Take back what was written of a row that turned out to be none."""
+        """Remove the written part of a row that was rejected."""
         size: i64 = self.count * 8
         for writer in (
             self.times,
@@ -206,7 +205,7 @@ class Rows:
 
 
 class Columns:
-    """The buffers of a batch: each as Arrow lays it out, numbers with the lowest byte first."""
+    """The buffers of a batch in the layout of Arrow, numbers in little-endian order."""
 
     def __init__(self, rows: Rows) -> None:
         self.count: int = rows.count
@@ -239,7 +238,7 @@ class Columns:
 
 
 class _Names:
-    """A column of few values that each stand in many rows: numbers, and what they stand for."""
+    """A dictionary-encoded column: the numbers of the values, and the distinct values."""
 
     def __init__(self) -> None:
         self.numbers: BytesWriter = BytesWriter()
@@ -249,8 +248,8 @@ class _Names:
         self._last_number: i64 = -1
 
     def append(self, value: str) -> i64:
-        """One row more; the number that stands for its value."""
-        # Most rows have the very value of the row before.
+        """Append a value; its number."""
+        # Most rows have the same string object as the previous row.
         if self._last_number < 0 or value is not self._last:
             self._last_number = self._find(value)
             self._last = value
@@ -273,7 +272,7 @@ class _Names:
 
 
 class _Bytes:
-    """A column of bytes of any length: all of them in one run, and where each one ends."""
+    """A column of byte strings: their concatenation, and where each one ends."""
 
     def __init__(self) -> None:
         self.offsets: BytesWriter = BytesWriter()
@@ -291,7 +290,7 @@ class _Bytes:
 
 
 _KEPT_BYTES: Final = 4 * 1024 * 1024
-"""Room that is kept for the next batch; more was an exception and is given back."""
+"""Size up to which a buffer is reused for the next batch; a larger one was an exception."""
 
 
 def _emptied(writer: BytesWriter) -> BytesWriter:
@@ -303,13 +302,14 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Bytes of a stranger that were no text: shown, since a column of texts has only such.
+        # The text was received with bytes that are not UTF-8. Arrow requires UTF-8, so they become
+        # escapes.
         return text.encode("utf-8", "backslashreplace")
 
 
-def _refuse(size: int) -> None:
+def _reject(size: int) -> None:
     raise LimitExceeded(
-        what="size of rows that wait to be written, in bytes",
+        what="size of the rows waiting to be written, in bytes",
         value=size,
         limit=RECORDING_ROWS_BYTES_MAX,
     )

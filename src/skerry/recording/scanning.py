@@ -1,7 +1,8 @@
-"""Going through the bytes of a segment to find its batches, where nothing else tells them.
+"""Finds the batches of a segment by scanning its bytes, for segments that are not in a manifest.
 
-What lies between two whole batches is damaged, and becomes a batch without a CRC. Every batch says
-which one of which segment it is, so nothing else is taken for one, and a missing one is noticed.
+Bytes between two complete batches are damaged, and become a batch without a CRC. Every batch has
+the id of its recording and the numbers of its segment and of itself. So bytes of another origin are
+not mistaken for a batch, and a missing batch is detected.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ __all__ = ["Scan", "scan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What was found by going through the bytes of a segment."""
+    """The result of scanning a segment."""
 
     recording: str
-    """Empty if nothing in it says whose it is."""
+    """Id of the recording; empty if neither the header nor a batch has it."""
     number: int
     contents: tuple[SegmentContent, ...]
-    """In their order, damaged ones among them."""
+    """The batches in order, including damaged ones."""
     stop: int
-    """Where the last whole batch ends."""
+    """End of the last complete batch."""
     tail: int
-    """Bytes after that, the mark of the end not counted."""
+    """Number of bytes after that, without the end marker."""
     has_end: bool
-    """Whether the bytes end with that mark."""
-    is_head_whole: bool
+    """Whether the segment ends with the end marker."""
+    is_head_intact: bool
 
 
 def scan(data: memoryview) -> Scan:
-    """Go through the bytes of a segment, and say which batches are whole."""
+    """Find the complete batches of a segment."""
     head = head_at(data)
     owner = None if head is None else (head.recording, head.segment)
-    # What a damaged head says of its size is nothing to rely on.
+    # The size in a damaged header cannot be trusted.
     stop = 0 if head is None else head.stop
     has_end = len(data) % 8 == 0 and bytes(data[-len(END_OF_STREAM) :]) == END_OF_STREAM
     end = len(data) - len(END_OF_STREAM) if has_end else len(data)
@@ -62,32 +63,32 @@ def scan(data: memoryview) -> Scan:
         stop=stop,
         tail=max(0, end - stop),
         has_end=has_end,
-        is_head_whole=head is not None,
+        is_head_intact=head is not None,
     )
 
 
 _MARK_BITS: Final = np.uint64(int.from_bytes(MARK, "little"))
 _METADATA_BYTES_MAX: Final = 65536
-"""Metadata of one message. A batch of ours has a kilobyte of it."""
+"""Limit for the metadata of one message. That of a recorded batch has about a kilobyte."""
 _SEARCH_WORDS: Final = 131_072
-"""How much is looked at in one go: a megabyte."""
+"""Number of words that are searched at once: one megabyte."""
 
 
 def _next_block(data: memoryview, start: int, owner: tuple[str, int] | None) -> Block | None:
-    """The first whole block of this segment at `start` or behind it."""
+    """The first complete block of this segment at `start` or later."""
     block = block_at(data, start)
     if block is not None and _belongs(block, owner):
         return block
     for offset in _likely_starts(data, start + 1):
         block = block_at(data, offset)
-        # A payload may be a recording, too; only blocks of this very one count.
+        # A payload may contain a recording, too; only blocks of this segment count.
         if block is not None and _belongs(block, owner):
             return block
     return None
 
 
 def _likely_starts(data: memoryview, start: int) -> Iterator[int]:
-    """Where a message may begin: a mark at a multiple of eight, and a size that could be one."""
+    """Offsets at which a message may begin: a marker at a multiple of eight and a possible size."""
     offset = -(-start // 8) * 8
     while len(data) - offset >= 8:
         count = min(_SEARCH_WORDS, (len(data) - offset) // 8)
@@ -109,6 +110,6 @@ def _content(data: memoryview, block: Block) -> SegmentContent:
     try:
         rows = decode_block(data[block.start : block.stop], is_checked=False)
     except RecordingError:
-        # Whole, and still no batch of ours: it was not made by a recorder.
+        # The checksum is right, but the content is not a batch: no recorder wrote it.
         return damaged_content(block.start, block.stop)
     return batch_of_rows(rows, offset=block.start, size=block.stop - block.start, crc=block.crc)

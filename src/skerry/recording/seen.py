@@ -1,7 +1,8 @@
-"""Which updates were there before: for recordings of one space by several recorders.
+"""Detects duplicates, for recordings of one space by several recorders.
 
-An update is known by its node, its sender and the number it has there; one that came by multicast
-has the same sender and number wherever it was heard. Numbers are dense, so they are kept as ranges.
+An update is identified by its node, its sender and its sequence number. An update from the
+distributor has the same sender and number at every receiver. Numbers are dense, so they are kept as
+ranges.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Origin: TypeAlias = tuple[int, int, bool]
 
 
 class SeenUpdates:
-    """The updates that were given to `is_new` so far."""
+    """The updates that were passed to `is_new` so far."""
 
     def __init__(self, *, range_count_max: int = RECORDING_SEEN_RANGE_COUNT_MAX) -> None:
         self.duplicate_count = 0
@@ -30,11 +31,11 @@ class SeenUpdates:
         self._ranges: dict[_Origin, _Ranges] = {}
 
     def is_new(self, update: Update) -> bool:
-        """Whether it is seen for the first time; one without a number always is."""
+        """Whether the update was not seen before; one without a number is always new."""
         if update.sequence <= 0:
             return True
         node = 0 if update.source == DISTRIBUTOR else update.node
-        # A snapshot has the number of the last change, but says more than that.
+        # A snapshot has the number of the last change, but contains more than that change.
         origin = (node, update.sender, update.operation == SNAPSHOT)
         ranges = self._ranges.get(origin)
         if ranges is None:
@@ -49,7 +50,7 @@ class SeenUpdates:
         return True
 
     def _forget(self, origin: _Origin) -> None:
-        """Make room: the sender that came first goes, or the older half of the only one."""
+        """Forget the ranges of the first sender, or the lower half of the only one."""
         oldest = next(iter(self._ranges))
         if oldest == origin:
             self._range_count -= self._ranges[origin].forget_half()
@@ -58,14 +59,14 @@ class SeenUpdates:
 
 
 class _Ranges:
-    """Numbers as ranges that do not touch, in order."""
+    """Numbers as sorted ranges that do not touch."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.stops: list[int] = []
 
     def add(self, number: int) -> bool:
-        """Whether the number is new."""
+        """Add a number; False if it was contained before."""
         index = bisect_right(self.starts, number)
         if index and number < self.stops[index - 1]:
             return False
@@ -84,7 +85,7 @@ class _Ranges:
         return True
 
     def forget_half(self) -> int:
-        """Forget the lower half of the ranges; how many that were."""
+        """Forget the lower half of the ranges; the number of forgotten ones."""
         count = max(1, len(self.starts) // 2)
         del self.starts[:count], self.stops[:count]
         return count

@@ -1,9 +1,10 @@
-"""Which rows somebody asks for: by time, type and subject."""
+"""Selects rows by time, type and subject."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,23 +13,23 @@ from skerry.codec.envelope import GAP
 from skerry.protocol.patterns import PatternTree
 from skerry.recording.index import NO_CRC, RecordedBatch
 
-__all__ = ["RowSelection", "selection_of"]
+__all__ = ["ALL_ROWS", "RowSelection", "selection_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:
-    """What is asked for. Gaps in the time asked for always are, since they concern everything."""
+    """Selects rows. Gaps in the time range are always selected, because they concern all rows."""
 
     from_ns: int | None = None
     to_ns: int | None = None
-    """The first instant that is not asked for any more."""
+    """The end of the time range, exclusive."""
     types: frozenset[str] | None = None
     subjects: tuple[str, ...] | None = None
     """Patterns."""
     _tree: PatternTree | None = field(default=None, repr=False, compare=False)
 
     def may_have(self, batch: RecordedBatch) -> bool:
-        """Whether a batch may have such a row; a damaged one may."""
+        """Whether a batch may contain a selected row; a damaged batch may."""
         if batch.crc == NO_CRC:
             return True
         if self.from_ns is not None and batch.time_max_ns < self.from_ns:
@@ -39,30 +40,33 @@ class RowSelection:
         return types is None or "" in batch.types or not types.isdisjoint(batch.types)
 
     def rows_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are asked for."""
+        """The selected rows."""
         times = rows.column("time_ns")
-        is_chosen = pa.scalar(True)
+        is_selected = pa.scalar(True)
         if self.types is not None:
             is_type = pc.is_in(_texts(rows, "type"), pa.array(sorted(self.types), pa.string()))
-            is_chosen = pc.and_(is_chosen, is_type)
+            is_selected = pc.and_(is_selected, is_type)
         if self._tree is not None:
-            is_chosen = pc.and_(is_chosen, self._is_under(rows.column("subject")))
+            is_selected = pc.and_(is_selected, self._is_under(rows.column("subject")))
         is_gap = pc.equal(rows.column("operation"), GAP)
-        is_chosen = pc.or_(is_chosen, is_gap)
-        # A gap that nobody could date may be anywhere.
+        is_selected = pc.or_(is_selected, is_gap)
+        # A gap without a time may be anywhere.
         is_undated = pc.and_(is_gap, pc.equal(times, 0))
         if self.from_ns is not None:
             is_late = pc.or_(pc.greater_equal(times, self.from_ns), is_undated)
-            is_chosen = pc.and_(is_chosen, is_late)
+            is_selected = pc.and_(is_selected, is_late)
         if self.to_ns is not None:
-            is_chosen = pc.and_(is_chosen, pc.less(times, self.to_ns))
-        return rows.filter(is_chosen)
+            is_selected = pc.and_(is_selected, pc.less(times, self.to_ns))
+        return rows.filter(is_selected)
 
     def _is_under(self, subjects: pa.Array) -> pa.Array:
         assert self._tree is not None
         found = pc.unique(subjects).to_pylist()
         chosen = [subject for subject in found if self._tree.matches_any(subject)]
         return pc.is_in(subjects, pa.array(chosen, pa.string()))
+
+
+ALL_ROWS: Final = RowSelection()
 
 
 def selection_of(
@@ -72,7 +76,7 @@ def selection_of(
     types: Iterable[str] | None = None,
     subjects: Iterable[str] | None = None,
 ) -> RowSelection:
-    """A selection; LocalProtocolError for what is no pattern."""
+    """A selection; LocalProtocolError for an invalid pattern."""
     patterns = None if subjects is None else tuple(subjects)
     tree = None
     if patterns is not None:
@@ -89,7 +93,7 @@ def selection_of(
 
 
 def _within(time_ns: int | None) -> int | None:
-    """A time that a column can hold: before and after all of them there is nothing."""
+    """The time, limited to the range of a column."""
     return None if time_ns is None else max(-(2**63), min(time_ns, 2**63 - 1))
 
 

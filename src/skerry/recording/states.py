@@ -1,7 +1,7 @@
-"""What objects look like after some updates: for who begins in the midst of a recording.
+"""The state of objects after some updates, for reading that begins in the middle of a recording.
 
-An object that was seen from its beginning is whole. Of one whose first row is an update only the
-fields are known that somebody spoke of since, and so it stays an update.
+An object whose creation or snapshot was read is completely known. Of an object whose first row is
+an update only the updated fields are known, so it is returned as an update.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["States", "has_state"]
 
 
 def has_state(update: Update, type_: StructType | None) -> bool:
-    """Whether the row says something of an object that stays."""
+    """Whether the row changes a cached object."""
     return update.operation != GAP and type_ is not None and type_.flags.cached
 
 
 class States:
-    """The objects that are there. `types` has what reads each definition, by fingerprint.
+    """The objects that exist. `types` has the definition for reading, by fingerprint.
 
-    That is the union of compatible definitions where a type has several: an object that was updated
-    by some of them has fields of all.
+    If a type has several compatible definitions, that is their union: an object that was updated
+    with several of them has the fields of all.
     """
 
     def __init__(self, types: Mapping[int, StructType]) -> None:
@@ -36,28 +36,27 @@ class States:
         self._objects: dict[tuple[str, bytes], Update] = {}
 
     def __len__(self) -> int:
-        """How many objects are there."""
+        """Number of objects."""
         return len(self._objects)
 
-    def take(self, update: Update) -> None:
-        """Note what an update makes of its object. Messages and gaps make nothing."""
+    def apply(self, update: Update) -> None:
+        """Apply an update to its object. Messages and gaps have no effect."""
         type_ = self._types.get(update.fingerprint)
         if type_ is None or not has_state(update, type_):
             return
-        place = (update.type_name, update.key)
+        key = (update.type_name, update.key)
         if update.operation == REMOVE:
-            self._objects.pop(place, None)
+            self._objects.pop(key, None)
         elif update.operation == UPDATE:
-            self._objects[place] = _updated(self._objects.get(place), update, type_)
+            self._objects[key] = _updated(self._objects.get(key), update, type_)
         else:
-            self._objects[place] = update.replace(operation=SNAPSHOT, sequence=0)
+            self._objects[key] = update.replace(operation=SNAPSHOT, sequence=0)
 
     def take_updates(self) -> Iterator[Update]:
-        """Each object as a row that says all that is known of it, in the order of the last updates;
-        after that there are none.
+        """Each object as one row with its known fields, in the order of the last updates; empties.
 
-        It is when and where its last update was. It has no number of its sender: it is not what
-        that one sent.
+        The row has the time, node and position of the last update. Its sequence is 0, because the
+        sender did not send it like this.
         """
         objects, self._objects = self._objects, {}
         yield from sorted(objects.values(), key=lambda update: (update.node, update.position))
@@ -74,7 +73,7 @@ def _updated(before: Update | None, update: Update, type_: StructType) -> Update
             if operation == SNAPSHOT:
                 present = int(split_whole(plan, payload).present)
         except CodecError:
-            # Of two definitions that do not go together the later one is what is there.
+            # The definitions are incompatible; the later update replaces the object.
             payload, present = update.payload, update.present
     return update.replace(
         operation=operation,

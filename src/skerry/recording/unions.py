@@ -1,9 +1,8 @@
-"""One definition for all compatible definitions of a type in recordings.
+"""The union of all compatible definitions of a type in recordings.
 
-A recording keeps the definition of every row, and a type that evolves has several of them. What
-reads rows of all of them at once (an export, a cut, a replay) reads them by the union of those that
-are compatible (`schema.union`): it knows every field and every element of an enum that any of them
-has. Incompatible definitions of one name stay apart.
+A recording keeps the definition of every row, and a type that evolves has several. An export, a cut
+or a playback reads the rows of all of them with the union of the compatible ones (`schema.union`),
+which has every field and every enum element of each. Incompatible definitions stay separate.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ __all__ = ["united_types"]
 
 
 def united_types(types: Mapping[int, StructType]) -> dict[int, StructType]:
-    """The union by which to read each definition, by the fingerprint of the definition.
+    """The union for reading each definition, by the fingerprint of the definition.
 
-    Structs and enums inside are united across all types, so a name means one definition wherever
-    the definitions of that name are compatible.
+    Nested structs and enums are united across all types, so a name has one definition wherever the
+    definitions of that name are compatible.
     """
     groups = _Groups()
     found = {number: groups.of(type_) for number, type_ in types.items()}
@@ -35,11 +34,11 @@ class _Group:
     def __init__(self, type_: NamedType, parts: dict[str, _Group]) -> None:
         self.union = type_
         self.parts = parts
-        """Groups of the types inside, by name."""
+        """Groups of the nested types, by name."""
         self._resolved: NamedType | None = None
 
-    def takes(self, type_: NamedType, parts: dict[str, _Group]) -> bool:
-        """Add a definition, unless it is incompatible with those that are there."""
+    def add(self, type_: NamedType, parts: dict[str, _Group]) -> bool:
+        """Add a definition; False if it is incompatible with the others."""
         if any(self.parts.get(name, part) is not part for name, part in parts.items()):
             return False
         if obstacle(self.union, type_) is not None:
@@ -49,7 +48,7 @@ class _Group:
         return True
 
     def resolved(self) -> NamedType:
-        """The union, with the unions of the types inside."""
+        """The union, with the unions of the nested types."""
         if self._resolved is None:
             made = self.union
             if isinstance(made, StructType):
@@ -65,19 +64,19 @@ class _Groups:
 
     def of(self, type_: NamedType) -> _Group:
         """The group of a definition."""
-        place = (type_.name, fingerprint(type_))
-        found = self._known.get(place)
+        key = (type_.name, fingerprint(type_))
+        found = self._known.get(key)
         if found is None:
-            found = self._known[place] = self._placed(type_)
+            found = self._known[key] = self._add(type_)
         return found
 
-    def _placed(self, type_: NamedType) -> _Group:
+    def _add(self, type_: NamedType) -> _Group:
         fields = type_.fields if isinstance(type_, StructType) else ()
         used = (content_of(item.type) for item in fields)
         parts = {p.name: self.of(p) for p in used if isinstance(p, (EnumType, StructType))}
         groups = self._by_name.setdefault(type_.name, [])
         for group in groups:
-            if group.takes(type_, parts):
+            if group.add(type_, parts):
                 return group
         groups.append(_Group(type_, parts))
         return groups[-1]

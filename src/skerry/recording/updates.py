@@ -1,4 +1,4 @@
-"""Rows of a batch as updates: for replay, and for whoever works row by row."""
+"""Converts rows of a batch to updates, for playback and other work row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["is_description", "updates_of"]
 
 
 def updates_of(rows: pa.RecordBatch) -> Iterator[Update]:
-    """The rows in their order."""
+    """The rows as updates, in order."""
     columns = [_values(rows.column(name)) for name in COLUMNS]
     for (
         time_ns,
@@ -56,7 +56,7 @@ def updates_of(rows: pa.RecordBatch) -> Iterator[Update]:
 
 
 def _values(column: pa.Array) -> Sequence[Any]:
-    """The values of a column as Python has them: as `to_pylist`, and some times faster."""
+    """The values of a column as Python objects, like `to_pylist` but several times faster."""
     if isinstance(column, pa.DictionaryArray):
         names = column.dictionary.to_pylist()
         return [names[number] for number in column.indices.to_numpy().tolist()]
@@ -70,18 +70,18 @@ def _values(column: pa.Array) -> Sequence[Any]:
 
 
 def _pieces(column: pa.Array) -> list[bytes]:
-    _, places, data = column.buffers()
+    _, offset_data, data = column.buffers()
     if data is None:
         return [b""] * len(column)
-    offsets = np.frombuffer(places, np.int32, len(column) + 1, column.offset * 4).tolist()
+    offsets = np.frombuffer(offset_data, np.int32, len(column) + 1, column.offset * 4).tolist()
     content = data.to_pybytes()
     return [content[start:stop] for start, stop in pairwise(offsets)]
 
 
 def is_description(update: Update) -> bool:
-    """Whether the recorder itself put the row there to describe a type.
+    """Whether the recorder itself wrote the row to describe a type.
 
-    A description that a program published is a row like any other.
+    A description that a program published is an ordinary row.
     """
     return (
         update.operation == SNAPSHOT

@@ -1,1 +1,18 @@
-"""Everything that touches the world: files, sockets, clocks, processes."""
+"""All I/O of skerry: sockets, files, clocks and processes.
+
+streams         TCP, TLS, Unix sockets and WebSockets
+udp             UDP and multicast
+recordings      recordings in folders and at remote paths
+storage         persistent objects in SQLite or PostgreSQL
+health          the HTTP server for health and metrics
+clock           wall time and monotonic time
+loops           selects the event loop
+collector       shortens the pauses of the garbage collector
+whole_files     reads whole files, and replaces files atomically
+system_folders  the folders for sockets and stored objects
+secret_files    reads files with secrets
+key_files       reads key files of distributor groups
+typefiles       reads type files
+java            finds a Java for Spark
+usage           resource usage of this process
+"""

@@ -1,4 +1,4 @@
-"""Time of this computer: wall time for people, monotonic time for machines."""
+"""The clocks of this computer: wall time for timestamps, monotonic time for machines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["monotonic_ns", "wall_ns"]
 
 
 def wall_ns() -> int:
-    """Nanoseconds since the epoch; it may jump when the clock is set."""
+    """Nanoseconds since 1970; jumps when the clock is set."""
     return time.time_ns()
 
 
 def monotonic_ns() -> int:
-    """Nanoseconds since some moment in the past; it only goes forward."""
+    """Nanoseconds since an unspecified moment; never decreases."""
     return time.monotonic_ns()

@@ -1,12 +1,12 @@
-"""Keeps Python's garbage collector from stopping a program for long.
+"""Shortens the pauses of Python's garbage collector.
 
-A full collection examines all lists, dictionaries and objects with attributes that were made since
-the program began: with a million of them the program stops for a tenth of a second, again and
-again. So all that survives a full collection is frozen, and the next one examines only what was
-made since then.
+A full collection examines all containers that were created since the program started. With a
+million of them, each collection pauses the program for a tenth of a second. So the objects that
+survive a full collection are frozen, and the next one examines only objects that were created since
+then.
 
-A ring of frozen objects that is no longer used stays in memory. So after some collections all
-objects are examined once more.
+A cycle of frozen objects that is no longer used stays in memory. So after some collections all
+objects are examined again.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ __all__ = ["CalmCollector"]
 
 _FULL_GENERATION: Final = 2
 _FREEZE_COUNT: Final = 30
-"""Collections after which all objects are examined. Between two collections there are some 77 000
-new objects that the collector knows."""
+"""Collections after which all objects are examined. Between two full collections, about 77 000 new
+containers are created."""
 
 
 class CalmCollector:
-    """Freezes what survives each full collection, from `begin` on."""
+    """Freezes the objects that survive a full collection, between `begin` and `end`."""
 
     def __init__(self, *, freeze_count: int = _FREEZE_COUNT) -> None:
         self._freeze_count = freeze_count
         self._count = 0
 
     def begin(self) -> None:
-        """Collect once, and freeze all that there is."""
+        """Collect once, and freeze all objects."""
         gc.collect()
         gc.freeze()
         gc.callbacks.append(self._collected)
 
     def end(self) -> None:
-        """Leave the collector as it usually is."""
+        """Restore the default behaviour of the collector."""
         gc.callbacks.remove(self._collected)
         gc.unfreeze()
 

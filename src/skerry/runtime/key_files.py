@@ -1,4 +1,4 @@
-"""Key files of distributor groups: read from the disk, and watched over who else can read them."""
+"""Reads key files of distributor groups, and warns if other users can read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["open_seal", "read_keys"]
 
 
 def read_keys(file: str | Path) -> KeyRing:
-    """The keys in a file; ConfigError if they cannot be used."""
+    """The keys in a file; ConfigError if the file is unreadable or invalid."""
     path, origin = Path(file), f"file {file}"
     try:
         text = read_whole(path, bytes_max=CONFIG_BYTES_MAX).decode()
@@ -31,7 +31,7 @@ def read_keys(file: str | Path) -> KeyRing:
 
 
 def open_seal(file: str | Path, *, freshness_s: float = 300.0) -> GroupSeal:
-    """The seal of one connection, with the keys in a file; ConfigError if there can be none."""
+    """The seal of one connection, with the keys in a file; ConfigError as in `read_keys`."""
     return GroupSeal(read_keys(file), wall_ns=wall_ns, freshness_s=freshness_s)
 
 

@@ -1,4 +1,4 @@
-"""Which event loop a program runs on: uvloop where it is installed, else that of asyncio."""
+"""Selects the event loop of a program: uvloop if it is installed, otherwise that of asyncio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def run_loop(main: Coroutine[Any, Any, T], kind: LoopKind = "auto") -> T:
-    """Run to its end; ConfigError when a loop is wanted that is not installed."""
+    """Run a coroutine to its end; ConfigError if the requested loop is not installed."""
     try:
         is_uvloop = _is_uvloop(kind)
     except ConfigError:
@@ -32,14 +32,14 @@ def run_loop(main: Coroutine[Any, Any, T], kind: LoopKind = "auto") -> T:
     try:
         return uvloop.run(main)
     finally:
-        # It leaves a handler that leads nowhere once its loop is closed. Only the main thread has
-        # handlers, and only there a loop sets one.
+        # uvloop leaves a signal handler that has no effect once its loop is closed. Only the main
+        # thread has signal handlers.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
 
 
 def new_loop(kind: LoopKind = "auto") -> asyncio.AbstractEventLoop:
-    """A loop for who runs it in pieces; ConfigError when one is wanted that is not installed."""
+    """A new event loop; ConfigError if the requested loop is not installed."""
     if not _is_uvloop(kind):
         return asyncio.new_event_loop()
     import uvloop
@@ -48,12 +48,12 @@ def new_loop(kind: LoopKind = "auto") -> asyncio.AbstractEventLoop:
 
 
 def _is_uvloop(kind: LoopKind) -> bool:
-    is_there = importlib.util.find_spec("uvloop") is not None
-    if kind == "uvloop" and not is_there:
+    is_installed = importlib.util.find_spec("uvloop") is not None
+    if kind == "uvloop" and not is_installed:
         raise ConfigError(
             key="node.loop",
             origin="configuration",
             detail="uvloop is not installed",
-            hint="install it with `pip install skerry[speed]`, or leave the choice to skerry",
+            hint="install it with `pip install skerry[speed]`, or use the loop `auto`",
         )
-    return is_there and kind != "asyncio"
+    return is_installed and kind != "asyncio"

@@ -1,4 +1,4 @@
-"""Files with secrets: reads them, and warns if other users can read them."""
+"""Reads files with secrets, and warns if other users can read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def given_secret(environ: Mapping[str, str]) -> str | None:
 
 
 def read_secret(file: str | Path, *, origin: str) -> str:
-    """The secret in a file, without the end of its line; ConfigError if it cannot be read.
+    """The secret in a file, without the line end; ConfigError if it cannot be read.
 
     `origin` is the option or variable that named the file.
     """
@@ -45,7 +45,7 @@ def read_secret(file: str | Path, *, origin: str) -> str:
     try:
         secret = data.decode()
     except UnicodeDecodeError:
-        # Without its cause, which contains the content.
+        # Without its cause, which contains the secret.
         raise _fault(origin, f"{file} is not text in UTF-8") from None
     secret = secret.removesuffix("\n").removesuffix("\r")
     if not secret:
@@ -57,11 +57,11 @@ def read_secret(file: str | Path, *, origin: str) -> str:
 
 
 def warn_of_readers(file: str | Path, mode: int, what: str) -> None:
-    """Log a warning if everybody on this computer can read or change a file with a secret."""
+    """Log a warning if every user of this computer can read or change a file with a secret."""
     if mode & stat.S_IRWXO:
         # A warning, not an error: a container may have no other users.
         log.warning(
-            "everybody on this computer can read %s",
+            "every user of this computer can read %s",
             what,
             extra={"file": str(file), "hint": f"chmod 600 {file}"},
         )
@@ -72,5 +72,5 @@ def _fault(origin: str, detail: str) -> ConfigError:
         key="secret",
         origin=origin,
         detail=detail,
-        hint="the file has the secret in its only line",
+        hint="the file must have the secret as its only line",
     )

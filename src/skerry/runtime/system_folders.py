@@ -1,4 +1,4 @@
-"""Folders of this computer: where the node's socket is found, and where it keeps what stays."""
+"""The folders of a node on this computer: for its socket, and for stored objects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = [
 
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
-    """Where sockets are, and nothing that is missed after a restart of the computer.
+    """The folder for sockets, which may be empty after a restart of the computer.
 
-    The first of: $SKERRY_RUNTIME_DIR, $XDG_RUNTIME_DIR/skerry, /run/skerry for who may write
-    there, and a folder of the user's own among the temporary ones. It need not exist.
+    The first of: $SKERRY_RUNTIME_DIR, $XDG_RUNTIME_DIR/skerry, /run/skerry if the user may write
+    there, and a folder of the user in the temporary folder. It need not exist.
     """
     if environ.get("SKERRY_RUNTIME_DIR"):
         return Path(environ["SKERRY_RUNTIME_DIR"])
@@ -36,10 +36,10 @@ def runtime_folder(environ: Mapping[str, str]) -> Path:
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """Where stored objects are.
+    """The folder for stored objects.
 
-    The first of: $SKERRY_STATE_DIR, $XDG_STATE_HOME/skerry, /var/lib/skerry for who may write
-    there, and .local/state/skerry at the user's home. It need not exist.
+    The first of: $SKERRY_STATE_DIR, $XDG_STATE_HOME/skerry, /var/lib/skerry if the user may write
+    there, and .local/state/skerry in the home folder. It need not exist.
     """
     if environ.get("SKERRY_STATE_DIR"):
         return Path(environ["SKERRY_STATE_DIR"])
@@ -52,14 +52,14 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 
 
 def default_socket(environ: Mapping[str, str]) -> Path:
-    """The Unix socket of the node of this computer, or of this user."""
+    """The default Unix socket of the node of this computer or user."""
     return runtime_folder(environ) / "node.sock"
 
 
 def find_socket(environ: Mapping[str, str]) -> Path | None:
-    """The default socket, if there is one; ConfigError if another user may have created it.
+    """The default socket, or None; ConfigError if another user may have created it.
 
-    A folder that SKERRY_RUNTIME_DIR names may belong to another user, who is then trusted.
+    The folder of SKERRY_RUNTIME_DIR may belong to another user, who is then trusted.
     """
     path = default_socket(environ)
     try:
@@ -72,10 +72,10 @@ def find_socket(environ: Mapping[str, str]) -> Path | None:
 
 
 def check_config(path: Path, found: os.stat_result, environ: Mapping[str, str]) -> None:
-    """Raise ConfigError if another user may have written a configuration file that was not named.
+    """ConfigError if another user may have written a configuration file found by default.
 
     It must belong to the user, to root, or to the user that called sudo, and not be writable by
-    every user. `found` is of the open file, as the path could be replaced after a check.
+    every user. `found` is the status of the open file: the path could be replaced after a check.
     """
     owners = {os.geteuid(), 0}
     caller = environ.get("SUDO_UID", "")
@@ -93,9 +93,10 @@ def check_config(path: Path, found: os.stat_result, environ: Mapping[str, str]) 
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made for its owner alone if it is not there; ConfigError if it cannot be used.
+    """The folder, created private if it does not exist; ConfigError if it cannot be used.
 
-    A folder that somebody else made among the temporary ones could have any socket put in.
+    A folder that another user created in the temporary folder is rejected: that user could put any
+    socket there.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,21 +107,21 @@ def make_folder(path: Path) -> Path:
 
 
 def _check_folder(path: Path, *, is_chosen: bool = False) -> None:
-    """Raise ConfigError if another user may write to a folder, OSError if it does not exist.
+    """ConfigError if another user may write to a folder, OSError if it does not exist.
 
     A folder that the user chose may belong to another user.
     """
     if path.is_symlink() and path.parent == Path(tempfile.gettempdir()):
-        raise _fault(path, "it is a link, which anybody can have put there")
+        raise _fault(path, "it is a link, which any user can have created")
     found = path.stat()
     if found.st_uid not in (os.getuid(), 0) and not is_chosen:
         raise _fault(path, f"it belongs to another user (number {found.st_uid})")
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise _fault(path, "anybody may write there")
+        raise _fault(path, "every user of this computer can write there")
 
 
 def _may_write(path: Path) -> bool:
-    """Whether the folder is there and ours to write in, or can be made by us."""
+    """Whether this user can write to the folder, or can create it."""
     return os.access(path if path.is_dir() else path.parent, os.W_OK | os.X_OK)
 
 
@@ -129,5 +130,5 @@ def _fault(path: Path, detail: str) -> ConfigError:
         key=str(path),
         origin="folder",
         detail=detail,
-        hint="name another by SKERRY_RUNTIME_DIR (sockets) or SKERRY_STATE_DIR (stored objects)",
+        hint="set another with SKERRY_RUNTIME_DIR (sockets) or SKERRY_STATE_DIR (stored objects)",
     )

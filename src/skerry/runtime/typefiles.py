@@ -1,4 +1,4 @@
-"""Type files on disk."""
+"""Reads type files from disk."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ __all__ = ["load_types", "read_type_file"]
 
 
 def load_types(*paths: str | os.PathLike[str]) -> TypeSet:
-    """The types of one file or several, and of those they import.
+    """The types of one file or several, and of the files they import.
 
-    `import Foo` is met by a type `Foo` of any file given, else by `Foo.dots` beside the importing
-    file. A file that is given twice counts once. SchemaError has every fault of all files.
+    `import Foo` refers to a type `Foo` in one of the given files, or else to `Foo.dots` beside the
+    importing file. A file that is given twice is read once. SchemaError has the faults of all
+    files.
     """
     if not paths:
-        # As `load_types(*folder.glob("*.dots"))` calls it for a folder without any.
+        # For example `load_types(*folder.glob("*.dots"))` with a folder without type files.
         raise SchemaError("no type file was given")
     return TypeSet(load(once_each(os.fspath(path) for path in paths), read_type_file))
 
 
 def read_type_file(path: str) -> bytes | None:
-    """The content of a file; None when it is not there.
+    """The content of a file; None if it does not exist.
 
-    LimitExceeded when it is too large, SchemaSyntaxError when the system does not give it.
+    LimitExceeded if it is too large, SchemaSyntaxError if it cannot be read.
     """
     try:
         return read_whole(path, bytes_max=SOURCE_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""What this process has used of its computer so far."""
+"""Resource usage of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def resource_usage() -> dict[str, float]:
-    """Fields of DotsResourceUsage, the largest memory in kilobytes and times in seconds."""
+    """Fields of DotsResourceUsage: peak memory in kilobytes, times in seconds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     counts = {
         "minorFaults": used.ru_minflt,
@@ -24,6 +24,6 @@ def resource_usage() -> dict[str, float]:
         "nrInvoluntaryContextSwitches": used.ru_nivcsw,
         "maxRss": used.ru_maxrss,
     }
-    # The fields have 32 bits, which a node that runs for months counts past.
+    # The fields have 32 bits, which a node that runs for months exceeds.
     bounded: dict[str, float] = {name: min(count, _INT32_MAX) for name, count in counts.items()}
     return {**bounded, "userCpuTime": used.ru_utime, "systemCpuTime": used.ru_stime}

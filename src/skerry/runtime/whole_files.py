@@ -1,4 +1,4 @@
-"""Files that are read whole up to a bound, and written whole or not at all."""
+"""Reads whole files up to a size limit, and replaces files atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["once_each", "read_whole", "replace_files"]
 
 
 def once_each(paths: Iterable[str]) -> list[str]:
-    """Each file by the first of the names it was given: links and detours lead to one file."""
+    """The paths without those that lead to the same file as an earlier one, as links do."""
     by_file: dict[str, str] = {}
     for path in paths:
         by_file.setdefault(os.path.realpath(path), path)
@@ -22,9 +22,9 @@ def once_each(paths: Iterable[str]) -> list[str]:
 
 
 def read_whole(path: str | os.PathLike[str], *, bytes_max: int) -> bytes:
-    """The content of a file; LimitExceeded when it is longer than `bytes_max`."""
+    """The content of a file; LimitExceeded if it is larger than `bytes_max`."""
     with Path(path).open("rb") as file:
-        # Not the size the system tells: a pipe or a device has none and may never end.
+        # The size in the file status is not used: a pipe or a device has none and may never end.
         content = file.read(bytes_max + 1)
         if len(content) > bytes_max:
             size = max(len(content), os.fstat(file.fileno()).st_size)
@@ -33,29 +33,29 @@ def read_whole(path: str | os.PathLike[str], *, bytes_max: int) -> bytes:
 
 
 def replace_files(contents: Mapping[Path, bytes], *, mode: int = 0o666) -> None:
-    """Write files so that each has its old content or the new one, never a part of it.
+    """Replace files so that each has its old content or the new one, never a part of it.
 
-    All are on the disk beside their targets before the first takes its place: where there is no
-    room or no permission, nothing changes. A link stays, and what it leads to is replaced. A new
-    file gets `mode` as far as the umask allows; an existing one keeps its own.
+    All new files are written and synced before the first is renamed: without disk space or
+    permission, nothing changes. For a link, the file it leads to is replaced. A new file gets
+    `mode` as far as the umask allows; an existing one keeps its mode.
     """
-    forerunners: dict[Path, Path] = {}
+    drafts: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
             target = Path(os.path.realpath(path))
-            if target in forerunners:
-                raise OSError(errno.EEXIST, "two of the files are one and the same", str(path))
-            forerunners[target] = _write_beside(target, content, mode, named=path)
-        for target, forerunner in forerunners.items():
-            forerunner.replace(target)
+            if target in drafts:
+                raise OSError(errno.EEXIST, "two of the paths lead to the same file", str(path))
+            drafts[target] = _write_draft(target, content, mode, named=path)
+        for target, draft in drafts.items():
+            draft.replace(target)
     finally:
-        for forerunner in forerunners.values():
-            forerunner.unlink(missing_ok=True)
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
 
 
-def _write_beside(target: Path, content: bytes, mode: int, *, named: Path) -> Path:
+def _write_draft(target: Path, content: bytes, mode: int, *, named: Path) -> Path:
     path = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
-    # Who reads an error knows the file that was to be written, not its forerunner.
+    # Errors name the file to be written, not the draft.
     if fault := _fault(target):
         raise OSError(fault, os.strerror(fault), str(named))
     try:
@@ -76,8 +76,8 @@ def _write_beside(target: Path, content: bytes, mode: int, *, named: Path) -> Pa
 
 
 def _fault(target: Path) -> int:
-    """The number of the error that taking the place of `target` would be; 0 if it can be done."""
+    """The error number of replacing `target`; 0 if it can be replaced."""
     if target.is_symlink():
-        # What was followed to its end and is still a link leads in a circle.
+        # The path is already resolved, so a remaining link is part of a cycle.
         return errno.ELOOP
     return errno.EISDIR if target.is_dir() else 0

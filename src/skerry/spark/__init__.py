@@ -1,11 +1,24 @@
-"""Recordings in Spark: a session that is ready, the data source `skerry`, and typed tables.
+"""Recordings in Spark: sessions, the data source `skerry`, and the pipeline that makes tables.
 
     spark = skerry.spark.session()
     raw = spark.read.format("skerry").load("recordings/")
     fleet = spark.read.format("skerry").option("type", "Vessel").load("recordings/")
     skerry.spark.tables(spark, "lake/").asof("Vessel", "2026-11-15T14:03:07Z")
 
-All of it needs the extra `spark`; importing this module does not.
+Using it needs the extra `spark`; importing this module does not.
+
+In reading order:
+
+- `startup`: creates Spark sessions and starts Python workers
+- `source`: reads recordings as rows, in batches and streams
+- `sink`: publishes rows as objects
+- `lake`: the tables of a lake, their columns, files, logs and plans
+- `merging`: merges recorded rows into files of tables
+- `transforms`: functions from frame to frame, for late rows, queries and derived tables
+- `jobs`: batches, and the jobs `run`, `follow`, `compact` and `vacuum`
+- `report`: the report over the tables as an HTML page
+- `tables`: queries on the tables
+- `instants`: parses instants
 """
 
 from __future__ import annotations
@@ -21,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "session", "tables"]
 
-_PLACES: Final = {
+_EXPORTS: Final = {
     "register": ("skerry.spark.startup.session", "register"),
     "session": ("skerry.spark.startup.session", "session"),
     "tables": ("skerry.spark.tables", "Tables"),
@@ -29,20 +42,20 @@ _PLACES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _PLACES[name]
+    module, attribute = _EXPORTS[name]
     return getattr(import_module(module), attribute)
 
 
 class _Package(ModuleType):
-    """A package that keeps its functions, though modules in it have the same names.
+    """Keeps the exported functions when modules of the same names are imported.
 
-    Importing a module makes it an attribute of its package, which would hide the function.
+    Importing a module makes it an attribute of its package, which would replace the function.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _PLACES:
+        if name not in _EXPORTS:
             super().__setattr__(name, value)
 
 

@@ -1,4 +1,4 @@
-"""Instants as people write them, in nanoseconds since the epoch."""
+"""Parses instants to nanoseconds since 1970."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skerry.errors import PipelineError
 __all__ = ["Instant", "instant_ns"]
 
 Instant: TypeAlias = str | int | dt.datetime
-"""ISO 8601 text with a zone, nanoseconds since the epoch, or an aware datetime."""
+"""ISO 8601 text with a time zone, nanoseconds since 1970, or an aware datetime."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FRACTION: Final = re.compile(r"[.,](\d+)")
@@ -19,10 +19,10 @@ _NS: Final = re.compile(r"[+-]?\d+")
 
 
 def instant_ns(instant: Instant) -> int:
-    """Nanoseconds since the epoch; PipelineError where the text is no instant."""
+    """Nanoseconds since 1970; PipelineError if the text is not an instant."""
     ns = _ns(instant)
     if not -(1 << 63) <= ns < 1 << 63:
-        raise _fault(str(instant), "is outside of the years 1678 to 2261, which recordings know")
+        raise _fault(str(instant), "is outside of the years 1678 to 2261 that recordings support")
     return ns
 
 
@@ -32,28 +32,28 @@ def _ns(instant: Instant) -> int:
     if isinstance(instant, dt.datetime):
         return _datetime_ns(instant)
     text = instant.strip()
-    # A year alone is also four digits, and is no instant.
+    # Four digits are a year, which is not an instant.
     if _NS.fullmatch(text) and len(text) > 4:
         return int(text)
     fraction = _FRACTION.search(text)
-    # Python keeps six digits of a second; a recording has nine.
+    # Python parses six digits of a second; a recording has nine.
     digits = "" if fraction is None else fraction[1][:9].ljust(9, "0")
     whole = text if fraction is None else text.replace(fraction[0], "", 1)
     try:
         moment = dt.datetime.fromisoformat(whole)
     except ValueError:
-        raise _fault(text, "is no instant") from None
+        raise _fault(text, "is not an instant") from None
     return _datetime_ns(moment, text) + int(digits or 0)
 
 
 def _datetime_ns(moment: dt.datetime, text: str = "") -> int:
     if moment.tzinfo is None:
-        raise _fault(text or moment.isoformat(), "does not say its time zone")
-    # Whole numbers all the way: as a float it would have steps of a quarter of a microsecond.
+        raise _fault(text or moment.isoformat(), "has no time zone")
+    # Integers throughout: a float would have a resolution of a quarter of a microsecond.
     return (moment - _EPOCH) // dt.timedelta(microseconds=1) * 1000
 
 
 def _fault(text: str, detail: str) -> PipelineError:
     error = PipelineError(f"{text!r} {detail}")
-    error.hint = "write it as 2026-11-15T14:03:07Z, or as nanoseconds since the epoch"
+    error.hint = "write it as 2026-11-15T14:03:07Z, or as nanoseconds since 1970"
     return error

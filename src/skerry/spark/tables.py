@@ -1,4 +1,4 @@
-"""Tables that the pipeline made, and questions about any instant.
+"""Queries on the tables of a lake with Spark: at an instant, between instants, differences.
 
 tables = skerry.spark.tables(spark, "lake/")
 tables.asof("Vessel", "2026-11-15T14:03:07Z").show()
@@ -14,10 +14,10 @@ from skerry.errors import PipelineError
 from skerry.spark.instants import Instant, instant_ns
 from skerry.spark.lake.catalog import field_columns
 from skerry.spark.lake.file_systems import require_file_system
-from skerry.spark.lake.kept import require_kept
 from skerry.spark.lake.lake import Lake, LakeConfig, TypeState
-from skerry.spark.lake.questions import cached_type, known_type, states_around, unknown_name
+from skerry.spark.lake.retention_limits import require_kept
 from skerry.spark.lake.schema import quoted
+from skerry.spark.lake.state_lookup import cached_type, known_type, states_around, unknown_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Tables"]
 
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-"""Times in full; left alone, Spark cuts them to milliseconds."""
+"""Microseconds; Spark's default has milliseconds."""
 
 
 class Tables:
-    """A folder of tables, to be read."""
+    """The tables of a lake, read with Spark."""
 
     def __init__(
         self, spark: SparkSession, path: str | PathLike[str], config: LakeConfig | None = None
@@ -38,11 +38,11 @@ class Tables:
         require_file_system(spark, self._lake.store)
 
     def names(self) -> list[str]:
-        """The tables there are: `history/Vessel`, `links` and so on."""
+        """The names of all tables: `history/Vessel`, `links` and so on."""
         return self._lake.names()
 
     def types(self) -> list[str]:
-        """The types that have tables, uncached ones included."""
+        """The types that have tables, message types included."""
         return sorted(self._lake.last_plan().types)
 
     def frame(self, name: str) -> DataFrame:
@@ -64,7 +64,7 @@ class Tables:
         return self._asof_all(at_ns)
 
     def between(self, type_name: str, first: Instant, stop: Instant) -> DataFrame:
-        """What was said about objects of a type from one instant up to another."""
+        """The updates of a type from one instant to another, exclusive."""
         from skerry.spark.transforms.asof import changed_between
 
         state = self._state(type_name)
@@ -75,7 +75,7 @@ class Tables:
         return changed_between(rows, field_columns(state.schema), from_ns, to_ns)
 
     def diff(self, type_name: str, first: Instant, second: Instant) -> DataFrame:
-        """The objects of a type that are not the same at two instants."""
+        """The objects of a type that differ between two instants."""
         from skerry.spark.transforms.asof import differences
 
         state = self._cached(type_name)
@@ -89,16 +89,16 @@ class Tables:
 
         require_kept(self._lake.store, state.table, at_ns)
         fields = field_columns(state.schema)
-        places = states_around(state.table, at_ns, lambda name: self._lake.table(name).contents())
-        # Each on its own and then together: a table that has no part in it is not planned for.
+        found = states_around(state.table, at_ns, lambda name: self._lake.table(name).contents())
+        # A union of one answer per table: a table without matching files is not planned.
         answers = [
             live_at(
-                self._lake.rows_of(place.kind, state, place.contents),
+                self._lake.rows_of(files.kind, state, files.contents),
                 fields,
                 at_ns,
-                after_ns=place.after_ns,
+                after_ns=files.after_ns,
             )
-            for place in places
+            for files in found
         ]
         if not answers:
             return live_at(self._lake.rows_of("latest", state, None), fields, at_ns)
@@ -118,7 +118,7 @@ class Tables:
             json = F.to_json(F.struct(*map(quoted, fields)), _JSON) if fields else F.lit("{}")
             frames.append(rows.select(F.lit(name).alias("type"), *own, json.alias("object")))
         if not frames:
-            raise PipelineError("no table has objects: nothing was recorded, or messages only")
+            raise PipelineError("the lake has no objects: no cached type was recorded")
         return reduce(lambda a, b: a.union(b), frames)
 
     # -- types

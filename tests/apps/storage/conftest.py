@@ -25,17 +25,17 @@ from skerry.runtime.storage.contract import Storage
 from skerry.runtime.storage.open import open_storage
 
 PATIENCE_S = 60
-"""Far longer than anything here takes."""
+"""Timeout of waits; much longer than any test needs."""
 
 WHAT_TO_DO = "install it (Debian: apt-get install postgresql), or put initdb on the path"
 
 
 class Postgres:
-    """A server, and what it takes to start it again."""
+    """A server that can be stopped and started again."""
 
     def __init__(self, programs: Path, user: str | None) -> None:
         self._programs = programs
-        # The server refuses to run as root, and whoever it runs as needs to own its folder.
+        # The server refuses to run as root, and its user must own its folder.
         self._account: dict[str, Any] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="skerry-pg-"))
         if user is not None:
@@ -49,14 +49,14 @@ class Postgres:
         self._run("initdb", "-D", self._data, "-U", "skerry", "-A", "trust", "--encoding=UTF8")
 
     def start(self) -> None:
-        """Returns when it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         options = f"-k {self.folder} -c listen_addresses="
         log = self.folder / "log"
         self._control("start", "-l", log, "-o", options)
         self._is_running = True
 
     def stop(self, mode: str = "fast") -> None:
-        """`immediate` is what a crash is: the next start mends the files."""
+        """`immediate` acts as a crash: the next start repairs the files."""
         if self._is_running:
             self._control("stop", "-m", mode)
             self._is_running = False
@@ -119,7 +119,7 @@ def version_of(folder: Path) -> list[int]:
 
 
 def account() -> str | None:
-    """Who is to run the server; None for whoever runs the tests."""
+    """The user that runs the server; None for the current user."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -148,7 +148,7 @@ Opener = Callable[..., Storage]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty place of one kind."""
+    """The URL of an empty storage of one kind."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'node.db'}"
     server = request.getfixturevalue("postgres")

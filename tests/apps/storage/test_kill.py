@@ -1,4 +1,4 @@
-"""Kill -9 while a node writes: what was confirmed is there, and the rest is whole."""
+"""Kill -9 while a node writes: confirmed objects are stored, and the others are consistent."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def writer(url: str, sync: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def state_at(position: int) -> dict[bytes, bytes]:
-    """What the writer's objects are after that many changes."""
+    """The writer's objects after that many changes."""
     state: dict[bytes, bytes] = {}
     for number in range(1, position + 1):
         key = b"%d" % (number % KEY_COUNT)
@@ -101,7 +101,7 @@ def test_confirmed_changes_survive_kill_9(url: str, opened: Opener, sync: str) -
                 line = process.stdout.readline()
                 assert line, "the writer ended by itself"
             process.send_signal(signal.SIGKILL)
-            # What it confirmed before it died counts, too; the last line may be cut.
+            # Objects confirmed before the kill count, too; the last line may be incomplete.
             rest = process.stdout.read()
             confirmed = int((line + rest).rpartition("\n")[0].split()[-1])
         storage = opened_when_free(opened, url)

@@ -1,4 +1,4 @@
-"""PostgreSQL: what only a server can do, lose its connections and come back."""
+"""PostgreSQL: lost connections, restarts and other behaviour of a server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cut_connections(postgres: Any) -> None:
     )
 
 
-def test_what_was_written_survives_a_crash_of_the_server(
+def test_written_objects_survive_a_crash_of_the_server(
     postgres: Any, schema: str, opened: Opener
 ) -> None:
     storage = opened(postgres.url(schema))
@@ -83,7 +83,7 @@ def test_lost_connection_is_opened_again_by_the_next_attempt(
         opened(postgres.url(schema))
 
 
-def test_who_was_cut_off_does_not_write_over_what_another_node_stored(
+def test_a_node_that_lost_its_storage_does_not_overwrite_another_node(
     postgres: Any, schema: str, opened: Opener
 ) -> None:
     first = opened(postgres.url(schema))
@@ -108,10 +108,10 @@ def test_nodes_with_their_own_schemas_share_a_database(postgres: Any, opened: Op
     assert [keys(storage) for storage in storages] == [[b"0"], [b"1"]]
 
 
-def test_missing_schema_is_told(postgres: Any, opened: Opener) -> None:
-    with pytest.raises(StorageError, match="no schema of the search path") as told:
+def test_missing_schema_is_reported(postgres: Any, opened: Opener) -> None:
+    with pytest.raises(StorageError, match="no schema of the search path") as messages:
         opened(postgres.url("nowhere"))
-    assert told.value.hint is not None
+    assert messages.value.hint is not None
 
 
 def test_tables_of_another_format_are_left_alone(
@@ -119,18 +119,18 @@ def test_tables_of_another_format_are_left_alone(
 ) -> None:
     opened(postgres.url(schema)).close()
     postgres.execute(f"UPDATE {schema}.skerry_format SET version = 99")
-    with pytest.raises(StorageError, match="has format 99, this skerry reads format 1"):
+    with pytest.raises(StorageError, match="has format 99, this version of skerry reads format 1"):
         opened(postgres.url(schema))
 
 
 def test_database_with_a_small_alphabet_is_refused(postgres: Any, opened: Opener) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    with pytest.raises(StorageError, match="cannot keep every text") as told:
+    with pytest.raises(StorageError, match="cannot keep every text") as messages:
         opened(postgres.url().replace("/postgres?", "/latin?"))
-    assert "UTF8" in (told.value.hint or "")
+    assert "UTF8" in (messages.value.hint or "")
 
 
-def test_server_that_does_not_write_through_serves_only_who_does_not_ask(
+def test_server_with_fsync_off_is_rejected_unless_sync_is_none(
     postgres: Any, schema: str, opened: Opener
 ) -> None:
     postgres.execute("ALTER SYSTEM SET fsync = off")
@@ -159,7 +159,7 @@ def test_policy_decides_whether_a_commit_waits_for_the_disk(
     assert storage._connection.execute("SHOW synchronous_commit").fetchone() == (setting,)
 
 
-def test_table_that_is_gone_is_told_by_load_and_meta(
+def test_missing_table_is_reported_by_load_and_meta(
     postgres: Any, schema: str, opened: Opener
 ) -> None:
     storage = opened(postgres.url(schema))

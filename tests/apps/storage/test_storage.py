@@ -1,4 +1,4 @@
-"""Storages of both kinds: what is written is there after opening again, for one node at a time."""
+"""Storages of both kinds: written objects are loaded again, and one node at a time."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_batch_written_twice_is_as_if_written_once(url: str, opened: Opener) -> 
     assert list(storage.load()) == [BOAT, obj(b"a")]
 
 
-def test_type_whose_last_object_is_gone_binds_nobody(url: str, opened: Opener) -> None:
+def test_type_without_objects_is_not_loaded(url: str, opened: Opener) -> None:
     storage = opened(url)
     pier = StoredType(name="Pier", definition=b"of piers")
     puts = (obj(b"a"), obj(b"a", type_name="Pier"))
@@ -114,7 +114,7 @@ def test_extreme_values_come_back_as_they_were(url: str, opened: Opener) -> None
     assert storage.meta() == {"a": low, "b": high}
 
 
-def test_batch_that_fails_leaves_nothing_and_the_storage_goes_on(url: str, opened: Opener) -> None:
+def test_failed_batch_is_rolled_back_and_the_storage_continues(url: str, opened: Opener) -> None:
     storage = opened(url)
     storage.write(WriteBatch(number=1, puts=(obj(b"a"),)))
     bad = WriteBatch(number=2, puts=(obj(b"b"), obj(b"c", sent_ns=2**63)), drops=(("Boat", b"a"),))
@@ -130,13 +130,13 @@ def keys(storage: Storage) -> list[bytes]:
     return [item.key for item in storage.load() if isinstance(item, StoredObject)]
 
 
-def test_second_node_is_told_who_has_it(url: str, opened: Opener) -> None:
+def test_second_node_gets_the_name_of_the_first(url: str, opened: Opener) -> None:
     storage = opened(url)
     storage.write(WriteBatch(number=1, puts=(obj(),)))
-    with pytest.raises(StorageError, match="is in use by another node") as told:
+    with pytest.raises(StorageError, match="is in use by another node") as messages:
         opened(url)
-    assert storage.place in str(told.value)
-    assert told.value.hint is not None
+    assert storage.location in str(messages.value)
+    assert messages.value.hint is not None
     storage.write(WriteBatch(number=2, puts=(obj(b"still works"),)))
     storage = reopened(storage, opened, url)
     assert len(list(storage.load())) == 2

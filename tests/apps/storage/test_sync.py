@@ -1,4 +1,4 @@
-"""Power cut: what is confirmed was synced before, as the calls to the operating system show."""
+"""Power failure: confirmed objects were synced before, as the system calls show."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_all_is_delivered_and_measured(in_batches: bool) -> None:
 
 
 @pytest.mark.slow
-def test_what_keeps_it_from_running_is_told() -> None:
+def test_failure_of_a_process_is_reported() -> None:
     plan = BenchPlan(group="10.0.0.1:1", config=Config(interface="127.0.0.1"))
     with pytest.raises(SkerryError, match="multicast group"):
         run_bench(plan)
@@ -50,7 +50,7 @@ def test_what_keeps_it_from_running_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("look_count", [0, 30])
-def test_it_ends_sooner_when_it_is_stopped_and_tells_what_was_measured(look_count: int) -> None:
+def test_stop_ends_the_benchmark_early_with_results(look_count: int) -> None:
     config = Config(interface="127.0.0.1", ttl=0, holdback_delay_ms=5, delivery="inline")
     looks = iter(range(10_000))
     plan = BenchPlan(group=free_group(), config=config, seconds=3600)

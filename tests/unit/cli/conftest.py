@@ -1,4 +1,4 @@
-"""Command lines run in this process, away from the configuration of whoever runs the tests."""
+"""Command lines run in this process, without the configuration of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.cli.main import main
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -57,7 +57,7 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
 
     def feed(content: bytes) -> None:
         reading, writing = os.pipe()
-        # All of it fits the pipe: nobody reads yet.
+        # The pipe is not read yet, but has room for all of it.
         assert os.write(writing, content) == len(content)
         os.close(writing)
         opened.append(os.fdopen(reading))
@@ -83,6 +83,6 @@ def types(clean_place: Path) -> Path:
 
 @pytest.fixture
 def node(clean_place: Path, live_node: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A running node, which commands find without being told."""
+    """A running node, which is the default of commands."""
     monkeypatch.setenv("SKERRY_ENDPOINT", live_node.place)
     return live_node

@@ -35,7 +35,7 @@ def test_show_prints_defaults_where_nothing_was_given(run: Run) -> None:
     assert rows(run("config", "show", "--json"))["cli.color"] == ("auto", "default")
 
 
-def test_show_tells_flag_environment_and_file_apart(
+def test_show_distinguishes_flag_environment_and_file(
     run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("skerry.toml").write_text('[cli]\ncolor = "never"\nprogress = false\n', encoding="utf-8")
@@ -49,7 +49,7 @@ def test_show_tells_flag_environment_and_file_apart(
     assert rows(run("--color", "auto", *show))["cli.color"] == ("auto", "flag --color")
 
 
-def test_show_gives_people_a_table_with_values_as_in_the_file(run: Run) -> None:
+def test_show_prints_a_table_with_values_as_in_the_file(run: Run) -> None:
     lines = [line.split() for line in run("config", "show").out.splitlines()]
     assert lines[0] == ["key", "value", "origin"]
     assert ["cli.color", '"auto"', "default"] in lines
@@ -92,15 +92,15 @@ def test_show_gives_tables_by_index_and_hides_secrets(run: Run) -> None:
     assert "node.admission.permission[0].verbs" in table
 
 
-def test_show_gives_a_choice_as_it_stands_in_the_file(run: Run) -> None:
+def test_show_prints_a_choice_as_in_the_file(run: Run) -> None:
     (line,) = [x for x in run("config", "show").out.splitlines() if "node.storage.sync " in x]
     assert line.split()[1] == '"commit"'
 
 
 def test_show_hides_the_password_of_a_storage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_NODE__STORAGE__URL", "postgresql://ann:sesame@db:5432/fleet")
-    for words in (("config", "show"), ("config", "show", "--json")):
-        done = run(*words)
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        done = run(*arguments)
         assert "sesame" not in done.out + done.err
         assert "postgresql://ann:********@db:5432/fleet" in done.out
 

@@ -15,7 +15,7 @@ from skerry.cli.output import Output
 Run = Callable[..., Any]
 
 
-def test_demo_refuses_what_makes_no_sense(run: Run) -> None:
+def test_demo_rejects_invalid_options(run: Run) -> None:
     for seconds in ("-1", "nan", "inf"):
         assert run("demo", "--seconds", seconds).code == 2
     assert run("demo", "--vessels", "0").code == 2
@@ -26,16 +26,16 @@ def test_types_are_shown_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert "struct Vessel [cleanup]" in capsys.readouterr().err
 
 
-def test_promises_are_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_guarantees_are_a_table_or_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     checks = [Check(promise="it works", holds=True, facts="3 vessels")]
     module._report(checks, Output(), as_json=True)
     row = json.loads(capsys.readouterr().out)
     assert row == {"promise": "it works", "holds": True, "facts": "3 vessels"}
     module._report(checks, Output(), as_json=False)
-    assert "holds  it works  3 vessels" in " ".join(capsys.readouterr().out.split(" "))
+    assert "kept  it works   3 vessels" in " ".join(capsys.readouterr().out.split(" "))
 
 
-def test_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_guarantee_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def play(tour: Any, *_words: Any, **_options: Any) -> None:
         tour.checks.append(Check(promise="it works", holds=False, facts="it does not"))
 
@@ -43,4 +43,4 @@ def test_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPat
     done = run("demo", "--headless")
     assert done.code == 1
     assert "BROKEN  it works" in done.out
-    assert "a promise was broken" in done.err
+    assert "a guarantee was broken" in done.err

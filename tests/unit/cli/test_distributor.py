@@ -33,11 +33,11 @@ def group() -> str:
 
 @pytest.fixture
 def follow(group: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts `skerry distributor sub`, and waits until it hears."""
+    """Starts `skerry distributor sub`, and waits until it receives updates."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*words: str) -> subprocess.Popen[str]:
-        line = [sys.executable, "-m", "skerry", "distributor", "sub", group, *HERE, *words]
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-m", "skerry", "distributor", "sub", group, *HERE, *arguments]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True))
         return started[-1]
@@ -49,7 +49,7 @@ def follow(group: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def publish_until(group: str, process: subprocess.Popen[str], data: dict[str, bytes]) -> str:
-    """Publish again and again until the process has seen enough; what it wrote."""
+    """Publish repeatedly until the process ends; returns its output."""
     with distributor.open(group, interface="127.0.0.1", ttl=0, request_timeout_ms=20) as connection:
         publisher = connection.publisher()
         while process.poll() is None:
@@ -96,15 +96,15 @@ def test_following_ends_orderly(group: str, follow: Any) -> None:
     assert process.returncode == 0
 
 
-def published(group: str, run: Run, *words: str | Path) -> list[bytes]:
-    """What `skerry distributor pub` publishes."""
+def published(group: str, run: Run, *arguments: str | Path) -> list[bytes]:
+    """The updates that `skerry distributor pub` publishes."""
     got: list[bytes] = []
     with distributor.open(
         group, interface="127.0.0.1", ttl=0, delivery="inline", socket_buffer_bytes=2_000_000
     ) as connection:
         subscriber = connection.subscriber(lambda _s, data, _t, _n: got.append(data))
         subscriber.add("/a")
-        done = run("distributor", "pub", group, *HERE, "--subject", "/a", *words)
+        done = run("distributor", "pub", group, *HERE, "--subject", "/a", *arguments)
         assert done.code == 0, done.err
     return got
 
@@ -129,24 +129,24 @@ def test_bytes_files_and_lines_are_published(
 
 
 @pytest.mark.slow
-def test_datagrams_are_as_large_as_was_said(group: str, run: Run) -> None:
+def test_segment_bytes_sets_the_size_of_datagrams(group: str, run: Run) -> None:
     with distributor.open(group, interface="127.0.0.1", ttl=0) as connection:
         arrived = threading.Event()
         connection.subscriber(lambda *_: arrived.set()).add("/large")
-        words = (*HERE, "--subject", "/large", "--data", "x" * 20_000)
-        assert run("distributor", "pub", group, *words, "--segment-bytes", "8192").code == 0
+        arguments = (*HERE, "--subject", "/large", "--data", "x" * 20_000)
+        assert run("distributor", "pub", group, *arguments, "--segment-bytes", "8192").code == 0
         assert arrived.wait(10)
         assert connection.statistics().counters.received_datagram_count == 3
-    assert run("distributor", "pub", group, *words, "--segment-bytes", "100").code == 2
+    assert run("distributor", "pub", group, *arguments, "--segment-bytes", "100").code == 2
 
 
-def test_wrong_use_is_told(group: str, run: Run) -> None:
+def test_usage_errors_are_reported(group: str, run: Run) -> None:
     assert run("distributor", "pub", group).code == 2
     done = run("distributor", "pub", group, *HERE, "--subject", "/a", "--data", "hex:x")
     assert done.code == 2
     assert "hex" in done.err
-    for words in (("sub",), ("pub", "--subject", "/a")):
-        done = run("distributor", *words, "10.0.0.1:1")
+    for arguments in (("sub",), ("pub", "--subject", "/a")):
+        done = run("distributor", *arguments, "10.0.0.1:1")
         assert done.code == 2
         assert "'GROUP': 10.0.0.1 is not the address of a multicast group" in done.err
     done = run("distributor", "bench", "--group", "x")
@@ -162,16 +162,16 @@ def test_wrong_use_is_told(group: str, run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_benchmark_gives_figures(group: str, run: Run) -> None:
-    words = ("distributor", "bench", "--group", group, "--seconds", "0.1")
-    done = run(*words, "--json", "--loss", "20")
+    arguments = ("distributor", "bench", "--group", group, "--seconds", "0.1")
+    done = run(*arguments, "--json", "--loss", "20")
     assert done.code == 0, done.err
     row = json.loads(done.out)
     assert row["received_count"] == row["sent_count"] > 0
-    done = run(*words, "--batches")
-    assert "updates delivered a second" in done.out
+    done = run(*arguments, "--batches")
+    assert "updates delivered per second" in done.out
 
 
-def test_events_are_words_for_people_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     lost = distributor.UpdatesDropped(update_count=3)
     end = distributor.ConnectionClosed(group="239.1.1.1", port=1)
     for event in (lost, end):

@@ -10,12 +10,12 @@ from typing import Any
 Run = Callable[..., Any]
 
 
-def test_each_check_is_a_line_and_the_sum_is_told(run: Run, node: Any) -> None:
+def test_each_check_is_a_line_and_the_counts_are_printed(run: Run, node: Any) -> None:
     done = run("doctor")
     assert done.code == 0
     assert done.out.splitlines()[0].startswith("ok    python            ")
     assert "harbour at uds:" in done.out
-    assert done.err.endswith(" to look at, 0 failed\n")
+    assert done.err.endswith(" warnings, 0 failed\n")
 
 
 def test_check_that_failed_is_exit_code_one(run: Run, clean_place: Path) -> None:

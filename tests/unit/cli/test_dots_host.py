@@ -1,4 +1,4 @@
-"""Commands at a DOTS host that is not one of ours: they work, or say what is missing, and end."""
+"""Commands at a foreign host: they work, or report what is missing, and end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_type_that_the_host_does_not_have_has_no_objects(run: Run, host: DotsH
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("get", "Nothing"), "the node knows no struct Nothing"),
+        (("get", "Nothing"), "the node does not know a struct Nothing"),
         (("get", "GoldenUncached"), "GoldenUncached is not cached"),
         (("get", "SkerryPicture"), "SkerryPicture is a type of skerry nodes, and dotsd is not one"),
         (("sub", "SkerryLedger"), "SkerryLedger is a type of skerry nodes"),
@@ -76,7 +76,7 @@ def test_a_type_that_the_host_does_not_have_has_no_objects(run: Run, host: DotsH
         (("picture",), "the node dotsd does not support pictures"),
     ],
 )
-def test_what_only_our_node_has_is_refused_in_words(
+def test_types_of_skerry_nodes_are_rejected_for_a_dots_host(
     run: Run, host: DotsHost, arguments: tuple[str, ...], words: str
 ) -> None:
     done = run(*arguments)
@@ -85,14 +85,14 @@ def test_what_only_our_node_has_is_refused_in_words(
 
 
 @pytest.mark.slow
-def test_what_is_published_reaches_who_follows(run: Run, host: DotsHost) -> None:
+def test_published_objects_reach_subscribers(run: Run, host: DotsHost) -> None:
     with skerry.connect(host.place, name="follower") as space:
         space.request_types("GoldenSingleton")
-        heard: list[Any] = []
+        received: list[Any] = []
         is_there = threading.Event()
 
         def note(event: Any) -> None:
-            heard.append(event.object.value)
+            received.append(event.object.value)
             if event.object.value == "new":
                 is_there.set()
 
@@ -100,7 +100,7 @@ def test_what_is_published_reaches_who_follows(run: Run, host: DotsHost) -> None
         done = run("pub", "GoldenSingleton", "value=new", "--json")
         assert lines(done) == [{"type": "GoldenSingleton", "published": 1, "removed": 0}]
         assert is_there.wait(10)
-    assert heard == ["v", "new"]
+    assert received == ["v", "new"]
     (shown,) = lines(run("sub", "GoldenAll", "--count", "1", "--json"))
     assert shown["_operation"] == "create"
     (shown,) = lines(run("sub", "GoldenAll", "--where", "id > 1", "--count", "1", "--json"))
@@ -121,7 +121,7 @@ def test_doctor_finds_the_host(run: Run, host: DotsHost) -> None:
     (row,) = [r for r in map(json.loads, done.out.splitlines()) if r["check"] == "node"]
     assert row["verdict"] == "ok"
     assert "dotsd" in row["facts"]
-    # Nothing of ours is said to a host that does not have it.
+    # No additions of skerry are sent to a foreign host.
     assert not [name for name in host.heard if name.startswith("Skerry")]
 
 

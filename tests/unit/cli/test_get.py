@@ -37,7 +37,7 @@ def test_objects_are_shown_without_type_files(run: Run, harbour: Any) -> None:
     ]
 
 
-def test_json_has_fields_by_name_and_what_is_added(run: Run, harbour: Any) -> None:
+def test_json_has_fields_by_name_and_additional_values(run: Run, harbour: Any) -> None:
     row = json.loads(run("get", "Vessel", "1", "--json").out)
     assert row.pop("_age_s") >= 0
     assert row.pop("_sender") > 1
@@ -58,31 +58,31 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "complaint"),
+    ("arguments", "code", "complaint"),
     [
-        (("Vessel", "3"), 1, "there is no Vessel with mmsi=3"),
+        (("Vessel", "3"), 1, "no Vessel has the key mmsi=3"),
         (("Vessel", "x"), 2, "'KEY': Vessel.mmsi: expected uint32"),
         (("Vessel", "1", "2"), 2, "the key of Vessel is mmsi"),
         (("Vezsel",), 1, "did you mean Vessel?"),
-        (("Something",), 1, "`skerry types list` shows those that you may use"),
+        (("Something",), 1, "`skerry types list` lists the types of the node"),
         (("Hail",), 1, "`skerry sub Hail`"),
-        (("Kind",), 1, "Kind is an enum, and has no objects of its own"),
+        (("Kind",), 1, "Kind is an enum; only structs have objects"),
         (("Vessel", "--where", "lat >"), 2, "'--where': expected a value, found the end (at 6)"),
         (("Vessel", "1", "--where", "lad > 1"), 2, "'--where': Vessel has no field lad (at 1)"),
         (("Vessel", "--where", ""), 2, "'--where': there is no condition"),
         (("Vessel", "--fields", "lat,lad"), 2, "'--fields': Vessel has no field lad"),
-        (("Vessel", "--fields", "lat,"), 2, "'--fields': a name is missing in 'lat,'"),
+        (("Vessel", "--fields", "lat,"), 2, "'--fields': a field name is empty in 'lat,'"),
     ],
 )
-def test_what_is_not_there_is_told(
-    run: Run, harbour: Any, words: tuple[str, ...], code: int, complaint: str
+def test_missing_types_and_objects_are_reported(
+    run: Run, harbour: Any, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
-    done = run("get", *words)
+    done = run("get", *arguments)
     assert (done.code, done.out) == (code, "")
     assert complaint in done.err
 
 
-def test_what_the_node_says_about_itself_can_be_got(run: Run, harbour: Any) -> None:
+def test_status_objects_can_be_printed(run: Run, harbour: Any) -> None:
     rows = [json.loads(line) for line in run("get", "DotsClient", "--json").out.splitlines()]
     assert "skerry-get" in [row["name"] for row in rows]
 
@@ -110,4 +110,4 @@ def test_other_definition_than_the_nodes_is_an_error(
     assert (done.code, done.out) == (1, "")
     assert "two definitions of Vessel" in done.err
     assert "another by the node" in done.err
-    assert "leave out --types" in done.err
+    assert "omit --types" in done.err

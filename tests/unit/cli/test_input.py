@@ -1,4 +1,4 @@
-"""The standard input of commands: lines as they come, until the end or a signal."""
+"""The standard input of commands: lines as they arrive, until the end or a signal."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_piece_may_be_as_long_as_an_object_and_no_longer(
                 assert read() in ([b"x" * size], b"x" * size)
 
 
-def test_what_is_given_is_one_piece(fed: Fed, tmp_path: Path) -> None:
+def test_given_data_is_one_piece(fed: Fed, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\0\1")
     fed(b"a\nb\n")
     pieces = {
@@ -95,6 +95,6 @@ def test_without_anything_given_each_line_is_a_piece(fed: Fed) -> None:
 
 
 @pytest.mark.parametrize("given", ["hex:0", "hex:xy"])
-def test_what_is_not_hex_is_told(given: str) -> None:
+def test_invalid_hex_is_reported(given: str) -> None:
     with pytest.raises(click.UsageError, match="is not hex"):
         list(input_contents(given, Stop()))

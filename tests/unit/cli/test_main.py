@@ -42,7 +42,7 @@ def test_an_interruption_while_modules_are_imported_gives_no_traceback(tmp_path:
         text=True,
         env={**os.environ, "PYTHONPATH": path},
         timeout=60,
-        # Whoever runs the tests in the background has them ignore interruptions.
+        # A shell starts background jobs with SIGINT ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")

@@ -72,7 +72,7 @@ def greeting(stream: socket.socket, wire: Wire) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_node_serves_at_the_named_places_until_a_signal(
+def test_node_listens_at_the_given_endpoints_until_a_signal(
     number: signal.Signals, clean_place: Path
 ) -> None:
     path = clean_place / "node.sock"
@@ -93,7 +93,7 @@ def test_node_serves_at_the_named_places_until_a_signal(
             assert greeting(stream, wire) == "harbour"
         program.send_signal(number)
         for stream in streams:
-            # A farewell, which those who have introduced themselves would hear, and the end.
+            # A disconnect message, which only clients after the handshake receive, and the end.
             while stream.recv(4096):
                 pass
             stream.close()
@@ -115,7 +115,7 @@ def test_sigint_ends_a_node_that_a_shell_started_in_the_background(clean_place: 
         signal.signal(signal.SIGINT, before)
 
 
-def test_place_that_is_none_fails_with_a_hint(run: Run) -> None:
+def test_invalid_endpoint_fails_with_a_hint(run: Run) -> None:
     done = run("node", "run", "--listen", "htp://127.0.0.1")
     assert (done.code, done.out) == (2, "")
     error, hint = done.err.splitlines()
@@ -123,7 +123,7 @@ def test_place_that_is_none_fails_with_a_hint(run: Run) -> None:
     assert hint.startswith("hint:  endpoints look like tcp://127.0.0.1:11235")
 
 
-def test_port_that_is_taken_is_an_unreachable_place(run: Run) -> None:
+def test_port_in_use_exits_with_unreachable(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         done = run("node", "run", "--metrics", "off", "--listen", place)
@@ -132,7 +132,7 @@ def test_port_that_is_taken_is_an_unreachable_place(run: Run) -> None:
     assert "in use" in done.err
 
 
-def test_socket_of_the_first_place_is_removed_when_the_second_is_taken(
+def test_first_socket_is_removed_if_the_second_endpoint_is_in_use(
     run: Run, clean_place: Path
 ) -> None:
     path = clean_place / "node.sock"
@@ -151,7 +151,7 @@ def test_help_shows_examples(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_node_out_of_descriptors_serves_those_who_are_in(loop: str, clean_place: Path) -> None:
+def test_node_out_of_descriptors_serves_connected_clients(loop: str, clean_place: Path) -> None:
     arguments = ("--listen", "tcp://127.0.0.1:0", "--log-form", "text")
     with started(*arguments, descriptors=64, environ={"SKERRY_NODE__LOOP": loop}) as program:
         (place,) = places_of(program, "skerry")
@@ -179,9 +179,9 @@ def test_node_out_of_descriptors_serves_those_who_are_in(loop: str, clean_place:
         program.send_signal(signal.SIGTERM)
         assert program.wait(10) == 0
         assert program.stderr is not None
-        told = program.stderr.read()
-        # Not a line for each of those who were turned away.
-        assert 1 <= told.count("turned away") <= 2
+        messages = program.stderr.read()
+        # Not a line for each rejected connection.
+        assert 1 <= messages.count("turned away") <= 2
 
 
 @pytest.mark.slow
@@ -211,11 +211,11 @@ def test_configuration_is_read_from_a_file_and_flags_come_first(clean_place: Pat
 def test_tls_without_a_certificate_fails_with_a_hint(run: Run) -> None:
     done = run("node", "run", "--metrics", "off", "--listen", "tls://127.0.0.1:0")
     assert done.code == 1
-    assert "TLS needs a certificate, and none is given" in done.err
+    assert "TLS requires a certificate, and none is configured" in done.err
     assert "--tls-cert" in done.err
 
 
-def test_place_for_metrics_that_is_none_is_refused(run: Run) -> None:
+def test_invalid_metrics_address_is_rejected(run: Run) -> None:
     done = run("node", "run", "--metrics", "everywhere")
     assert done.code == 2
     assert "'--metrics': 'everywhere' is not HOST:PORT" in done.err
@@ -225,13 +225,13 @@ def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
     place = f"uds:{clean_place}/node.sock"
     done = run("node", "run", "--metrics", "off", "--listen", place, "--storage", "oracle:x")
     assert done.code == 2
-    assert "'--storage': there is no storage 'oracle'" in done.err
+    assert "'--storage': unknown kind of storage 'oracle'" in done.err
     assert not (clean_place / "node.sock").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metrics", ["off", "127.0.0.1:0"])
-def test_where_it_listens_is_told_as_json_and_the_file_is_read_anew(
+def test_endpoints_are_printed_as_json_and_the_file_is_reloaded(
     metrics: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "skerry.toml"
@@ -243,10 +243,10 @@ def test_where_it_listens_is_told_as_json_and_the_file_is_read_anew(
         try:
             assert program.stdout is not None
             assert program.stderr is not None
-            told = json.loads(program.stdout.readline())
+            messages = json.loads(program.stdout.readline())
             place = f"uds:{tmp_path}/n.sock"
-            pages = told.pop("metrics")
-            assert told == {"name": "skerry", "listen": [place]}
+            pages = messages.pop("metrics")
+            assert messages == {"name": "skerry", "listen": [place]}
             if metrics == "off":
                 assert pages == "off"
             else:
@@ -282,7 +282,7 @@ def test_secrets_that_everybody_can_read_are_warned_of(
     config = NodeConfig(admission=AdmissionConfig(authentication=(rule,)))
     warn_of_readers(file, config)
     warn_of_readers(None, config)
-    words = "everybody on this computer can read the secrets in the configuration"
+    words = "all users of this computer can read the secrets in the configuration"
     assert [record.getMessage() for record in caplog.records] == [words] * is_warned
     assert "sesame" not in str([vars(record) for record in caplog.records])
 
@@ -297,6 +297,6 @@ def test_password_of_a_storage_and_a_file_that_everybody_can_change_are_warned_o
     warn_of_readers(file, NodeConfig(storage=storage))
     words = ["read the secrets in the configuration", "change the configuration"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"everybody on this computer can {each}" for each in words
+        f"all users of this computer can {each}" for each in words
     ]
     assert "sesame" not in repr(storage) + str([vars(record) for record in caplog.records])

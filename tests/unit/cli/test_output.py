@@ -1,4 +1,4 @@
-"""What commands write, and where to."""
+"""Output of commands: streams, JSON, tables and colours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Level(enum.Enum):
     LOW = "low"
 
 
-def test_data_goes_to_stdout_and_words_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_is_written_to_stdout_and_messages_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     output = Output()
     output.line("data")
     output.json_line({"a": 1})
@@ -35,7 +37,7 @@ def test_data_goes_to_stdout_and_words_to_stderr(capsys: pytest.CaptureFixture[s
     assert captured.err == "note\nwarning: careful\nerror: wrong\nhint:  do this\n"
 
 
-def test_table_is_not_wrapped_where_there_is_no_terminal(
+def test_table_is_not_wrapped_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Output().table(("key", "value"), [("a", "x" * 300), ("b", 2)])
@@ -122,7 +124,7 @@ def test_errors_and_tables_are_coloured_on_demand(
     assert ("\x1b[" in captured.out) is has_escapes
 
 
-def test_traceback_shows_where_an_error_came_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_traceback_shows_the_origin_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise LookupError("lost")
     except LookupError as error:

@@ -6,23 +6,23 @@ import click
 import pytest
 
 from skerry.cli import parameters
-from skerry.cli.parameters import CheckedText, FiniteFloat, WrongValue, blamed_on, field_names
+from skerry.cli.parameters import CheckedText, FiniteFloat, WrongValue, as_wrong_value, field_names
 from skerry.errors import ConfigError, DecodeError, SkerryError
 
 
 @pytest.mark.parametrize("text", ["0", "1.5", "1e308"])
-def test_numbers_in_range_are_taken(text: str) -> None:
+def test_numbers_in_range_are_accepted(text: str) -> None:
     assert FiniteFloat(min=0).convert(text, None, None) == float(text)
 
 
 @pytest.mark.parametrize("text", ["nan", "-nan", "inf", "Infinity", "1e309", "-0.1", "one"])
-def test_what_is_no_number_or_out_of_range_is_refused(text: str) -> None:
+def test_invalid_or_out_of_range_numbers_are_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter):
         FiniteFloat(min=0).convert(text, None, None)
 
 
 def test_without_a_range_infinity_is_still_refused() -> None:
-    with pytest.raises(click.BadParameter, match="'-inf' is not a number to count with"):
+    with pytest.raises(click.BadParameter, match="'-inf' is not a finite number"):
         FiniteFloat().convert("-inf", None, None)
 
 
@@ -42,7 +42,7 @@ def test_without_a_range_infinity_is_still_refused() -> None:
         ("check_subject", "/a/b", "/a/*"),
     ],
 )
-def test_texts_are_taken_as_they_are_or_refused(check: str, right: str, wrong: str) -> None:
+def test_texts_are_accepted_unchanged_or_rejected(check: str, right: str, wrong: str) -> None:
     kind = CheckedText(getattr(parameters, check))
     assert kind.convert(right, None, None) == right
     option = click.Option(["-x", "--example"])
@@ -66,8 +66,8 @@ def test_a_password_of_a_storage_is_not_shown() -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_errors_of_another_kind_are_nobodys_fault() -> None:
-    with pytest.raises(ConfigError), blamed_on("--key", DecodeError):
+def test_errors_of_another_kind_are_not_converted() -> None:
+    with pytest.raises(ConfigError), as_wrong_value("--key", DecodeError):
         raise ConfigError(key="a", origin="b", detail="c")
 
 
@@ -75,5 +75,5 @@ def test_names_of_fields_are_separated_by_commas() -> None:
     assert field_names("a, b,c") == ["a", "b", "c"]
     assert field_names(None) is None
     for text in ("", ",", "a,,b"):
-        with pytest.raises(WrongValue, match="a name is missing"):
+        with pytest.raises(WrongValue, match="a field name is empty"):
             field_names(text)

@@ -34,7 +34,7 @@ def test_for_programs_it_is_one_line_with_all_nodes(run: Run, node: Any) -> None
     assert node.place in only["endpoints"]
 
 
-def test_without_a_node_it_says_so(run: Run) -> None:
+def test_missing_node_is_reported(run: Run) -> None:
     done = run("picture", "--node", "tcp://127.0.0.1:1")
     assert done.code == 3
     assert "127.0.0.1:1" in done.err

@@ -1,4 +1,4 @@
-"""The program `skerry`: help without delay, exit codes, and errors people can read."""
+"""The program `skerry`: lazy imports, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
-from skerry.cli import program as module
-from skerry.cli.program import COMMANDS, LazyCommand
+from skerry.cli.program import COMMANDS, skerry
+from skerry.cli.program import run as run_program
 from skerry.errors import ConfigError, ConnectFailed, LimitExceeded
 
 Run = Callable[..., Any]
@@ -23,7 +24,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Gives `skerry` one more command, `fail`, which raises what it is told to."""
+    """Adds a command `fail` to `skerry`, which raises a given error."""
 
     def add(error: BaseException) -> None:
         @click.command()
@@ -31,9 +32,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
             """Fail."""
             raise error
 
-        monkeypatch.setattr(module, "_failing_command", fail, raising=False)
-        target = LazyCommand(target="skerry.cli.program:_failing_command", summary="Fail.")
-        monkeypatch.setattr(module, "COMMANDS", {**COMMANDS, "fail": target})
+        monkeypatch.setitem(sys.modules, "skerry.cli.fail", SimpleNamespace(fail=fail))
+        monkeypatch.setattr(skerry, "_summaries", {**COMMANDS, "fail": "Fail."})
 
     return add
 
@@ -41,9 +41,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
 def test_help_lists_every_command_and_succeeds(run: Run) -> None:
     done = run("--help")
     assert done.code == 0
-    for name, command in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert f"  {name} " in done.out
-        assert command.summary in done.out
+        assert summary in done.out
 
 
 def test_short_help_is_the_same_everywhere(run: Run) -> None:
@@ -57,14 +57,14 @@ def test_no_arguments_show_the_help_as_wrong_usage(run: Run) -> None:
     assert done.err == run("--help").out
 
 
-def test_version_option_says_version_and_build(run: Run) -> None:
+def test_version_option_prints_version_and_build(run: Run) -> None:
     done = run("--version")
     assert done.code == 0
     assert done.out.startswith("skerry ")
 
 
 @pytest.mark.slow
-def test_help_imports_nothing_that_takes_long() -> None:
+def test_help_imports_nothing_slow() -> None:
     code = (
         "import sys; from skerry.cli.main import main; main(['--help'])\n"
         "print([m for m in sys.modules if m.partition('.')[0] in"
@@ -80,7 +80,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
     [
         (["verison"], "did you mean 'version'?"),
         (["VERSION"], "did you mean 'version'?"),
-        (["zzz"], "there is no command 'zzz'"),
+        (["zzz"], "unknown command 'zzz'"),
         (["version", "--jso"], "--jso"),
         (["--color", "pink", "version"], "pink"),
         (["config", "shw"], "shw"),
@@ -114,14 +114,14 @@ def test_wrong_usage_ends_with_2_and_a_hint(run: Run, arguments: list[str], word
             ZeroDivisionError("oh"),
             1,
             [
-                "error: this is a fault of skerry: ZeroDivisionError: oh",
-                "hint:  run `skerry --debug ...` and report what it shows",
+                "error: this is a bug in skerry: ZeroDivisionError: oh",
+                "hint:  run `skerry --debug ...` and report the traceback",
             ],
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_error_is_told_without_traceback(
+def test_error_is_printed_without_traceback(
     run: Run,
     failing: Callable[[BaseException], None],
     error: Exception,
@@ -173,7 +173,7 @@ def test_without_assertions_nothing_starts(clean_place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reader_that_goes_away_is_no_reason_to_complain(clean_place: Path) -> None:
+def test_closed_pipe_is_not_reported(clean_place: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
@@ -191,14 +191,14 @@ def test_data_for_a_closed_output_is_an_error(clean_place: Path, arguments: str)
 
 
 @pytest.mark.slow
-def test_a_closed_output_is_no_matter_to_who_has_nothing_to_write(clean_place: Path) -> None:
+def test_a_closed_stdout_does_not_matter_without_output(clean_place: Path) -> None:
     done = shell("verison >&-")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: there is no command 'verison'")
+    assert done.stderr.startswith("error: unknown command 'verison'")
 
 
 @pytest.mark.slow
-def test_words_for_a_closed_stream_go_unheard(clean_place: Path) -> None:
+def test_messages_to_a_closed_stderr_are_discarded(clean_place: Path) -> None:
     assert shell("version 2>&-").stdout.startswith("skerry ")
     done = shell("verison >&- 2>&-")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
@@ -210,19 +210,19 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
 
 
-def test_an_output_closed_by_who_calls_is_left_as_it_was(
+def test_a_stdout_closed_by_the_caller_stays_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stdout", closed)
-    assert module.run(["--version"]) == 1
+    assert run_program(["--version"]) == 1
     assert sys.stdout is closed
     assert capsys.readouterr().err == "error: standard output is closed\n"
 
 
 @pytest.mark.slow
-def test_full_disk_is_told(clean_place: Path) -> None:
+def test_full_disk_is_reported(clean_place: Path) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = python("-m", "skerry", "version", stdout=full)
     assert done.returncode == 1
@@ -259,17 +259,16 @@ def test_characters_that_the_output_does_not_have_are_escaped(
 def test_the_output_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     monkeypatch.setattr(sys, "stdout", stream)
-    assert module.run(["--version"]) == 0
+    assert run_program(["--version"]) == 0
     assert stream.errors == "strict"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["version", "types check a.dots", "demo --seconds 0.1"])
-def test_folder_that_is_gone_is_said_to_be(clean_place: Path, words: str) -> None:
+def test_missing_current_folder_is_reported(clean_place: Path, words: str) -> None:
     script = f'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m skerry {words}'
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: the folder in which skerry was started is gone\n"
-        "hint:  change to one that is there\n"
+        "error: the current folder does not exist any more\nhint:  change to another folder\n"
     )

@@ -1,4 +1,4 @@
-"""Progress bars appear for people only."""
+"""Progress bars appear on a terminal only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import pytest
 
 from skerry.cli.output import CliConfig, Output
-from skerry.cli.progress import progress_bar
+from skerry.cli.progress import progress_bar, status_line
 
 
 class Terminal(io.StringIO):
@@ -34,5 +34,16 @@ def test_bar_is_not_shown_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, io.StringIO(), CliConfig()) == ""
 
 
-def test_bar_is_not_shown_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_is_not_shown_if_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, Terminal(), CliConfig(progress=False)) == ""
+
+
+@pytest.mark.parametrize(("stream", "is_shown"), [(Terminal(), True), (io.StringIO(), False)])
+def test_status_line_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, is_shown: bool
+) -> None:
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with status_line(Output(CliConfig(color="never")), "recording") as show:
+        show("5 rows")
+    assert ("5 rows" in stream.getvalue()) == is_shown

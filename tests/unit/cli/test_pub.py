@@ -18,21 +18,21 @@ Run = Callable[..., Any]
 Fed = Callable[[bytes], None]
 
 
-def objects(run: Run, *words: str) -> list[dict[str, Any]]:
-    done = run("get", *words, "--json")
+def objects(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    done = run("get", *arguments, "--json")
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in done.out.splitlines()]
     return [{k: v for k, v in row.items() if not k.startswith("_")} for row in rows]
 
 
-def test_fields_that_are_given_change_and_others_stay(run: Run, node: Any, types: Path) -> None:
+def test_only_given_fields_change(run: Run, node: Any, types: Path) -> None:
     assert run("pub", "Vessel", "mmsi=1", "name=Maren", "--types", types).code == 0
     # By now the node knows the type.
     assert run("pub", "Vessel", "mmsi=1", "lat=53", "kind=tug").code == 0
     assert objects(run, "Vessel") == [{"mmsi": 1, "name": "Maren", "lat": 53.0, "kind": "tug"}]
 
 
-def test_text_is_taken_as_it_is_written(run: Run, node: Any, types: Path) -> None:
+def test_text_is_taken_literally(run: Run, node: Any, types: Path) -> None:
     assert run("pub", "Vessel", "mmsi=1", "name=123", "--types", types).code == 0
     assert run("pub", "Vessel", "mmsi=2", "name=", "--types", types).code == 0
     assert run("pub", "Vessel", "mmsi=3", 'name="a" = b', "--types", types).code == 0
@@ -59,20 +59,20 @@ def test_lines_of_json_are_published_and_null_clears(
     assert objects(run, "Vessel") == [{"mmsi": 1}, {"mmsi": 2, "lat": 3.5}]
 
 
-def test_what_sub_printed_can_be_published(run: Run, node: Any, types: Path, fed: Fed) -> None:
+def test_output_of_sub_can_be_published(run: Run, node: Any, types: Path, fed: Fed) -> None:
     fed(b'{"mmsi": 1, "_operation": "create"}\n{"mmsi": 1, "_operation": "remove"}\n{"mmsi": 2}\n')
     assert run("pub", "Vessel", "--types", types).code == 0
     assert objects(run, "Vessel") == [{"mmsi": 2}]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"mmsi": "x"}', b'{"what": 1}', b"[" * 9999])
-def test_bad_line_is_an_error_that_says_which(
+def test_invalid_line_is_an_error_with_its_number(
     run: Run, node: Any, types: Path, fed: Fed, line: bytes
 ) -> None:
     fed(b'{"mmsi": 1}\n' + line + b"\n")
     done = run("pub", "Vessel", "--types", types)
     assert done.code == 1
-    assert "line 2 of the standard input:\nerror: Vessel" in done.err
+    assert "line 2 of standard input:\nerror: Vessel" in done.err
 
 
 @pytest.mark.parametrize(
@@ -90,61 +90,64 @@ def test_bytes_go_under_a_subject(
 ) -> None:
     (clean_place / "price").write_bytes(b"9\n")
     fed(b"a\nb")
-    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as received:
         space.flush()
         assert run("pub", "--subject", "/prices/X", "--data", data).code == 0
-        event = heard.get(10)
+        event = received.get(10)
     assert event is not None
     assert (event.subject, event.data) == ("/prices/X", content)
 
 
-def test_each_line_is_a_message_when_there_is_no_data(run: Run, node: Any, fed: Fed) -> None:
+def test_each_line_is_a_message_without_data(run: Run, node: Any, fed: Fed) -> None:
     fed(b"a\nb\n")
-    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as received:
         space.flush()
         assert run("pub", "--subject", "/prices/X").code == 0
-        events = [heard.get(10), heard.get(10)]
+        events = [received.get(10), received.get(10)]
     assert [event.data for event in events if event is not None] == [b"a", b"b"]
 
 
 def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> None:
-    with skerry.connect(node.place) as space, space.subscribe("/nav/...") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/nav/...") as received:
         space.flush()
-        words = ("pub", "Vessel", "mmsi=1", "--subject", "/nav/tracks/7", "--types", types)
-        assert run(*words).code == 0
-        event = heard.get(10)
+        arguments = ("pub", "Vessel", "mmsi=1", "--subject", "/nav/tracks/7", "--types", types)
+        assert run(*arguments).code == 0
+        event = received.get(10)
     assert event is not None
     assert (event.subject, event.object.mmsi) == ("/nav/tracks/7", 1)
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
-        ((), "name a TYPE"),
-        (("Vessel", "mmsi"), "'mmsi' is not of the form FIELD=VALUE"),
+        ((), "give a TYPE"),
+        (("Vessel", "mmsi"), "'mmsi' does not have the form FIELD=VALUE"),
         (("Vessel", "mmsi=1", "mmsi=2"), "mmsi is given twice"),
-        (("Vessel", "mmsi=1", "name=a", "--clear", "name"), "name is given and cleared"),
+        (
+            ("Vessel", "mmsi=1", "name=a", "--clear", "name"),
+            "name has a value and is also in --clear",
+        ),
         (("Vessel", "--clear", "name"), "--clear needs the key"),
-        (("mmsi=1", "name=a"), "stands where the name of a type should"),
-        (("Vessel", "--data", "x"), "--data is for a --subject alone"),
+        (("mmsi=1", "name=a"), "is not a type name"),
+        (("Vessel", "--data", "x"), "--data needs --subject without a TYPE"),
         (("--subject", "/a", "--remove"), "nothing to remove"),
-        (("--subject", "/a", "--data", "hex:0"), "is not hex: and pairs of digits"),
-        (("Ship", "mmsi=1"), "there is no struct Ship in the type files"),
+        (("--subject", "/a", "--data", "hex:0"), "is not hex: with pairs of digits"),
+        (("Ship", "mmsi=1"), "no struct Ship in the type files"),
         (("Vessel", "mmsi=-1"), "'FIELD=VALUE': Vessel.mmsi: -1 is out of the range of uint32"),
         (("Vessel", "mmsi=x"), "'FIELD=VALUE': Vessel.mmsi: expected uint32"),
         (("Vessel", "mmsi=1", "nam=x"), "'FIELD=VALUE': Vessel has no field nam"),
-        (("Vessel", "mmsi=1", "nam=x"), "it has mmsi, name, lat, kind"),
+        (("Vessel", "mmsi=1", "nam=x"), "its fields are mmsi, name, lat, kind"),
         (("Vessel", "mmsi=1", "--clear", "nam"), "'--clear': Vessel has no field nam"),
-        (("Vessel", "name=x"), "the key of Vessel is not complete: mmsi=VALUE"),
-        (("Vessel", "name=x", "--clear", "mmsi"), "the key of Vessel is not complete"),
+        (("Vessel", "name=x"), "the key of Vessel is incomplete: give mmsi=VALUE"),
+        (("Vessel", "name=x", "--clear", "mmsi"), "the key of Vessel is incomplete"),
         (("--subject", "a", "--data", "x"), "'--subject': a cannot be used as a subject"),
         (("Vessel", "mmsi=1", "--subject", "/a/*"), "the level * is a wild card"),
     ],
 )
 def test_wrong_use_is_exit_code_two(
-    run: Run, node: Any, types: Path, words: tuple[str, ...], complaint: str
+    run: Run, node: Any, types: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    done = run("pub", *words, "--types", types)
+    done = run("pub", *arguments, "--types", types)
     assert done.code == 2
     assert complaint in done.err
 
@@ -156,7 +159,7 @@ def test_no_node_is_exit_code_three_with_a_hint(run: Run, types: Path) -> None:
     assert "skerry node run" in done.err
 
 
-def test_where_there_is_no_room_it_waits_for_some() -> None:
+def test_publish_waits_while_the_buffer_is_full() -> None:
     class Full:
         drained_count = 0
 
@@ -169,11 +172,11 @@ def test_where_there_is_no_room_it_waits_for_some() -> None:
         if space.drained_count < 2:
             raise WouldBlock("full")
 
-    pub._push(space, publish)  # type: ignore[arg-type]
+    pub._retry(space, publish)  # type: ignore[arg-type]
     assert space.drained_count == 2
 
 
-def test_storage_that_takes_long_is_waited_for_until_a_signal(
+def test_slow_storage_is_awaited_until_a_signal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Slow:
@@ -192,13 +195,13 @@ def test_storage_that_takes_long_is_waited_for_until_a_signal(
     monkeypatch.setattr(pub, "current_output", Heard)
     space, stop = Slow(), Stop()
     pub._confirm(space, stop)  # type: ignore[arg-type]
-    assert notes == ["the node has not confirmed everything yet; waiting for it"] * 2
+    assert notes == ["still waiting for the node to confirm all updates"] * 2
     stop.request()
     with pytest.raises(RequestTimedOut):
         pub._confirm(Slow(), stop)  # type: ignore[arg-type]
 
 
-def test_what_was_confirmed_is_counted_as_json(run: Run, node: Any, types: Path, fed: Fed) -> None:
+def test_confirmed_updates_are_counted_as_json(run: Run, node: Any, types: Path, fed: Fed) -> None:
     fed(b'{"mmsi": 1}\n{"mmsi": 2}\n{"mmsi": 2, "_operation": "remove"}\n')
     done = run("pub", "Vessel", "--types", types, "--json")
     assert json.loads(done.out) == {"type": "Vessel", "published": 2, "removed": 1}

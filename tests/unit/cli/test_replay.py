@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.pacing import Pacer
-from skerry.cli.replay import line_of, obey
+from skerry.cli.replay import apply_key, progress_text
 from skerry.cli.stopping import Stop
 from skerry.codec.envelope import CREATE, Update
 from skerry.recording.gaps import Gap
@@ -60,21 +60,30 @@ def ships(node: Any) -> set[int]:
 def test_a_recording_is_played_to_a_node(run: Run, node: Any, recording: Path) -> None:
     done = run("replay", recording, "--node", node.place)
     assert done.code == 0, done.err
-    assert "4 updates were played; 1 gaps" in done.out
+    assert "4 updates played; 1 gaps" in done.out
     assert "2 updates are missing here: lost" in done.err
     assert ships(node) == {1, 2, 3, 4}
 
 
-def test_a_part_is_played_with_what_was_there(run: Run, node: Any, recording: Path) -> None:
-    words = ("--from", str(START_NS + 3 * MS), "--to", str(START_NS + 4 * MS), "--fast", "--json")
-    done = run("replay", recording, "--node", node.place, *words)
+def test_a_range_is_played_with_the_objects_at_its_start(
+    run: Run, node: Any, recording: Path
+) -> None:
+    arguments = (
+        "--from",
+        str(START_NS + 3 * MS),
+        "--to",
+        str(START_NS + 4 * MS),
+        "--fast",
+        "--json",
+    )
+    done = run("replay", recording, "--node", node.place, *arguments)
     assert json.loads(done.out)["played"] == 3
     assert ships(node) == {1, 2, 3}
 
 
-def test_bare_leaves_out_what_was_there(run: Run, node: Any, recording: Path) -> None:
-    words = ("--from", str(START_NS + 3 * MS), "--fast", "--bare", "--subjects", "/Ship/4")
-    run("replay", recording, "--node", node.place, *words)
+def test_bare_omits_the_objects_at_the_start(run: Run, node: Any, recording: Path) -> None:
+    arguments = ("--from", str(START_NS + 3 * MS), "--fast", "--bare", "--subjects", "/Ship/4")
+    run("replay", recording, "--node", node.place, *arguments)
     assert ships(node) == {4}
 
 
@@ -84,7 +93,7 @@ def test_lines_are_steps(
     fed(b"\n1\nnext\n")
     done = run("replay", recording, "--node", node.place, "--step")
     assert done.code == 0, done.err
-    assert "2 updates were played" in done.out
+    assert "2 updates played" in done.out
 
 
 def test_it_asks_where_to(run: Run, recording: Path) -> None:
@@ -93,21 +102,21 @@ def test_it_asks_where_to(run: Run, recording: Path) -> None:
     assert run("replay", recording, *both).code == 2
 
 
-def test_nobody_there_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
+def test_missing_target_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
     assert run("replay", recording, "--node", f"uds:{clean_place}/no.sock").code == 3
     assert run("replay", clean_place / "nothing", "--node", "tcp://127.0.0.1:1").code == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("--node", "x"), "'--node': there is no scheme 'x'; there are tcp"),
         (("--multicast", "x"), "'--multicast': it is not of the form ADDRESS:PORT"),
         (("--node", "tcp://h", "--subjects", "a"), "'--subjects': a cannot be used as a pattern"),
     ],
 )
-def test_wrong_use_is_exit_code_two(run: Run, words: tuple[str, ...], complaint: str) -> None:
-    done = run("replay", "nothing", *words)
+def test_wrong_use_is_exit_code_two(run: Run, arguments: tuple[str, ...], complaint: str) -> None:
+    done = run("replay", "nothing", *arguments)
     assert done.code == 2
     assert complaint in done.err
 
@@ -129,7 +138,7 @@ def test_keys_pause_step_and_end() -> None:
     clock, stop = pacer(), Stop()
     states = []
     for key in " ", " ", "n", "x":
-        obey(key, clock, stop)
+        apply_key(key, clock, stop)
         states.append((key, clock.is_paused, stop.is_requested))
     assert states == [
         (" ", True, False),
@@ -137,8 +146,8 @@ def test_keys_pause_step_and_end() -> None:
         ("n", True, False),
         ("x", True, False),
     ]
-    assert line_of(clock) == "paused: 0 updates"
-    obey("q", clock, stop)
-    obey("q", clock, stop)
+    assert progress_text(clock) == "paused: 0 updates"
+    apply_key("q", clock, stop)
+    apply_key("q", clock, stop)
     assert stop.is_requested
-    assert line_of(pacer()) == "playing: 0 updates"
+    assert progress_text(pacer()) == "playing: 0 updates"

@@ -33,7 +33,7 @@ def test_key_is_a_value_or_a_list() -> None:
     assert key_text(TYPES.Two(a=1, b=2)) == "a=1, b=2"
 
 
-def test_sender_is_who_changed_it_last_and_age_is_never_negative() -> None:
+def test_sender_is_the_last_publisher_and_age_is_never_negative() -> None:
     row = object_row(TYPES.One(id="a", x=0.5), info(9e12))
     assert row == {"id": "a", "x": 0.5, "_key": "a", "_sender": 5, "_age_s": 0.0}
     assert object_row(TYPES.One(id="a"), info(0.0))["_age_s"] > 1e9

@@ -1,4 +1,4 @@
-"""`skerry sim`: what it prints, what it keeps, and how it ends."""
+"""`skerry sim`: output, kept seeds and exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def odd(clean_place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_sims:odd"
 
 
-def test_a_run_that_is_fine_says_so_in_one_line(run: Run) -> None:
+def test_a_run_that_passes_is_one_line(run: Run) -> None:
     done = run("sim", "run", "--scenario", "echo", "--seed", "7")
     assert done.code == 0
     assert done.out.startswith("echo seed 7: ok, 4 nodes, ")
@@ -67,7 +67,7 @@ def test_the_number_of_nodes_can_be_chosen(run: Run) -> None:
     assert done.out.startswith("echo seed 0: ok, 2 nodes, ")
 
 
-def test_a_failure_is_told_with_its_last_events_and_the_command(run: Run, odd: str) -> None:
+def test_a_failure_is_printed_with_its_last_events_and_the_command(run: Run, odd: str) -> None:
     done = run("sim", "run", "--scenario", odd, "--seed", "3", "--nodes", "1")
     assert done.code == 1
     assert done.out.startswith("own_sims:odd seed 3: failed, 1 nodes, ")
@@ -143,9 +143,9 @@ def test_failing_seeds_are_kept_once(run: Run, odd: str, clean_place: Path) -> N
         (("--seeds", "0..100000000000000000000000000"), "the largest seed is"),
         (("--seeds", f"0..{'9' * 5000}"), "the largest seed is"),
         (("--seed", str(2**63)), "--seed"),
-        (("--seed", "5", "--count", str(2**63 - 4)), "take a smaller --count"),
-        (("--seeds", "1..5", "--seed", "1"), "leave out --seed and --count"),
-        (("--seeds", "1..5", "--count", "1"), "leave out --seed and --count"),
+        (("--seed", "5", "--count", str(2**63 - 4)), "choose a smaller --count"),
+        (("--seeds", "1..5", "--seed", "1"), "--seeds excludes --seed and --count"),
+        (("--seeds", "1..5", "--count", "1"), "--seeds excludes --seed and --count"),
     ],
 )
 def test_a_wrong_command_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -24,7 +24,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 QUERY = "SELECT mmsi, name, marks, make_timestamptz(1500000) AS t FROM Vessel ORDER BY mmsi"
 
 
-def test_people_programs_and_spreadsheets_get_what_they_read(run: Run, lake: Path) -> None:
+def test_rows_are_printed_as_table_json_and_csv(run: Run, lake: Path) -> None:
     done = run("sql", QUERY, "--tables", lake)
     assert done.out.splitlines()[0].split() == ["mmsi", "name", "marks", "t"]
     assert done.out.splitlines()[2].split() == ["2", "Wren", "[1]", "1970-01-01T00:00:01.5Z"]
@@ -50,7 +50,7 @@ def test_rows_are_limited(run: Run, lake: Path) -> None:
     assert (len(shown.out.splitlines()), "the first 1 rows" in shown.err) == (2, True)
 
 
-def test_no_rows_and_mistakes_are_said(run: Run, lake: Path, tmp_path: Path) -> None:
+def test_empty_results_and_errors_are_reported(run: Run, lake: Path, tmp_path: Path) -> None:
     empty = run("sql", "SELECT mmsi FROM Vessel WHERE mmsi < 0", "--tables", lake)
     assert (empty.code, empty.out, empty.err) == (0, "", "no rows; the columns are mmsi\n")
     wrong = run("sql", "SELECT * FROM Vesel", "--tables", lake)

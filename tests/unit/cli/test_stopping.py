@@ -42,7 +42,7 @@ def test_on_a_terminal_the_answer_begins_a_line(monkeypatch: pytest.MonkeyPatch)
         assert screen.read(100) == b"\r\nstopping; once more to interrupt\r\n"
 
 
-def test_words_that_nobody_reads_do_not_disturb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_stderr_does_not_disturb(monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "w") as stream, stop_on_signals() as stop:
@@ -124,8 +124,8 @@ def test_command_that_is_inside_a_library_is_answered_for_and_ended_by_the_secon
             assert job.stderr.readline() == "stopping; once more to interrupt\n"
             job.send_signal(signal.SIGTERM)
             assert job.wait(timeout=30) == 1
-            words = "error: interrupted while waiting for something that does not answer\n"
-            assert job.stderr.read() == words
+            arguments = "error: interrupted while waiting for something that does not answer\n"
+            assert job.stderr.read() == arguments
         finally:
             job.kill()
 

@@ -107,7 +107,7 @@ def test_piped_it_gives_plain_lines(run: Run, harbour: Any) -> None:
     assert re.search(r"^type Vessel objects=1 .* unexplained=0$", done.out, re.MULTILINE)
 
 
-def test_lines_leave_out_who_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_omit_disconnected_clients(capsys: pytest.CaptureFixture[str]) -> None:
     from skerry.cli.output import Output
 
     module._print_lines(Output(), PICTURE)
@@ -126,7 +126,7 @@ def test_table_fits_the_terminal_with_the_busiest_first(height: int) -> None:
     assert ("Type00" in shown) == (height == 60)
 
 
-def test_narrow_terminal_shows_what_is_not_0_in_full() -> None:
+def test_narrow_terminal_omits_columns_of_zeros() -> None:
     shown = rendered(60, width=80)
     assert "delivered" in shown
     assert "unexplained" in shown

@@ -76,7 +76,7 @@ def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_help_does_not_wait_for_what_it_does_not_need(tmp_path: Path) -> None:
+def test_help_does_not_import_schema_and_objects(tmp_path: Path) -> None:
     program = (
         "import sys, skerry.cli.types;"
         "print(sorted(m for m in sys.modules if m.startswith(('skerry.schema', 'skerry.objects'))))"

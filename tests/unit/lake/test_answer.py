@@ -16,21 +16,21 @@ def answer_of(table: pa.Table) -> Answer:
     return Answer(table.schema, lambda: iter([empty, *table.to_batches(2)]))
 
 
-def test_rows_are_given_as_often_as_they_are_asked_for() -> None:
+def test_rows_can_be_requested_several_times() -> None:
     answer = answer_of(TABLE)
     assert [batch.num_rows for batch in answer.batches()] == [2, 1], "empty batches are left out"
     assert answer.to_arrow() == answer.to_arrow() == TABLE
     assert answer.reader().read_all() == TABLE
 
 
-def test_rows_become_what_others_have() -> None:
+def test_rows_are_converted_for_other_libraries() -> None:
     answer = answer_of(TABLE)
     assert answer.to_pandas()["a"].tolist() == [1, 2, 3]
     assert answer.to_polars().equals(pl.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]}))
     assert answer.to_pylist()[1] == {"a": 2, "b": None}
 
 
-def test_other_tools_take_an_answer_as_it_is() -> None:
+def test_other_tools_accept_an_answer_directly() -> None:
     answer = answer_of(TABLE)
     assert pa.table(answer) == TABLE
     assert pl.DataFrame(answer)["a"].sum() == 6

@@ -6,7 +6,7 @@ from skerry.errors import PipelineError
 from skerry.lake.extras import require_lake
 
 
-def test_what_is_missing_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     require_lake("duckdb")
     with pytest.raises(PipelineError, match="no_such_thing is not installed") as caught:
         require_lake("no_such_thing")

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from skerry.errors import PipelineError
 from skerry.lake.layout import LakeLayout
@@ -35,10 +37,25 @@ def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_tables_are_not_listed(tmp_path: Path) -> None:
+def test_folders_that_are_not_tables_are_not_listed(tmp_path: Path) -> None:
     layout = LakeLayout(TableStore(fleet(tmp_path)))
     (tmp_path / "latest" / "Stray").mkdir()
     assert "latest/Stray" in layout.folders()
-    assert "latest/Stray" not in [info.name for info in layout.infos()]
+    assert "latest/Stray" not in [size.name for size in layout.sizes()]
     assert not [name for name in layout.folders() if name.startswith("_")]
     assert layout.contents("latest/Stray") is None
+
+
+@pytest.mark.slow
+def test_sizes_count_the_files_of_the_log_and_no_others(tmp_path: Path) -> None:
+    rows = pa.table({"minute": [1, 2, 3]})
+    write_deltalake(tmp_path / "rates", rows)
+    write_deltalake(tmp_path / "rates", rows, mode="append")
+    write_deltalake(tmp_path / "updates" / "Vessel", rows)
+    (tmp_path / "rates" / "left-behind.parquet").write_bytes(b"of a killed job")
+    (tmp_path / "_skerry").mkdir()
+    rates, vessel = LakeLayout(TableStore(tmp_path)).sizes()
+    assert (rates.name, rates.rows, rates.files) == ("rates", 6, 2)
+    assert (vessel.name, vessel.rows, vessel.files) == ("updates/Vessel", 3, 1)
+    assert rates.byte_count == 2 * vessel.byte_count
+    assert LakeLayout(TableStore(tmp_path / "none")).sizes() == []

@@ -48,7 +48,7 @@ def test_a_condition_is_one_of_the_columns(lake: skerry.lake.OpenLake) -> None:
     assert lake.latest("Vessel", where=pc.field("name") == "Wren").to_arrow().num_rows == 1
 
 
-def test_instants_outside_of_the_recording_are_told_with_what_it_is(
+def test_instants_outside_of_the_recorded_range_are_noted(
     lake: skerry.lake.OpenLake,
 ) -> None:
     assert lake.recorded("Vessel") == Range(first_ns=at(1), last_ns=at(5))
@@ -57,10 +57,10 @@ def test_instants_outside_of_the_recording_are_told_with_what_it_is(
     assert (early.to_pylist(), late.to_arrow().num_rows) == ([], 2)
     (note,) = early.notes
     assert note == (
-        "2026-11-15T14:00:00Z is before all that is recorded:"
+        "2026-11-15T14:00:00Z is before the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:06Z"
     )
-    assert "is after all" in late.notes[0]
+    assert "is after the recorded range" in late.notes[0]
     assert lake.asof("Vessel", at(5.5)).notes == (), "others were recorded then"
 
 
@@ -74,7 +74,7 @@ def test_whole_space_has_objects_as_json(lake: skerry.lake.OpenLake) -> None:
     }
 
 
-def test_updates_come_in_order_and_the_end_is_not_included(lake: skerry.lake.OpenLake) -> None:
+def test_updates_are_in_order_and_the_end_is_exclusive(lake: skerry.lake.OpenLake) -> None:
     rows = lake.between("Vessel", at(2), at(4)).to_pylist()
     assert [(row["change"], row["mmsi"]) for row in rows] == [
         ("create", 2),
@@ -96,7 +96,7 @@ def test_states_of_a_range_are_those_that_held_in_it(lake: skerry.lake.OpenLake)
     assert held_in(5, None) == [(1, 5), (2, 4)]
 
 
-def test_differences_name_what_changed(lake: skerry.lake.OpenLake) -> None:
+def test_differences_name_the_changed_fields(lake: skerry.lake.OpenLake) -> None:
     (row,) = lake.diff("Vessel", at(1), at(2.5)).to_pylist()[:1]
     assert (row["change"], row["changed"]) == ("changed", ["speed"])
     assert (row["before"]["speed"], row["after"]["speed"]) == (1.0, 3.0)
@@ -111,19 +111,19 @@ def test_differences_name_what_changed(lake: skerry.lake.OpenLake) -> None:
     assert lake.diff("Vessel", at(2), at(2)).to_pylist() == []
 
 
-def test_what_is_not_there_is_said(lake: skerry.lake.OpenLake, tmp_path: Path) -> None:
+def test_missing_names_are_reported(lake: skerry.lake.OpenLake, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="there is no folder"):
         skerry.lake.open(tmp_path / "none")
-    with pytest.raises(PipelineError, match="nothing is known of Vesel") as caught:
+    with pytest.raises(PipelineError, match="there is no type Vesel") as caught:
         lake.asof("Vesel", 0)
     assert caught.value.hint == "did you mean Vessel?"
     with pytest.raises(PipelineError, match="Hail is a message type"):
         lake.asof("Hail", 0)
     with pytest.raises(PipelineError, match="there is no table latest/Vesel"):
         lake.table("latest/Vesel")
-    with pytest.raises(PipelineError, match="is no instant"):
+    with pytest.raises(PipelineError, match="is not an instant"):
         lake.asof("Vessel", "noon")
-    with pytest.raises(PipelineError, match="no table has objects"):
+    with pytest.raises(PipelineError, match="the lake has no objects"):
         skerry.lake.open(tmp_path).asof(None, 0)
 
 
@@ -141,7 +141,7 @@ def test_a_type_without_tables_yet_has_no_rows(tmp_path: Path) -> None:
         assert len(answer.schema) > 4
 
 
-def test_a_snapshot_takes_the_place_of_old_states(tmp_path: Path) -> None:
+def test_a_snapshot_replaces_old_states(tmp_path: Path) -> None:
     write_plan(tmp_path, VESSEL)
     # Of a state that began before the edge only the snapshot tells: history is not asked.
     put(tmp_path, "history", VESSEL, [held(1, 20, 1, name="from history")])
@@ -195,7 +195,7 @@ def test_neither_spark_nor_a_jvm_is_needed(lake: skerry.lake.OpenLake) -> None:
     subprocess.run([sys.executable, "-c", script, lake.store.root], check=True)
 
 
-def test_tables_on_an_object_store_are_asked_as_well(tmp_path: Path, bucket: str) -> None:
+def test_remote_tables_can_be_queried(tmp_path: Path, bucket: str) -> None:
     from pyarrow.fs import LocalFileSystem, copy_files
 
     here = skerry.lake.open(fleet(tmp_path))

@@ -11,7 +11,7 @@ from skerry.errors import PipelineError
 from skerry.lake import retention
 from skerry.lake.retention import Dropped, retain
 from skerry.spark.lake.delta import Table
-from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, held, put, update, write_plan
 
@@ -47,7 +47,7 @@ def answers(root: Path) -> dict[int, Any]:
     return {at_ns: sorted(map(repr, lake.asof("Vessel", at_ns).to_pylist())) for at_ns in instants}
 
 
-def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
+def test_queries_after_the_cutoff_have_the_same_results(tmp_path: Path) -> None:
     root = tables(tmp_path / "my lake")
     before = answers(root)
     (planned,) = retain(root, AGES, now_ns=NOW_NS, dry_run=True)
@@ -58,9 +58,9 @@ def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
     ]
     assert answers(root) == before
     lake = skerry.lake.open(root)
-    with pytest.raises(PipelineError, match="are kept from 2026-11-15T15:00:00Z"):
+    with pytest.raises(PipelineError, match="are kept only from 2026-11-15T15:00:00Z"):
         lake.asof("Vessel", CUT_NS - 1)
-    with pytest.raises(PipelineError, match="are kept from"):
+    with pytest.raises(PipelineError, match="are kept only from"):
         lake.asof(None, CUT_NS - 1)
     recorded = lake.recorded("Vessel")
     assert recorded is not None

@@ -42,7 +42,7 @@ def test_each_object_has_its_figures_by_the_minute(tmp_path: Path) -> None:
     assert "marks" not in rows[0], "only single values have figures"
 
 
-def test_fields_that_are_called_as_columns_of_figures_are_there_too() -> None:
+def test_fields_with_the_names_of_figures_are_renamed() -> None:
     text = "struct T { 1: [key] uint32 minute; 2: int32 update_count; }"
     struct = skerry.define_types(text).T.descriptor
     state = TypeState(table="T", schema=typed_schema([struct]), is_cached=True)

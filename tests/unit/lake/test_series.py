@@ -37,7 +37,7 @@ def test_values_are_gathered_by_interval_and_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_texts_and_inner_fields_have_what_they_can(tmp_path: Path) -> None:
+def test_texts_and_inner_fields_have_figures(tmp_path: Path) -> None:
     lake = skerry.lake.open(fleet(tmp_path))
     names = lake.series("Vessel", "name", "1min")
     assert names.schema.names == ["time", "time_ns", "space", "key", "mmsi", "last", "count"]
@@ -85,7 +85,7 @@ def test_lengths_of_time_are_read(text: Any, ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "0s", "-1s", "1 fortnight", -1, 0])
-def test_what_is_no_length_of_time_is_refused(text: Any) -> None:
-    with pytest.raises(PipelineError, match="is not a length of time") as caught:
+def test_an_invalid_duration_is_rejected(text: Any) -> None:
+    with pytest.raises(PipelineError, match="is not a duration") as caught:
         duration_ns(text)
     assert "10min" in str(caught.value.hint)

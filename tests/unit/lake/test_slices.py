@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.lake.slices import slices
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 
 FIRST_NS, STOP_NS = -50, 300
 

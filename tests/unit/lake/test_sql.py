@@ -41,7 +41,7 @@ def test_types_are_views(lake: skerry.lake.OpenLake) -> None:
     assert {("states", "Vessel"), ("main", "Hail")} <= {(r["schema"], r["name"]) for r in shown}
 
 
-def test_rows_can_be_asked_for_twice_and_times_are_utc(lake: skerry.lake.OpenLake) -> None:
+def test_rows_can_be_requested_twice_and_times_are_utc(lake: skerry.lake.OpenLake) -> None:
     answer = lake.sql("SELECT mmsi, make_timestamptz(0) AS t FROM Vessel ORDER BY mmsi")
     assert answer.to_pylist() == answer.to_pylist()
     assert [row["mmsi"] for row in answer.to_pylist()] == [1, 2]
@@ -61,12 +61,12 @@ def test_a_statement_is_carried_out_once(lake: skerry.lake.OpenLake, tmp_path: P
     ("query", "words", "hint"),
     [
         ("SELECT * FROM Vesel", "Vesel does not exist", "did you mean Vessel?"),
-        ("SELECT * FROM zebra", "zebra does not exist", "there are Hail, Vessel"),
+        ("SELECT * FROM zebra", "zebra does not exist", "known tables: Hail, Vessel"),
         ("SELEC 1", "syntax error", "LINE 1"),
         ("SELECT nothing FROM Vessel", "nothing", ""),
     ],
 )
-def test_mistakes_are_told_in_a_line(
+def test_errors_of_duckdb_have_one_line(
     lake: skerry.lake.OpenLake, query: str, words: str, hint: str
 ) -> None:
     with pytest.raises(PipelineError, match=words) as caught:
@@ -75,7 +75,7 @@ def test_mistakes_are_told_in_a_line(
     assert hint in str(caught.value.hint)
 
 
-def test_what_fails_on_the_way_is_told_too(lake: skerry.lake.OpenLake) -> None:
+def test_errors_while_rows_are_read_are_reported(lake: skerry.lake.OpenLake) -> None:
     answer = lake.sql("SELECT CAST(name AS INT) FROM Vessel")
     with pytest.raises(PipelineError, match="Conversion"):
         answer.to_arrow()

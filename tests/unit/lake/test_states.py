@@ -76,7 +76,7 @@ def test_rows_are_sorted_and_the_same_state_is_not_compared() -> None:
     ]
 
 
-def test_objects_without_fields_may_come_and_go() -> None:
+def test_objects_without_fields_can_be_created_and_removed() -> None:
     rows = differences(answer(state(1, 1)), answer(state(2, 2)), []).to_pylist()
     assert [(row["change"], row["before"], row["after"]) for row in rows] == [
         ("removed", {}, None),

@@ -12,7 +12,7 @@ import pytest
 import skerry.lake
 from skerry.lake import updates as module
 from skerry.lake.slices import slices
-from skerry.lake.updates import in_order, moments
+from skerry.lake.updates import in_order, timestamps
 from tests.unit.lake.lakes import START_NS, VESSEL, S, put, update, write_plan
 
 
@@ -47,5 +47,5 @@ def test_rows_are_sorted_with_nulls_first() -> None:
 
 
 def test_instants_become_timestamps_that_are_not_later() -> None:
-    made = moments(pa.array([1999, -1, -1000, -1001, None, 0], pa.int64()))
+    made = timestamps(pa.array([1999, -1, -1000, -1001, None, 0], pa.int64()))
     assert made.cast(pa.int64()).to_pylist() == [1, -1, -1, -2, None, 0]

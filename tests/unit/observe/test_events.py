@@ -15,7 +15,7 @@ from skerry.engine.events import (
     DefinitionRefused,
     TypeChanged,
 )
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     Direction,
@@ -35,15 +35,27 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
 @pytest.mark.parametrize(
     ("event", "level", "message"),
     [
-        (ClientConnected(client_id=2, name="ann", origin="unix"), "DEBUG", "client came"),
-        (ClientDisconnected(client_id=2, name="ann", reason="goodbye"), "DEBUG", "client went"),
+        (ClientConnected(client_id=2, name="ann", origin="unix"), "DEBUG", "client connected"),
+        (
+            ClientDisconnected(client_id=2, name="ann", reason="goodbye"),
+            "DEBUG",
+            "client disconnected",
+        ),
         (
             ConnectionTurnedAway(host="10.0.0.1", reason="too many"),
             "WARNING",
-            "connection turned away",
+            "connection rejected",
         ),
-        (ClientDisconnected(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
-        (ClientDisconnected(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
+        (
+            ClientDisconnected(client_id=2, name="ann", reason="lost"),
+            "DEBUG",
+            "client disconnected",
+        ),
+        (
+            ClientDisconnected(client_id=2, name="ann", reason="slow"),
+            "WARNING",
+            "client disconnected by the node",
+        ),
         (
             ClientDisconnected(client_id=2, name="ann", reason="rejected"),
             "WARNING",
@@ -52,12 +64,12 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             ClientRefused(client_id=2, name="ann", what="publish", detail="no"),
             "WARNING",
-            "client refused",
+            "operation of a client rejected",
         ),
         (
             DefinitionRefused(type_name="Boat", detail="id"),
             "WARNING",
-            "incompatible definition of a type refused",
+            "incompatible definition of a type rejected",
         ),
         (
             TypeChanged(type_name="Boat", client_id=2, name="ann", added=("3: string note",)),
@@ -67,12 +79,12 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             DefinitionConflict(type_name="Boat", sender="x", detail="id"),
             "WARNING",
-            "somebody in the group defines a type otherwise",
+            "a type has another definition in the group",
         ),
         (
             MessagesGivenUp(type_name="Boat", message_count=3),
             "WARNING",
-            "messages of a type that nobody described are dropped",
+            "messages of a type without a description are dropped",
         ),
         (
             UpdatesLost(sender=SENDER, first_seq=1, stop_seq=3, reason=LossReason.NAK),
@@ -82,7 +94,7 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             CommunicationFailed(group="g", port=1, direction=Direction.SEND, reason="no"),
             "WARNING",
-            "the network refuses",
+            "sending to the group failed",
         ),
         (
             SenderFound(group="g", port=1, sender=SENDER),
@@ -92,27 +104,27 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             SenderRemoved(group="g", port=1, sender=SENDER, reason=RemovalReason.SILENT),
             "INFO",
-            "a sender of the group is gone",
+            "a sender of the group was removed",
         ),
         (
             IdentityTaken(group="g", port=1, sender=SENDER),
             "WARNING",
-            "trouble in a multicast group",
+            "problem in a multicast group",
         ),
         (MachineEvent(), "DEBUG", "MachineEvent"),
     ],
 )
-def test_event_becomes_a_line_of_its_weight(
+def test_event_is_logged_at_its_level(
     event: MachineEvent, level: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "skerry"):
-        note_events([event])
+        log_events([event])
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == (level, message)
 
 
 def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixture) -> None:
-    note_events(
+    log_events(
         [ClientDisconnected(client_id=7, name="ann", reason="slow", detail="9 bytes waited")]
     )
     facts = vars(caplog.records[0])
@@ -121,7 +133,7 @@ def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixtu
     assert (facts["reason"], facts["detail"]) == ("slow", "9 bytes waited")
 
 
-def test_lines_that_nobody_wants_are_not_made(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_below_the_level_are_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "skerry"):
-        note_events([ClientDisconnected(client_id=7, name="ann", reason="slow")])
+        log_events([ClientDisconnected(client_id=7, name="ann", reason="slow")])
     assert caplog.records == []

@@ -51,16 +51,16 @@ def test_numbers_become_metrics() -> None:
     assert 'skerry_carrier_dropped_messages_total{reason="malformed"} 0.0' in text
 
 
-def test_all_of_them_are_made() -> None:
+def test_all_metrics_are_collected() -> None:
     made = set(re.findall(r"^# HELP (\w+) ", scraped(statistics()), flags=re.MULTILINE))
     assert made == set(GROUP_METRICS)
 
 
-def test_what_the_system_does_not_tell_is_left_out() -> None:
+def test_count_that_the_system_does_not_have_is_left_out() -> None:
     assert "kernel_drops" not in scraped(statistics(kernel_drop_count=None))
 
 
-def test_a_node_in_no_group_has_none() -> None:
+def test_node_without_a_group_has_no_group_metrics() -> None:
     assert scraped(None).strip() == ""
 
 

@@ -1,4 +1,4 @@
-"""Log lines: their two forms, their facts, and warnings that come in floods."""
+"""Log lines: their two forms, their facts, and limits for repeated warnings."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_line_for_people_has_message_and_facts() -> None:
+def test_text_line_has_message_and_facts() -> None:
     line = TextFormatter().format(record("link up", peer="ann", rtt_ms=3, why="", text="a b"))
     assert line[8:] == ' info    link up peer=ann rtt_ms=3 why="" text="a b"'
 
 
-def test_line_for_people_cannot_command_a_terminal() -> None:
+def test_text_line_has_no_control_characters() -> None:
     line = TextFormatter().format(record("link up", peer="\x1b[2J\n", data=b"\x00\xff"))
     assert line.endswith(r"peer=\x1b[2J\n data=00ff")
 
 
-def test_line_for_programs_is_one_json_object() -> None:
+def test_json_line_is_one_object() -> None:
     line = JsonFormatter().format(record("link up", at_s=1.5, peer="å\n", level_=7, time=1))
     assert "\n" not in line
     assert json.loads(line) == {
@@ -57,7 +57,7 @@ def test_line_for_programs_is_one_json_object() -> None:
     }
 
 
-def test_error_comes_with_its_origin_in_both_forms() -> None:
+def test_exception_has_its_traceback_in_both_forms() -> None:
     failed = record("broken", level=logging.ERROR)
     try:
         raise ZeroDivisionError("nothing")
@@ -77,13 +77,13 @@ def test_warning_is_shown_again_after_a_while_with_the_count_in_between() -> Non
     repeats = RepeatFilter(repeat_s=10.0)
     told = [shown(repeats, float(second), host="a", client_id=1) for second in range(12)]
     assert told == [0, *[None] * 9, 9, None]
-    assert repeats.kept_back_count() == 1
+    assert repeats.suppressed_count() == 1
     assert shown(repeats, 5.0, host="a", client_id=1) == 1, (
         "a clock that was set back hides nothing"
     )
 
 
-def test_each_client_that_is_cut_has_its_line() -> None:
+def test_each_disconnected_client_has_its_line() -> None:
     repeats = RepeatFilter()
     assert [shown(repeats, 0.0, host="a", client_id=number) for number in range(10)] == [0] * 10
     assert shown(repeats, 1.0, host="a", client_id=3) is None
@@ -118,7 +118,7 @@ def test_only_warnings_of_one_message_and_logger_count_as_the_same() -> None:
     assert [repeats.filter(record("cut")) for _ in range(3)] == [True] * 3
 
 
-def test_only_so_many_warnings_are_watched() -> None:
+def test_number_of_counted_warnings_is_limited() -> None:
     repeats = RepeatFilter()
     assert repeats.filter(record("first", level=logging.WARNING))
     assert not repeats.filter(record("first", level=logging.WARNING))
@@ -126,10 +126,10 @@ def test_only_so_many_warnings_are_watched() -> None:
         assert repeats.filter(record(f"warning {number}", level=logging.WARNING))
     assert len(repeats._periods) == LOG_REPEAT_COUNT_MAX
     assert repeats.filter(record("first", level=logging.WARNING))
-    assert repeats.kept_back_count() == 1, "what is forgotten still counts"
+    assert repeats.suppressed_count() == 1, "what is forgotten still counts"
 
 
-def test_in_the_end_the_log_tells_how_many_warnings_it_did_not_show() -> None:
+def test_number_of_suppressed_warnings_is_logged_at_the_end() -> None:
     stream = io.StringIO()
     with written_to(stream, level="info", form="json"):
         for _ in range(4):
@@ -148,7 +148,7 @@ def test_in_the_end_the_log_tells_how_many_warnings_it_did_not_show() -> None:
         ("json", Terminal(), True),
     ],
 )
-def test_form_is_that_of_the_stream_unless_one_is_named(
+def test_form_depends_on_the_stream_unless_it_is_given(
     form: str, stream: io.StringIO, is_json: bool
 ) -> None:
     with written_to(stream, level="info", form=form):  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_form_is_that_of_the_stream_unless_one_is_named(
     assert "hello" in line
 
 
-def test_everything_is_as_before_afterwards() -> None:
+def test_loggers_are_restored_afterwards() -> None:
     logger = logging.getLogger("skerry")
     before = (logger.level, logger.propagate, list(logger.handlers))
     with written_to(io.StringIO(), level="debug", form="text"):

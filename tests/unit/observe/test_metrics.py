@@ -1,4 +1,4 @@
-"""Metrics: what a scrape tells, that its labels stay few, and that each is documented."""
+"""Metrics: values of a scrape, limited labels, documentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skerry.observe.metrics import (
     METRICS,
     NodeCollector,
     node_registry,
-    written,
+    scrape,
 )
 from skerry.observe.pipeline_metrics import PIPELINE_METRICS
 from skerry.observe.recorder_metrics import RECORDER_METRICS
@@ -92,12 +92,12 @@ def scraped(text: bytes) -> Samples:
     }
 
 
-def scrape(now: NodeStatistics) -> Samples:
-    return scraped(written(node_registry(lambda: now)))
+def samples_of(now: NodeStatistics) -> Samples:
+    return scraped(scrape(node_registry(lambda: now)))
 
 
 def test_totals_are_those_of_the_statistics() -> None:
-    samples = scrape(statistics(clients=(client_row(2, queued_bytes=5), client_row(3))))
+    samples = samples_of(statistics(clients=(client_row(2, queued_bytes=5), client_row(3))))
     assert samples["skerry_received_messages_total", ()] == 10
     assert samples["skerry_received_bytes_total", ()] == 100
     assert samples["skerry_sent_messages_total", ()] == 20
@@ -114,18 +114,18 @@ def test_totals_are_those_of_the_statistics() -> None:
     assert samples["skerry_queued_bytes_max", ()] == 5
 
 
-def test_clients_are_told_by_door_and_never_by_name() -> None:
+def test_clients_are_counted_by_kind_and_never_by_name() -> None:
     rows = (client_row(2), client_row(3), client_row(4, kind="unix"))
-    text = written(node_registry(lambda: statistics(clients=rows)))
+    text = scrape(node_registry(lambda: statistics(clients=rows)))
     samples = scraped(text)
     assert samples["skerry_clients", (("door", "tcp"),)] == 2
     assert samples["skerry_clients", (("door", "unix"),)] == 1
     assert b"client 2" not in text
 
 
-def test_ledger_is_told_by_type_and_outcome() -> None:
+def test_ledger_is_counted_by_type_and_outcome() -> None:
     ledger = LedgerRow(due=21, delivered=1, filtered=2, conflated=3, expired=4, refused=5, queued=6)
-    samples = scrape(statistics(types=(type_row("Boat", accepted=7, ledger=ledger),)))
+    samples = samples_of(statistics(types=(type_row("Boat", accepted=7, ledger=ledger),)))
     boat = (("type", "Boat"),)
     assert samples["skerry_ledger_due_total", boat] == 21
     assert samples["skerry_ledger_queued", boat] == 6
@@ -144,20 +144,20 @@ def test_what_is_unexplained_does_not_cancel_out() -> None:
         type_row("Boat", ledger=LedgerRow(due=3)),
         type_row("Buoy", ledger=LedgerRow(delivered=2)),
     )
-    assert scrape(statistics(types=rows))["skerry_ledger_unexplained", ()] == 5
+    assert samples_of(statistics(types=rows))["skerry_ledger_unexplained", ()] == 5
 
 
-def test_ends_and_refusals_are_told_by_reason() -> None:
-    samples = scrape(statistics(ends={"slow": 2}, refusals={"publish": 3}))
+def test_disconnects_and_refusals_are_counted_by_reason() -> None:
+    samples = samples_of(statistics(ends={"slow": 2}, refusals={"publish": 3}))
     assert samples["skerry_disconnects_total", (("reason", "slow"),)] == 2
     assert samples["skerry_refusals_total", (("what", "publish"),)] == 3
 
 
-def test_requests_are_told_by_what_became_of_them() -> None:
+def test_requests_are_counted_by_outcome() -> None:
     counts = RequestCounts(
         asked=10, ended={"answered": 4, "failed": 1}, abandoned=2, open=3, late=5
     )
-    samples = scrape(replace(statistics(), requests=counts, held_count=6))
+    samples = samples_of(replace(statistics(), requests=counts, held_count=6))
     for outcome, count in (("answered", 4), ("failed", 1), ("abandoned", 2)):
         assert samples["skerry_requests_total", (("outcome", outcome),)] == count
     assert samples["skerry_requests_open", ()] == 3
@@ -166,15 +166,15 @@ def test_requests_are_told_by_what_became_of_them() -> None:
     assert samples["skerry_ledger_unexplained", ()] == 0
 
 
-def test_a_request_that_nobody_can_account_for_is_unexplained() -> None:
+def test_unaccounted_request_is_unexplained() -> None:
     now = replace(statistics(), requests=RequestCounts(asked=2, open=1))
-    assert scrape(now)["skerry_ledger_unexplained", ()] == 1
+    assert samples_of(now)["skerry_ledger_unexplained", ()] == 1
 
 
 def test_only_the_busiest_types_have_metrics_of_their_own() -> None:
     count = METRIC_TYPE_COUNT_MAX + 3
     rows = tuple(type_row(f"T{number}", accepted=number) for number in range(count))
-    samples = scrape(statistics(types=rows))
+    samples = samples_of(statistics(types=rows))
     values = {
         dict(labels)["type"]: value
         for (name, labels), value in samples.items()
@@ -204,7 +204,7 @@ def test_type_keeps_its_metric_when_others_become_busier() -> None:
 
 def test_real_node_can_be_scraped_with_its_process() -> None:
     core = NodeCore()
-    samples = scraped(written(node_registry(core.statistics)))
+    samples = scraped(scrape(node_registry(core.statistics)))
     assert samples["skerry_ledger_unexplained", ()] == 0
     assert samples["process_resident_memory_bytes", ()] > 0
     assert any(name == "skerry_node_info" for name, _ in samples)

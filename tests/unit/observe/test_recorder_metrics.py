@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.observe.metrics import written
+from skerry.observe.metrics import scrape
 from skerry.observe.recorder_metrics import (
     RECORDER_METRICS,
     RecorderStatistics,
@@ -20,7 +20,7 @@ def test_every_metric_is_made_and_no_other() -> None:
 
 def test_numbers_of_one_scrape_are_those_of_the_recorder() -> None:
     now = RecorderStatistics(updates=7, rows=9, queued_bytes=11, trouble="no room")
-    text = written(recorder_registry(lambda: now)).decode()
+    text = scrape(recorder_registry(lambda: now)).decode()
     assert "skerry_recorder_updates_total 7.0" in text
     assert "skerry_recorder_rows_total 9.0" in text
     assert "skerry_recorder_queued_bytes 11.0" in text

@@ -1,4 +1,4 @@
-"""What tests of recorded rows share: updates to be rows, and batches of them."""
+"""Fixtures for recorded rows: updates, and batches of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a recorded row: a promise to who keeps recordings."""
+"""The columns of a recorded row, which never change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from skerry.objects.internal import internal_class
 from skerry.recording.columns import COLUMNS, DESCRIPTOR_TYPES, SCHEMA
 
 
-def test_columns_are_the_promised_ones() -> None:
+def test_columns_are_the_documented_ones() -> None:
     name = "dictionary<values=string, indices=int32, ordered=0>"
     assert [(field.name, str(field.type), field.nullable) for field in SCHEMA] == [
         ("time_ns", "int64", False),

@@ -21,7 +21,7 @@ def rows_of(*types: NamedType) -> list[tuple[str, int, bytes]]:
     return [(update.type_name, update.fingerprint, update.payload) for update in updates]
 
 
-def test_type_comes_back_with_all_it_is_made_of() -> None:
+def test_type_is_read_back_with_its_nested_types() -> None:
     types = define_types(FLEET)
     vessel = types.Vessel.descriptor
     found = described_types(rows_of(vessel))
@@ -45,7 +45,7 @@ def test_description_is_a_row_like_those_of_other_objects() -> None:
     assert last.present != 0
 
 
-def test_two_definitions_of_a_part_do_not_disturb_each_other() -> None:
+def test_two_definitions_of_a_nested_type_do_not_interfere() -> None:
     first = define_types("enum E { 1: a }\nstruct A { 1: E e; }\nstruct B { 1: E e; }")
     second = define_types("enum E { 1: a, 2: b }\nstruct A { 1: E e; }")
     known = [first.A.descriptor, second.A.descriptor, first.B.descriptor]

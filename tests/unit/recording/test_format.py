@@ -1,4 +1,4 @@
-"""Rows as bytes of a segment: any Arrow reader reads them, and damage is noticed."""
+"""Rows as bytes of a segment: readable by Arrow, with detection of damage."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_block_is_read_without_the_others(batch_of: BatchOf, update_of: UpdateOf
     assert found.schema.equals(SCHEMA)
 
 
-def test_block_says_what_it_is(batch_of: BatchOf, update_of: UpdateOf) -> None:
+def test_block_has_a_label(batch_of: BatchOf, update_of: UpdateOf) -> None:
     data = block_of(batch_of(update_of(1), update_of(2)), 12)
     block = block_at(memoryview(b"12345678" + data + b"rest"), 8)
     assert block is not None
@@ -63,7 +63,7 @@ def test_block_says_what_it_is(batch_of: BatchOf, update_of: UpdateOf) -> None:
     assert (block.recording, block.segment, block.batch, block.rows) == (ID, 4, 12, 2)
 
 
-def test_crc_is_what_the_documentation_says(batch_of: BatchOf, update_of: UpdateOf) -> None:
+def test_crc_is_the_documented_one(batch_of: BatchOf, update_of: UpdateOf) -> None:
     """CRC-32 of all bytes of the block, with its own eight digits as zeros."""
     data, crc = encode_block(batch_of(update_of(1)), recording=ID, segment=4, number=0)
     reader = pa.ipc.open_stream(encode_head(ID, 4) + data)
@@ -74,7 +74,7 @@ def test_crc_is_what_the_documentation_says(batch_of: BatchOf, update_of: Update
     assert zlib.crc32(zeroed) == crc
 
 
-def test_head_says_whose_segment_it_is() -> None:
+def test_header_identifies_its_segment() -> None:
     data = encode_head(ID, 7)
     head = head_at(memoryview(data + b"more"))
     assert head is not None
@@ -84,7 +84,7 @@ def test_head_says_whose_segment_it_is() -> None:
 
 
 @pytest.mark.parametrize("what", ["block", "head"])
-def test_any_flipped_bit_is_noticed(batch_of: BatchOf, update_of: UpdateOf, what: str) -> None:
+def test_any_flipped_bit_is_detected(batch_of: BatchOf, update_of: UpdateOf, what: str) -> None:
     data = block_of(batch_of(*map(update_of, range(3)))) if what == "block" else encode_head(ID, 1)
     look: Any = (lambda view: block_at(view, 0)) if what == "block" else head_at
     assert look(memoryview(data)) is not None
@@ -113,7 +113,7 @@ def test_buffers_are_not_copied(batch_of: BatchOf, update_of: UpdateOf) -> None:
     assert len(batch.column("payload")[0].as_py()) == 100_000
 
 
-def test_bytes_that_are_no_block_are_an_error() -> None:
+def test_bytes_that_are_not_a_block_are_an_error() -> None:
     with pytest.raises(RecordingError, match="cannot be read"):
         decode_block(END_OF_STREAM)
 
@@ -126,13 +126,13 @@ def test_times_of_sending_are_null_where_there_are_none(
     assert batch_of(update_of(1)).column("sent_ns").null_count == 0
 
 
-def test_empty_batch_is_one_too(batch_of: BatchOf) -> None:
+def test_empty_batch_is_encoded(batch_of: BatchOf) -> None:
     found = decode_block(block_of(batch_of()))
     assert found.num_rows == 0
     assert found.schema.equals(SCHEMA)
 
 
-def test_block_with_a_right_crc_and_wrong_values_is_found_where_one_looks(
+def test_block_with_a_right_crc_and_wrong_values_is_found_by_validation(
     batch_of: BatchOf, update_of: UpdateOf
 ) -> None:
     batch = batch_of(update_of(1), update_of(2))

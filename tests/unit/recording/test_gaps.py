@@ -1,4 +1,4 @@
-"""Rows that say what is missing."""
+"""Gap rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skerry.recording.gaps import (
 from skerry.recording.rows import Rows
 
 
-def test_gap_comes_back_from_its_row() -> None:
+def test_gap_is_read_back_from_its_row() -> None:
     gap = Gap(count=5, first=10, stop=15, reason="disk full", first_ns=100, last_ns=200)
     update = gap_update(gap, space="local", type_name="Vessel", sender=3, node=-9)
     assert gap_of(update.payload) == gap
@@ -27,13 +27,13 @@ def test_gap_comes_back_from_its_row() -> None:
     assert (update.subject, update.key, update.present) == ("", b"", 0)
 
 
-def test_payload_is_a_map_others_can_read() -> None:
+def test_payload_is_a_cbor_map() -> None:
     gap = Gap(count=5, first=10, stop=15, reason="disk full", first_ns=100, last_ns=200)
     payload = gap_update(gap, space="local").payload
     assert cbor.loads(payload) == {1: 5, 2: 10, 3: 15, 4: "disk full", 5: 100, 6: 200}
 
 
-def test_joined_gaps_reach_from_the_first_to_the_last() -> None:
+def test_joined_gaps_cover_both_ranges() -> None:
     early = Gap(count=5, first=10, stop=15, reason="disk full", first_ns=100, last_ns=200)
     late = Gap(count=2, first=20, stop=22, reason="other", first_ns=90, last_ns=300)
     joined = early.joined(late)
@@ -50,19 +50,19 @@ def test_unknown_positions_do_not_become_known_by_joining() -> None:
 @pytest.mark.parametrize(
     "payload", [b"", b"\xff", b"\x80", b"\x01", cbor.dumps({1: "many"}), cbor.dumps({4: 7})]
 )
-def test_what_does_not_say_what_is_missing_is_an_error(payload: bytes) -> None:
+def test_invalid_payload_of_a_gap_is_an_error(payload: bytes) -> None:
     with pytest.raises(RecordingError, match="gap row"):
         gap_of(payload)
 
 
-def test_facts_that_are_not_there_are_unknown() -> None:
+def test_missing_facts_are_unknown() -> None:
     assert gap_of(cbor.dumps({1: 3})) == Gap(count=3)
 
 
-def test_a_gap_that_does_not_tell_what_is_missing_still_is_one() -> None:
+def test_gap_with_an_invalid_payload_is_still_a_gap() -> None:
     gap = readable_gap(b"\xff")
     assert gap.count == 0
-    assert "does not say" in gap.reason
+    assert "is invalid" in gap.reason
     assert readable_gap(cbor.dumps({1: 3})) == Gap(count=3)
 
 
@@ -83,7 +83,7 @@ def dropped(**facts: int) -> Gap:
     return Gap(**facts, reason="full", is_dropped=True)
 
 
-def test_what_is_left_out_is_told_for_each_node_with_count_and_range() -> None:
+def test_given_up_rows_become_a_gap_per_node_with_count_and_range() -> None:
     missing = Missing()
     lost = Gap(count=3, first=10, stop=13, reason="lost", first_ns=5, last_ns=6)
     assert missing.leave_out(rows_of((7, 2), (8, 9), gaps=(lost,)).take(), "full") == 2
@@ -99,7 +99,7 @@ def test_what_is_left_out_is_told_for_each_node_with_count_and_range() -> None:
     assert (len(missing), missing.first_ns, missing.updates(space="local")) == (0, 0, [])
 
 
-def test_past_the_bound_the_rest_is_one_gap_without_a_range() -> None:
+def test_beyond_the_limit_the_rest_is_one_gap_without_a_range() -> None:
     missing = Missing(gap_count_max=2)
     for node in (7, 8, 9, 7):
         missing.add(Gap(count=1, first=5, stop=6, first_ns=node, last_ns=node), node=node)
@@ -108,7 +108,7 @@ def test_past_the_bound_the_rest_is_one_gap_without_a_range() -> None:
     assert (rest.node, gap_of(rest.payload)) == (0, Gap(count=2, first_ns=8, last_ns=9))
 
 
-def test_the_usual_bound_of_gaps_is_that_of_recordings() -> None:
+def test_default_limit_of_gaps_is_that_of_recordings() -> None:
     missing = Missing()
     for node in range(1, RECORDING_GAP_COUNT_MAX + 10):
         missing.add(Gap(count=1), node=node)

@@ -1,4 +1,4 @@
-"""What is known of a segment without opening it."""
+"""The index of a segment."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_segment_sums_up_its_batches(update_of: UpdateOf, batch_of: BatchOf) -> 
     assert segment.batches[1].stop == 40
 
 
-def test_a_segment_lies_in_a_folder_or_elsewhere() -> None:
+def test_segment_has_a_path_or_a_uri() -> None:
     here = segment_of([], folder=Path("r"), name="a.arrow", line=0, byte_count=0)
-    assert (here.path, here.place) == (Path("r/a.arrow"), "r/a.arrow")
+    assert (here.path, here.uri) == (Path("r/a.arrow"), "r/a.arrow")
     there = segment_of([], folder="s3a://bucket/r", name="a.arrow", line=0, byte_count=0)
-    assert there.place == "s3a://bucket/r/a.arrow"
-    with pytest.raises(AssertionError, match="is elsewhere"):
+    assert there.uri == "s3a://bucket/r/a.arrow"
+    with pytest.raises(AssertionError, match="is remote"):
         _ = there.path

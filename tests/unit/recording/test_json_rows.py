@@ -1,4 +1,4 @@
-"""Rows as JSON has them."""
+"""Rows as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skerry.codec.envelope import GAP, REMOVE, Update
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
-from skerry.recording.json_rows import FACT_NAMES, plain_row, time_text
+from skerry.recording.json_rows import FACT_NAMES, json_row, time_text
 
 UpdateOf = Callable[..., Update]
 TYPES = define_types(
@@ -21,10 +21,10 @@ TYPES = define_types(
 )
 
 
-def test_fields_stand_by_name_and_ours_with_an_underscore(update_of: UpdateOf) -> None:
+def test_fields_are_named_and_facts_begin_with_an_underscore(update_of: UpdateOf) -> None:
     vessel = TYPES.Vessel(mmsi=7, name="Ann", color=TYPES.Color.red)
     update = update_of(7, payload=vessel.encode(), present=0b11110, key=key_of(vessel))
-    row = plain_row(update, TYPES.Vessel.descriptor)
+    row = json_row(update, TYPES.Vessel.descriptor)
     assert row == {
         "mmsi": 7,
         "name": "Ann",
@@ -50,27 +50,27 @@ def test_fields_stand_by_name_and_ours_with_an_underscore(update_of: UpdateOf) -
 
 def test_fields_that_the_type_does_not_have_are_shown_by_tag(update_of: UpdateOf) -> None:
     payload = cbor.dumps({1: 7, 2: "Ann", 9: "x"})
-    row = plain_row(update_of(7, payload=payload, present=0b1000000110), TYPES.Vessel.descriptor)
+    row = json_row(update_of(7, payload=payload, present=0b1000000110), TYPES.Vessel.descriptor)
     assert row["name"] == "Ann"
     assert row["_unknown"] == {"9": "6178"}
 
 
 def test_key_of_several_fields_is_a_list_and_of_none_the_empty_one(update_of: UpdateOf) -> None:
     pair = TYPES.Pair(a="x", b="y")
-    row = plain_row(update_of(payload=pair.encode(), present=6), TYPES.Pair.descriptor)
+    row = json_row(update_of(payload=pair.encode(), present=6), TYPES.Pair.descriptor)
     assert row["_key"] == ["x", "y"]
     clock = TYPES.Clock(count=1)
-    row = plain_row(update_of(payload=clock.encode(), present=2), TYPES.Clock.descriptor)
+    row = json_row(update_of(payload=clock.encode(), present=2), TYPES.Clock.descriptor)
     assert row["_key"] == []
 
 
-def test_type_that_nobody_described_is_shown_as_bytes(update_of: UpdateOf) -> None:
-    row = plain_row(update_of(payload=b"\xa0", key=b"\x80", sent_ns=-1), None)
+def test_payload_of_an_unknown_type_is_shown_as_bytes(update_of: UpdateOf) -> None:
+    row = json_row(update_of(payload=b"\xa0", key=b"\x80", sent_ns=-1), None)
     assert (row["_payload"], row["_key"], row["_sent_ns"]) == ("a0", "80", None)
 
 
-def test_payload_that_is_none_of_its_type_is_shown_as_bytes(update_of: UpdateOf) -> None:
-    row = plain_row(update_of(payload=b"\xff"), TYPES.Vessel.descriptor)
+def test_payload_that_does_not_decode_is_shown_as_bytes(update_of: UpdateOf) -> None:
+    row = json_row(update_of(payload=b"\xff"), TYPES.Vessel.descriptor)
     assert row["_payload"] == "ff"
     assert "Vessel" in row["_fault"]
 
@@ -78,13 +78,13 @@ def test_payload_that_is_none_of_its_type_is_shown_as_bytes(update_of: UpdateOf)
 def test_removal_has_its_key(update_of: UpdateOf) -> None:
     vessel = TYPES.Vessel(mmsi=7)
     update = update_of(operation=REMOVE, payload=vessel.encode(), present=2)
-    row = plain_row(update, TYPES.Vessel.descriptor)
+    row = json_row(update, TYPES.Vessel.descriptor)
     assert (row["_operation"], row["_key"], row["mmsi"]) == ("remove", 7, 7)
 
 
-def test_gap_says_what_is_missing(update_of: UpdateOf) -> None:
+def test_gap_has_its_facts(update_of: UpdateOf) -> None:
     gap = Gap(count=5, first=1, stop=6, reason="disk full", first_ns=8, last_ns=9)
-    row = plain_row(gap_update(gap, space="local"), None)
+    row = json_row(gap_update(gap, space="local"), None)
     assert row["_operation"] == "gap"
     assert [row[name] for name in ("_count", "_first", "_stop", "_first_ns", "_last_ns")] == [
         5,
@@ -94,12 +94,12 @@ def test_gap_says_what_is_missing(update_of: UpdateOf) -> None:
         9,
     ]
     assert row["_reason"] == "disk full"
-    odd = plain_row(update_of(operation=GAP, payload=b"\xff"), None)
+    odd = json_row(update_of(operation=GAP, payload=b"\xff"), None)
     assert odd["_payload"] == "ff"
 
 
 def test_operation_of_a_later_version_is_shown_as_its_number(update_of: UpdateOf) -> None:
-    assert plain_row(update_of(operation=9), None)["_operation"] == 9
+    assert json_row(update_of(operation=9), None)["_operation"] == 9
 
 
 def test_instants_are_exact_to_the_nanosecond() -> None:

@@ -46,7 +46,7 @@ def test_every_kind_of_field_has_a_schema() -> None:
     json.dumps(schema)
 
 
-def test_schema_has_what_every_row_has() -> None:
+def test_schema_has_the_facts_of_a_row() -> None:
     properties = json_schema(TYPES.Inner.descriptor)["properties"]
     assert set(FACT_NAMES) - set(properties) == {"_key"}
     assert properties["_time_ns"] == {"type": "integer"}

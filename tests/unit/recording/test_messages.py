@@ -1,4 +1,4 @@
-"""Finding one's way among Arrow's messages, whatever the bytes are."""
+"""Finding Arrow messages in any bytes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_sizes_are_those_arrow_sees(stream: memoryview) -> None:
         offset = ours.stop
 
 
-def test_cut_message_is_none(stream: memoryview) -> None:
+def test_truncated_message_is_not_found(stream: memoryview) -> None:
     first = message_at(stream, 0)
     assert first is not None
     second = message_at(stream, first.stop)
@@ -55,7 +55,7 @@ def test_cut_message_is_none(stream: memoryview) -> None:
         assert message_at(stream[:stop], first.stop) is None
 
 
-def test_damaged_bytes_never_lead_outside(stream: memoryview) -> None:
+def test_damaged_sizes_never_lead_outside_the_data(stream: memoryview) -> None:
     chance = random.Random(5)
     for _ in range(5000):
         data = bytearray(stream)
@@ -77,5 +77,5 @@ def test_damaged_bytes_never_lead_outside(stream: memoryview) -> None:
         MARK + b"\x10\0\0\0" + b"\x08\0\0\0" + b"\0\0\0\x80" + b"\0" * 8,
     ],
 )
-def test_what_is_no_message_is_none(data: bytes) -> None:
+def test_invalid_message_is_not_found(data: bytes) -> None:
     assert message_at(memoryview(data), 0) is None

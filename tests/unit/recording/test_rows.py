@@ -1,4 +1,4 @@
-"""Rows on their way to a batch: what goes in comes out as columns, and nothing is left behind."""
+"""Rows that wait for their batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.recording.updates import updates_of
 UpdateOf = Callable[..., Update]
 
 
-def test_updates_come_back_as_they_went_in(update_of: UpdateOf) -> None:
+def test_rows_are_read_back_unchanged(update_of: UpdateOf) -> None:
     updates = [update_of(number) for number in range(1, 20)]
     rows = Rows()
     for update in updates:
@@ -43,7 +43,7 @@ def test_size_is_about_that_of_the_batch(update_of: UpdateOf) -> None:
     assert told >= 1000 * ROW_BYTES
 
 
-def test_taking_leaves_nothing(update_of: UpdateOf) -> None:
+def test_take_empties_the_rows(update_of: UpdateOf) -> None:
     rows = Rows()
     rows.append_update(update_of(1, type_name="Port", fingerprint=5))
     rows.take()
@@ -62,7 +62,7 @@ def test_large_payload_does_not_stay_in_memory_and_the_next_one_fits(update_of: 
     assert list(updates_of(to_record_batch(rows.take()))) == [update_of(2)]
 
 
-def test_definitions_tell_each_fingerprint_of_each_type(update_of: UpdateOf) -> None:
+def test_definitions_have_each_fingerprint_of_each_type(update_of: UpdateOf) -> None:
     rows = Rows()
     for name, number in [("A", 1), ("B", 1), ("A", 2), ("A", 1), ("A", 2)]:
         rows.append_update(update_of(type_name=name, fingerprint=number))
@@ -79,7 +79,7 @@ def test_property_set_uses_all_32_bits(update_of: UpdateOf) -> None:
 
 @pytest.mark.parametrize("name", ["time_ns", "node", "sender", "fingerprint", "position"])
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
-def test_number_that_fits_no_column_changes_nothing(
+def test_number_outside_its_column_changes_nothing(
     update_of: UpdateOf, name: str, value: int
 ) -> None:
     rows = Rows()
@@ -93,7 +93,7 @@ def test_number_that_fits_no_column_changes_nothing(
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
-def test_numbers_at_the_edge_fit(update_of: UpdateOf, value: int) -> None:
+def test_numbers_at_the_limits_fit(update_of: UpdateOf, value: int) -> None:
     names = ["time_ns", "node", "sender", "fingerprint", "sequence", "sent_ns"]
     update = update_of(1, **dict.fromkeys(names, value))
     rows = Rows()
@@ -101,7 +101,7 @@ def test_numbers_at_the_edge_fit(update_of: UpdateOf, value: int) -> None:
     assert list(updates_of(to_record_batch(rows.take()))) == [update]
 
 
-def test_text_that_is_none_is_shown(update_of: UpdateOf) -> None:
+def test_text_that_is_not_utf_8_is_escaped(update_of: UpdateOf) -> None:
     rows = Rows()
     rows.append_update(update_of(subject="/a\udcff", type_name="T\udcff"))
     (update,) = updates_of(to_record_batch(rows.take()))
@@ -109,12 +109,12 @@ def test_text_that_is_none_is_shown(update_of: UpdateOf) -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_nobody_writes_are_bounded(update_of: UpdateOf) -> None:
+def test_size_of_unwritten_rows_is_limited(update_of: UpdateOf) -> None:
     rows = Rows()
     payload = bytes(10_000_000)
     count = RECORDING_ROWS_BYTES_MAX // (len(payload) + ROW_BYTES + 20)
     for _ in range(count):
         rows.append_update(update_of(payload=payload))
-    with pytest.raises(LimitExceeded, match="rows that wait"):
+    with pytest.raises(LimitExceeded, match="rows waiting"):
         rows.append_update(update_of(payload=bytes(20_000_000)))
     assert rows.count == count

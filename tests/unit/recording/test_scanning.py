@@ -1,4 +1,4 @@
-"""Finding the batches of a segment by going through its bytes."""
+"""Finding the batches of a segment by scanning its bytes."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_scan_finds_every_batch(batches: list[pa.RecordBatch]) -> None:
     assert (found.recording, found.number) == (ID, 4)
     assert [(c.batch.offset, c.batch.stop) for c in found.contents] == places
     assert (found.stop, found.tail, found.has_end) == (len(data), 0, True)
-    assert found.is_head_whole
+    assert found.is_head_intact
 
 
-def test_every_cut_leaves_the_whole_batches(batches: list[pa.RecordBatch]) -> None:
+def test_truncation_keeps_the_complete_batches(batches: list[pa.RecordBatch]) -> None:
     data, places = stream_of(batches[:2])
     for size in range(len(data) + 1):
         found = scan(memoryview(data[:size]))
@@ -65,7 +65,7 @@ def test_every_cut_leaves_the_whole_batches(batches: list[pa.RecordBatch]) -> No
             assert found.stop == (whole[-1][1] if whole else places[0][0])
 
 
-def test_damage_in_the_middle_costs_its_batch_only(batches: list[pa.RecordBatch]) -> None:
+def test_damage_in_the_middle_loses_only_its_batch(batches: list[pa.RecordBatch]) -> None:
     data, places = stream_of(batches)
     start, stop = places[1]
     for place in (start, start + 4, start + 60, (start + stop) // 2, stop - 1):
@@ -77,7 +77,7 @@ def test_damage_in_the_middle_costs_its_batch_only(batches: list[pa.RecordBatch]
         assert (lost.offset, lost.stop, lost.crc) == (start, stop, NO_CRC)
 
 
-def test_damage_of_neighbours_is_one_hole(batches: list[pa.RecordBatch]) -> None:
+def test_damage_of_adjacent_batches_is_one_range(batches: list[pa.RecordBatch]) -> None:
     data, places = stream_of(batches)
     damaged = bytearray(data + END_OF_STREAM)
     for place in (places[1][0], places[2][0]):
@@ -100,14 +100,14 @@ def test_damaged_last_batch_is_a_tail(batches: list[pa.RecordBatch]) -> None:
     )
 
 
-def test_damaged_head_costs_no_batch(batches: list[pa.RecordBatch]) -> None:
+def test_damaged_header_loses_no_batch(batches: list[pa.RecordBatch]) -> None:
     data, _ = stream_of(batches)
     for place in (0, 5, 300):
         damaged = bytearray(data + END_OF_STREAM)
         damaged[place] ^= 1
         found = scan(memoryview(damaged))
         assert rows_of(found.contents) == [5, 5, 5, 5]
-        assert not found.is_head_whole
+        assert not found.is_head_intact
         assert found.recording == ID
 
 
@@ -118,7 +118,7 @@ def test_zeros_of_a_power_cut_are_a_hole(batches: list[pa.RecordBatch]) -> None:
     assert rows_of(scan(memoryview(holed)).contents) == [5, 5, 0, 5]
 
 
-def test_recording_inside_a_payload_is_not_taken_for_rows(
+def test_recording_inside_a_payload_does_not_count_as_rows(
     batches: list[pa.RecordBatch], batch_of: BatchOf, update_of: UpdateOf
 ) -> None:
     inner, _ = stream_of(batches, recording="f" * 16)
@@ -129,12 +129,12 @@ def test_recording_inside_a_payload_is_not_taken_for_rows(
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\xff" * 100_000, END_OF_STREAM, bytes(4096)])
-def test_what_is_no_segment_has_no_batches(data: bytes) -> None:
+def test_invalid_segment_has_no_batches(data: bytes) -> None:
     found = scan(memoryview(data))
     assert (found.recording, found.contents) == ("", ())
 
 
-def test_block_that_no_recorder_made_is_damage(batches: list[pa.RecordBatch]) -> None:
+def test_block_that_no_recorder_wrote_is_damage(batches: list[pa.RecordBatch]) -> None:
     bad = batches[1]
     column = bad.schema.get_field_index("key")
     offsets = pa.py_buffer(np.array([0, 9000, 1, 2, 3, 4], np.int32).tobytes())

@@ -1,4 +1,4 @@
-"""Updates that were there before are known by node, sender and number."""
+"""Detection of duplicates by node, sender and number."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_the_same_update_is_new_once(update_of: UpdateOf) -> None:
     assert seen.duplicate_count == 1
 
 
-def test_other_nodes_and_senders_count_for_themselves(update_of: UpdateOf) -> None:
+def test_nodes_and_senders_are_independent(update_of: UpdateOf) -> None:
     seen = SeenUpdates()
     found = [update_of(1), update_of(1, node=4), update_of(1, sender=8), update_of(2)]
     assert all(map(seen.is_new, found))
 
 
-def test_multicast_is_the_same_wherever_it_was_heard(update_of: UpdateOf) -> None:
+def test_multicast_update_is_the_same_at_every_receiver(update_of: UpdateOf) -> None:
     seen = SeenUpdates()
     assert seen.is_new(update_of(1, source=DISTRIBUTOR, node=4))
     assert not seen.is_new(update_of(1, source=DISTRIBUTOR, node=5))
@@ -37,14 +37,14 @@ def test_updates_without_a_number_are_always_new(update_of: UpdateOf) -> None:
     assert all(seen.is_new(update_of(1, sequence=0)) for _ in range(3))
 
 
-def test_snapshot_is_not_the_update_that_it_tells_the_outcome_of(update_of: UpdateOf) -> None:
+def test_snapshot_is_not_a_duplicate_of_its_last_update(update_of: UpdateOf) -> None:
     seen = SeenUpdates()
     assert seen.is_new(update_of(1))
     assert seen.is_new(update_of(1, operation=SNAPSHOT))
     assert not seen.is_new(update_of(1, operation=SNAPSHOT))
 
 
-def test_any_order_gives_the_answers_of_a_set(update_of: UpdateOf) -> None:
+def test_any_order_gives_the_results_of_a_set(update_of: UpdateOf) -> None:
     chance = random.Random(1)
     seen, model = SeenUpdates(), set[int]()
     for _ in range(3000):
@@ -62,14 +62,14 @@ def test_memory_is_bounded(update_of: UpdateOf) -> None:
     assert seen.is_new(update_of(198)), "the sender that came first goes first"
 
 
-def test_dense_numbers_take_no_room(update_of: UpdateOf) -> None:
+def test_dense_numbers_use_one_range(update_of: UpdateOf) -> None:
     seen = SeenUpdates(range_count_max=1)
     assert all(seen.is_new(update_of(number)) for number in range(1, 1000))
     assert not seen.is_new(update_of(1))
 
 
 @pytest.mark.slow
-def test_bound_is_reached_and_not_passed(update_of: UpdateOf) -> None:
+def test_limit_is_reached_and_not_exceeded(update_of: UpdateOf) -> None:
     seen = SeenUpdates()
     update = update_of(1)
     for number in range(1, RECORDING_SEEN_RANGE_COUNT_MAX + 1000):

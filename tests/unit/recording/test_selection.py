@@ -1,4 +1,4 @@
-"""Which rows somebody asks for."""
+"""Selection of rows."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def rows(batch_of: BatchOf, update_of: UpdateOf) -> pa.RecordBatch:
         ({"from_ns": 2000}, []),
     ],
 )
-def test_rows_are_those_asked_for(
+def test_selected_rows_match(
     rows: pa.RecordBatch, asked: dict[str, Any], numbers: list[int]
 ) -> None:
     assert selection_of(**asked).rows_of(rows).column("sequence").to_pylist() == numbers
 
 
-def test_gap_without_a_time_is_always_there(batch_of: BatchOf, update_of: UpdateOf) -> None:
+def test_gap_without_a_time_is_always_selected(batch_of: BatchOf, update_of: UpdateOf) -> None:
     rows = batch_of(update_of(1, operation=GAP, time_ns=0))
     assert selection_of(from_ns=10**18, types=["X"]).rows_of(rows).num_rows == 1
 
@@ -68,7 +68,7 @@ def test_gap_without_a_time_is_always_there(batch_of: BatchOf, update_of: Update
         ({"types": ["Other"]}, True),
     ],
 )
-def test_batches_are_chosen_by_what_is_noted_of_them(
+def test_batches_are_selected_by_their_index(
     rows: pa.RecordBatch, asked: dict[str, Any], answer: bool
 ) -> None:
     """One that has a gap concerns every type."""
@@ -81,18 +81,16 @@ def test_batch_of_other_types_is_left_out(batch_of: BatchOf, update_of: UpdateOf
     assert not selection_of(types=["Port"]).may_have(noted)
 
 
-def test_damaged_batch_may_have_anything() -> None:
+def test_damaged_batch_is_always_selected() -> None:
     assert selection_of(types=["Port"], from_ns=5).may_have(damaged_content(0, 8).batch)
 
 
-def test_what_is_no_pattern_is_refused() -> None:
+def test_invalid_pattern_is_rejected() -> None:
     with pytest.raises(LocalProtocolError):
         selection_of(subjects=["no slash"])
 
 
-def test_times_that_no_column_can_hold_are_before_or_after_everything(
-    batch_of: BatchOf, update_of: UpdateOf
-) -> None:
+def test_times_outside_the_column_are_limited(batch_of: BatchOf, update_of: UpdateOf) -> None:
     rows = batch_of(*(update_of(1, time_ns=time_ns) for time_ns in (-(2**63), 0, 2**63 - 2)))
     assert selection_of(from_ns=-(10**30), to_ns=10**30).rows_of(rows).num_rows == 3
     assert selection_of(from_ns=10**30).rows_of(rows).num_rows == 0

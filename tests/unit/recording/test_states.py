@@ -1,4 +1,4 @@
-"""What objects look like after some updates."""
+"""The state of objects after some updates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def vessel(mmsi: int, **fields: Any) -> Any:
 def after(*updates: Update, known: Any = KNOWN) -> list[Update]:
     states = States(known)
     for item in updates:
-        states.take(item)
+        states.apply(item)
     count = len(states)
     found = list(states.take_updates())
     assert len(found) == count
@@ -84,7 +84,7 @@ def test_fields_that_no_definition_has_are_kept() -> None:
     assert found.present == 0b1000001110
 
 
-def test_objects_are_merged_and_messages_and_gaps_make_none() -> None:
+def test_objects_are_merged_and_messages_and_gaps_ignored() -> None:
     found = after(
         update(vessel(1, name="a", speed=1), 1, CREATE),
         update(vessel(1, speed=2), 2),
@@ -99,7 +99,7 @@ def test_objects_are_merged_and_messages_and_gaps_make_none() -> None:
     assert state.sequence == 0, "it is not what the sender sent"
 
 
-def test_an_object_that_was_seen_late_stays_an_update_of_what_is_known() -> None:
+def test_object_without_its_creation_stays_an_update() -> None:
     (state,) = after(
         update(vessel(1, name="a"), 1),
         update(vessel(1), 2, present=0b1010),
@@ -118,7 +118,7 @@ def test_states_are_in_the_order_of_their_last_updates() -> None:
     assert [(state.node, state.position) for state in found] == [(6, 2), (7, 2), (7, 3)]
 
 
-def test_after_a_remove_an_object_begins_anew() -> None:
+def test_object_starts_again_after_a_remove() -> None:
     found = after(
         update(vessel(1, name="a"), 1, CREATE),
         update(vessel(1), 2, REMOVE),
@@ -127,7 +127,7 @@ def test_after_a_remove_an_object_begins_anew() -> None:
     assert shown(found) == [(SNAPSHOT, vessel(1, speed=4))]
 
 
-def test_a_field_that_was_cleared_is_not_there() -> None:
+def test_cleared_field_is_unset() -> None:
     (state,) = after(
         update(vessel(1, name="a", speed=1), 1, CREATE),
         update(vessel(1), 2, present=0b1010),
@@ -136,7 +136,7 @@ def test_a_field_that_was_cleared_is_not_there() -> None:
     assert state.present == 0b0110
 
 
-def test_a_create_begins_anew_and_a_definition_that_does_not_fit_replaces() -> None:
+def test_create_and_incompatible_definition_replace_the_object() -> None:
     updates = [update(vessel(1, name="a"), 1, CREATE), update(vessel(1, speed=1), 2, CREATE)]
     (state,) = after(*updates)
     assert TYPES.Vessel.decode(state.payload) == vessel(1, speed=1)

@@ -1,4 +1,4 @@
-"""The union by which rows of several definitions are read."""
+"""The union for reading rows of several definitions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_compatible_definitions_are_read_by_one_with_all_fields_and_elements() -
     assert [element.name for element in kind.elements] == ["tug", "sub"]
 
 
-def test_incompatible_definitions_stay_apart_and_a_third_joins_the_one_it_fits() -> None:
+def test_incompatible_definitions_stay_separate_and_a_third_joins_the_compatible_one() -> None:
     number = struct("struct Vessel { 1: [key] uint32 id; 2: int32 v; }")
     text = struct("struct Vessel { 1: [key] uint32 id; 2: string v; }")
     more = struct("struct Vessel { 1: [key] uint32 id; 2: string v; 3: bool b; }")
@@ -53,14 +53,14 @@ def test_incompatible_definitions_stay_apart_and_a_third_joins_the_one_it_fits()
     assert found[1] is found[2] == more
 
 
-def test_types_inside_are_united_across_all_types() -> None:
+def test_nested_types_are_united_across_all_types() -> None:
     old = struct("enum Kind { 1: tug } struct Vessel { 1: [key] uint32 id; 2: Kind k; }")
     port = struct("enum Kind { 2: sub } struct Port { 1: [key] uint32 id; 2: Kind k; }", "Port")
     vessel, harbour = united(old, port)
     assert vessel.field("k").type is harbour.field("k").type
 
 
-def test_structs_with_incompatible_types_inside_stay_apart() -> None:
+def test_structs_with_incompatible_nested_types_stay_separate() -> None:
     inner = "struct In {{ 1: {} x; }} struct Vessel {{ 1: [key] uint32 id; 2: In part; }}"
     number, text = struct(inner.format("int32")), struct(inner.format("string"))
     assert united(number, text) == [number, text]

@@ -25,7 +25,7 @@ def test_rows_are_updates_in_their_order(batch_of: BatchOf, update_of: UpdateOf)
     assert list(updates_of(batch_of(*updates))) == updates
 
 
-def test_slice_of_a_batch_is_read_where_it_is(batch_of: BatchOf, update_of: UpdateOf) -> None:
+def test_slice_of_a_batch_is_read(batch_of: BatchOf, update_of: UpdateOf) -> None:
     updates = [update_of(number, sent_ns=-1 if number % 2 else 5) for number in range(20)]
     assert list(updates_of(batch_of(*updates).slice(7, 5))) == updates[7:12]
 

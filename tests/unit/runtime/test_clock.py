@@ -7,7 +7,7 @@ import time
 from skerry.runtime import clock
 
 
-def test_monotonic_time_does_not_go_back() -> None:
+def test_monotonic_time_never_decreases() -> None:
     first = clock.monotonic_ns()
     assert clock.monotonic_ns() >= first
 

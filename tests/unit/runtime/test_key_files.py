@@ -1,4 +1,4 @@
-"""Key files on the disk: read, refused with the reason, and watched over who can read them."""
+"""Reading key files: valid and invalid ones, and warnings about permissions."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def test_two_programs_with_one_key_file_understand_each_other(
     assert not caplog.records
 
 
-def test_a_file_that_all_can_read_is_warned_of(
+def test_file_that_every_user_can_read_gives_a_warning(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.chmod(0o644)
     with caplog.at_level(logging.WARNING):
         assert len(read_keys(file)) == 1
-    assert "everybody on this computer" in caplog.text
+    assert "every user of this computer" in caplog.text
 
 
-def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml\): No such file"):
         read_keys(tmp_path / "none.toml")
 
 
-def test_a_file_without_sense_is_said_so(tmp_path: Path) -> None:
+def test_invalid_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"keys\.toml\): there is no key"):
         read_keys(written(tmp_path, ""))
     (tmp_path / "keys.toml").write_bytes(b"\xff")

@@ -1,4 +1,4 @@
-"""Loops: which one a program runs on."""
+"""Selection of the event loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_uvloop_is_used_where_it_is_installed(kind: LoopKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "auto"])
-def test_handler_of_interrupts_is_as_before_when_the_loop_is_over(kind: LoopKind) -> None:
+def test_signal_handler_is_restored_after_the_loop(kind: LoopKind) -> None:
     before = signal.getsignal(signal.SIGINT)
     loop_of(kind)
     assert signal.getsignal(signal.SIGINT) is before
@@ -58,7 +58,7 @@ def test_loop_of_asyncio_is_used_where_uvloop_is_not_installed(
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "auto"])
-def test_loop_to_be_run_in_pieces_is_of_the_same_kind(kind: LoopKind) -> None:
+def test_new_loop_is_of_the_same_kind(kind: LoopKind) -> None:
     loop = new_loop(kind)
     try:
         assert type(loop).__module__.partition(".")[0] == loop_of(kind)
@@ -67,7 +67,7 @@ def test_loop_to_be_run_in_pieces_is_of_the_same_kind(kind: LoopKind) -> None:
         loop.close()
 
 
-def test_uvloop_that_is_wanted_and_not_installed_is_an_error(
+def test_requested_uvloop_that_is_not_installed_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

@@ -36,7 +36,7 @@ def test_secret_is_the_only_line_of_its_file(
         (b"sesame\xff", "not text in UTF-8"),
     ],
 )
-def test_file_that_has_no_secret_is_refused_without_its_content(
+def test_file_without_a_secret_is_rejected_without_its_content(
     file: Path, content: bytes, words: str
 ) -> None:
     file.write_bytes(content)
@@ -46,19 +46,19 @@ def test_file_that_has_no_secret_is_refused_without_its_content(
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_secret(tmp_path / "nowhere", origin="flag")
 
 
-def test_file_that_everybody_can_read_is_warned_of(
+def test_file_that_every_user_can_read_gives_a_warning(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.write_text("sesame")
     file.chmod(0o644)
     assert read_secret(file, origin="flag") == "sesame"
     (record,) = caplog.records
-    assert record.getMessage() == "everybody on this computer can read a secret"
+    assert record.getMessage() == "every user of this computer can read a secret"
 
 
 def test_environment_has_the_secret_or_names_its_file(file: Path) -> None:

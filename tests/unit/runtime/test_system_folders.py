@@ -1,4 +1,4 @@
-"""Folders: the order in which they are looked for, and those that are no place to use."""
+"""Folders: the order in which they are chosen, and those that are rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skerry.runtime.system_folders import (
 
 @pytest.fixture
 def as_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As somebody who may write in no folder of the system."""
+    """Run as a user without write permission in system folders."""
     monkeypatch.setattr(places, "_may_write", lambda _: False)
 
 
@@ -33,7 +33,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "_may_write", lambda _: True)
 
 
-def test_runtime_folder_is_the_one_that_is_named() -> None:
+def test_runtime_folder_is_that_of_the_variable() -> None:
     environ = {"SKERRY_RUNTIME_DIR": "/here", "XDG_RUNTIME_DIR": "/run/user/7"}
     assert runtime_folder(environ) == Path("/here")
     assert default_socket(environ) == Path("/here/node.sock")
@@ -43,11 +43,11 @@ def test_runtime_folder_is_in_that_of_the_session() -> None:
     assert runtime_folder({"XDG_RUNTIME_DIR": "/run/user/7"}) == Path("/run/user/7/skerry")
 
 
-def test_runtime_folder_of_who_may_write_there_is_that_of_the_system(as_root: None) -> None:
+def test_runtime_folder_is_that_of_the_system_if_writable(as_root: None) -> None:
     assert runtime_folder({}) == Path("/run/skerry")
 
 
-def test_runtime_folder_of_others_is_their_own_among_the_temporary_ones(as_nobody: None) -> None:
+def test_runtime_folder_of_other_users_is_in_the_temporary_folder(as_nobody: None) -> None:
     folder = runtime_folder({"SKERRY_RUNTIME_DIR": ""})
     assert folder == Path(tempfile.gettempdir(), f"skerry-{os.getuid()}")
 
@@ -66,27 +66,27 @@ def test_state_folder_is_found_in_order(
     assert state_folder(environ) == Path(folder)
 
 
-def test_state_folder_of_who_may_write_there_is_that_of_the_system(as_root: None) -> None:
+def test_state_folder_is_that_of_the_system_if_writable(as_root: None) -> None:
     assert state_folder({"HOME": "/people/ann"}) == Path("/var/lib/skerry")
 
 
-def test_folder_that_could_be_made_counts_as_writable(tmp_path: Path) -> None:
+def test_folder_that_can_be_created_counts_as_writable(tmp_path: Path) -> None:
     assert places._may_write(tmp_path)
     assert places._may_write(tmp_path / "new")
     assert not places._may_write(tmp_path / "not" / "there")
 
 
-def test_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_created_folder_is_private(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "a" / "b")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert make_folder(folder) == folder
 
 
-def test_folder_where_anybody_may_write_is_refused(tmp_path: Path) -> None:
+def test_folder_that_every_user_can_write_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(ConfigError, match="anybody may write there") as caught:
+    with pytest.raises(ConfigError, match="every user of this computer can write there") as caught:
         make_folder(folder)
     assert caught.value.hint is not None
     assert "SKERRY_RUNTIME_DIR" in caught.value.hint
@@ -94,7 +94,9 @@ def test_folder_where_anybody_may_write_is_refused(tmp_path: Path) -> None:
     assert make_folder(folder) == folder
 
 
-def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_user_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = tmp_path.stat().st_uid
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
     if owner == 0:
@@ -103,7 +105,7 @@ def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
         make_folder(tmp_path)
 
 
-def test_link_among_the_temporary_folders_is_refused(
+def test_link_in_the_temporary_folder_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
@@ -113,7 +115,7 @@ def test_link_among_the_temporary_folders_is_refused(
         make_folder(tmp_path / "link")
 
 
-def test_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+def test_file_instead_of_a_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(ConfigError, match="File exists"):
         make_folder(tmp_path / "file")
@@ -131,7 +133,7 @@ def found(tmp_path: Path, as_nobody: None, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def be_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a path belong to another user than the one who runs this."""
+    """Let a path belong to another user."""
     owner = path.stat().st_uid
     if owner == 0:
         os.chown(path, 4711, -1)
@@ -146,7 +148,7 @@ def test_socket_in_a_folder_of_the_user_is_found(found: Path) -> None:
     assert find_socket({}) is None
 
 
-def test_socket_in_a_folder_of_another_user_is_refused(
+def test_socket_in_a_folder_of_another_user_is_rejected(
     found: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = found.parent
@@ -159,21 +161,21 @@ def test_socket_in_a_folder_of_another_user_is_refused(
     assert find_socket({"SKERRY_RUNTIME_DIR": str(folder)}) == found, "it was chosen"
 
 
-def test_socket_where_anybody_may_write_is_refused(found: Path) -> None:
+def test_socket_in_a_folder_that_every_user_can_write_is_rejected(found: Path) -> None:
     found.parent.chmod(0o777)
     for environ in ({}, {"SKERRY_RUNTIME_DIR": str(found.parent)}):
-        with pytest.raises(ConfigError, match="anybody may write there"):
+        with pytest.raises(ConfigError, match="every user of this computer can write there"):
             find_socket(environ)
 
 
-def test_socket_behind_a_link_among_the_temporary_folders_is_refused(found: Path) -> None:
+def test_socket_behind_a_link_in_the_temporary_folder_is_rejected(found: Path) -> None:
     found.parent.rename(found.parent.with_name("elsewhere"))
     found.parent.symlink_to(found.parent.with_name("elsewhere"))
     with pytest.raises(ConfigError, match="it is a link"):
         find_socket({})
 
 
-def test_configuration_of_another_user_is_refused_unless_that_user_called_sudo(
+def test_configuration_of_another_user_is_rejected_unless_that_user_called_sudo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "skerry.toml"

@@ -1,4 +1,4 @@
-"""Type files on disk."""
+"""Reading type files from disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_paths_may_be_text_and_several(folder: Path) -> None:
     assert load_types(folder / "fleet.dots").Vessel is types.Vessel
 
 
-def test_faults_are_told_with_their_file(folder: Path) -> None:
+def test_faults_are_reported_with_their_file(folder: Path) -> None:
     (folder / "bad.dots").write_text("struct {")
     with pytest.raises(SchemaSyntaxError) as caught:
         load_types(folder / "bad.dots", folder / "none.dots")
@@ -40,7 +40,7 @@ def test_faults_are_told_with_their_file(folder: Path) -> None:
     assert f"{folder / 'none.dots'}:1:1: error: there is no such file" in said
 
 
-def test_a_file_that_is_not_there_is_no_content(folder: Path) -> None:
+def test_missing_file_has_no_content(folder: Path) -> None:
     assert read_type_file(str(folder / "none.dots")) is None
     assert read_type_file(str(folder / "Position.dots")) == b"struct Position { 1: float64 lat; }\n"
 
@@ -62,7 +62,7 @@ def test_an_import_that_leads_to_a_folder_is_a_problem_too(folder: Path) -> None
         load_types(folder / "fleet.dots")
 
 
-def test_what_cannot_be_read_is_a_problem_that_says_why(folder: Path) -> None:
+def test_unreadable_file_is_a_problem_with_a_reason(folder: Path) -> None:
     loop = folder / "loop.dots"
     loop.symlink_to(loop)
     with pytest.raises(SchemaSyntaxError) as caught:

@@ -1,4 +1,4 @@
-"""What the process uses, as the fields of DotsResourceUsage have it."""
+"""Resource usage of the process, as fields of DotsResourceUsage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skerry.objects.internal import internal_class
 from skerry.runtime.usage import resource_usage
 
 
-def test_usage_fits_the_type_it_is_told_by() -> None:
+def test_usage_has_the_fields_of_its_type() -> None:
     cls = internal_class("DotsResourceUsage")
     obj = cls(**resource_usage())
     assert cls.decode(obj.encode()) == obj
@@ -20,7 +20,7 @@ def test_usage_fits_the_type_it_is_told_by() -> None:
     assert {field.name for field in cls.descriptor.fields} == set(resource_usage())
 
 
-def test_counts_stop_where_their_fields_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_limited_to_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [name for name in dir(resource.getrusage(resource.RUSAGE_SELF)) if name[:3] == "ru_"]
     huge = SimpleNamespace(**dict.fromkeys(names, 2**31))
     monkeypatch.setattr(resource, "getrusage", lambda _: huge)

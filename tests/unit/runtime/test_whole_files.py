@@ -1,4 +1,4 @@
-"""Files that are read whole up to a bound, and written whole or not at all."""
+"""Reading whole files up to a limit, and replacing files atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_files_come_once_each_by_the_first_of_their_names(
+def test_each_file_is_listed_once_by_its_first_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -26,7 +26,7 @@ def test_files_come_once_each_by_the_first_of_their_names(
     assert once_each(given) == ["link", "none", "b"]
 
 
-def test_file_is_read_up_to_the_bound_and_not_past_it(tmp_path: Path) -> None:
+def test_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"12345")
     assert read_whole(path, bytes_max=5) == b"12345"
@@ -35,7 +35,7 @@ def test_file_is_read_up_to_the_bound_and_not_past_it(tmp_path: Path) -> None:
     assert (caught.value.value, caught.value.limit) == (5, 4)
 
 
-def test_device_without_end_is_not_read_to_its_end() -> None:
+def test_device_without_an_end_is_read_up_to_the_limit() -> None:
     with pytest.raises(LimitExceeded) as caught:
         read_whole("/dev/zero", bytes_max=1000)
     assert caught.value.value == 1001
@@ -63,7 +63,7 @@ def test_permissions_of_a_replaced_file_stay(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o7777 == 0o755
 
 
-def test_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"old")
     (tmp_path / "link").symlink_to("target")
     replace_files({tmp_path / "link": b"new"})
@@ -90,7 +90,7 @@ def test_error_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ENOENT
 
 
-def test_full_disk_leaves_the_old_file_and_no_rest(
+def test_full_disk_keeps_the_old_file_and_leaves_no_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"

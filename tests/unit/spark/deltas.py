@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.spark.lake.delta import DataFile, Table, TableChange
+from skerry.spark.lake.data_files import DataFile, TableChange
+from skerry.spark.lake.delta import Table
 from skerry.spark.lake.lake import delta_schema
 from skerry.spark.lake.store import TableStore
 

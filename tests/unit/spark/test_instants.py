@@ -33,19 +33,19 @@ def test_an_instant_is_nanoseconds_since_the_epoch(instant: Instant, ns: int) ->
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "2026", "2026-13-01T00:00:00Z", "12:00Z"])
-def test_what_is_no_instant_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(PipelineError, match=r"no instant|zone") as caught:
+def test_an_invalid_instant_is_rejected_with_an_example(text: str) -> None:
+    with pytest.raises(PipelineError, match=r"not an instant|zone") as caught:
         instant_ns(text)
     assert "2026-11-15T14:03:07Z" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("instant", ["2026-11-15T12:00:00", dt.datetime(2026, 11, 15)])  # noqa: DTZ001
-def test_an_instant_without_a_zone_is_refused(instant: Instant) -> None:
-    with pytest.raises(PipelineError, match="does not say its time zone"):
+def test_an_instant_without_a_time_zone_is_rejected(instant: Instant) -> None:
+    with pytest.raises(PipelineError, match="has no time zone"):
         instant_ns(instant)
 
 
 @pytest.mark.parametrize("instant", [1 << 63, -(1 << 63) - 1, str(1 << 63), "2300-01-01T00:00:00Z"])
-def test_an_instant_that_no_recording_can_have_is_refused(instant: Instant) -> None:
+def test_an_instant_out_of_range_is_rejected(instant: Instant) -> None:
     with pytest.raises(PipelineError, match="outside of the years 1678 to 2261"):
         instant_ns(instant)

@@ -1,6 +1,6 @@
-"""The lookout of the demo: raises an alarm for vessels that are too close to each other.
+"""The collision alarm of the demo: publishes an alarm for vessels that are too close to each other.
 
-It knows only what it was told, and only the places of the vessels: it asks for no other fields.
+It subscribes to the positions of the vessels only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["CollisionAlarm"]
 
 
 class CollisionAlarm:
-    """Keeps the places of all vessels, and the alarms that follow from them."""
+    """Keeps the positions of all vessels, and publishes alarms."""
 
     def __init__(self, space: FleetPublisher) -> None:
         self._space = space
@@ -24,7 +24,7 @@ class CollisionAlarm:
         self.raised_count = 0
 
     def note(self, event: Any) -> None:
-        """Something happened to a vessel."""
+        """Store the position of a vessel."""
         self.event_count += 1
         vessel = event.object
         if event.operation == "remove":
@@ -32,9 +32,9 @@ class CollisionAlarm:
         elif vessel.lat is not None and vessel.lon is not None:
             self.places[vessel.mmsi] = (vessel.lat, vessel.lon)
 
-    def watch(self, now_s: float) -> None:
-        """Raise an alarm for each pair that is too close, and end those that are not any more."""
-        # A copy: events come on another thread.
+    def check(self, now_s: float) -> None:
+        """Publish an alarm for each new pair that is too close, and remove alarms that are over."""
+        # A copy, since events arrive on another thread.
         close = close_pairs(dict(self.places))
         for pair, miles in close.items():
             if pair not in self._alarms:
@@ -52,6 +52,6 @@ class CollisionAlarm:
             self._space.remove(self._alarms.pop(pair))
 
     def publish_all(self) -> None:
-        """Tell of all alarms, for a node that knows nothing of them any more."""
+        """Publish all alarms again, after the node was restarted."""
         for alarm in self._alarms.values():
             self._space.publish(alarm)

@@ -1,6 +1,6 @@
-"""The fleet of the demo: a few dozen vessels under way in a bay.
+"""The fleet of the demo: a few dozen vessels in a bay.
 
-Its types are declared in Python; `skerry.to_dots` shows them in the type language.
+Its types are declared in Python; `skerry.to_dots` converts them to the type language.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class VesselKind(skerry.Enum):
-    """What a vessel is for."""
+    """The kind of a vessel."""
 
     cargo = 1
     tanker = 2
@@ -38,21 +38,21 @@ class VesselKind(skerry.Enum):
 
 @skerry.struct(cleanup=True)
 class Vessel(skerry.Struct):
-    """A vessel under way; it goes with the program that published it."""
+    """A vessel; it is removed when its publisher disconnects."""
 
-    mmsi: skerry.uint32 | None = skerry.key(1, documentation="its radio identity")
+    mmsi: skerry.uint32 | None = skerry.key(1, documentation="maritime radio identity")
     name: str | None = skerry.field(2)
     kind: VesselKind | None = skerry.field(3)
     lat: float | None = skerry.field(4, documentation="degrees north")
     lon: float | None = skerry.field(5, documentation="degrees east")
     course: skerry.float32 | None = skerry.field(6, documentation="degrees from north")
     speed: skerry.float32 | None = skerry.field(7, documentation="knots")
-    seen: skerry.timepoint | None = skerry.field(8, documentation="when it was there")
+    seen: skerry.timepoint | None = skerry.field(8, documentation="time of the position")
 
 
 @skerry.struct(persistent=True)
 class Voyage(skerry.Struct):
-    """That a vessel set out: stored, and there again after the node was."""
+    """The departure of a vessel; it is stored, and survives a restart of the node."""
 
     mmsi: skerry.uint32 | None = skerry.key(1)
     departed: skerry.timepoint | None = skerry.field(2)
@@ -60,7 +60,7 @@ class Voyage(skerry.Struct):
 
 @skerry.struct(cleanup=True)
 class Alarm(skerry.Struct):
-    """Two vessels are closer than they should be."""
+    """Two vessels are too close to each other."""
 
     first: skerry.uint32 | None = skerry.key(1)
     second: skerry.uint32 | None = skerry.key(2)
@@ -71,7 +71,7 @@ class Alarm(skerry.Struct):
 
 @skerry.struct(cleanup=True)
 class Radar(skerry.Struct):
-    """The last picture of a radar: large, and of interest only as long as it is the last."""
+    """The last picture of a radar: large, and only the newest one matters."""
 
     site: str | None = skerry.key(1)
     number: skerry.uint32 | None = skerry.field(2)
@@ -80,7 +80,7 @@ class Radar(skerry.Struct):
 
 @skerry.struct(cached=False)
 class BearingRequest(skerry.Struct):
-    """A question to a pilot: how does one get from here to there?"""
+    """A request to a pilot for the course from one position to another."""
 
     lat: float | None = skerry.field(1, documentation="degrees north")
     lon: float | None = skerry.field(2, documentation="degrees east")
@@ -90,15 +90,15 @@ class BearingRequest(skerry.Struct):
 
 @skerry.struct(cached=False)
 class Bearing(skerry.Struct):
-    """The answer of a pilot."""
+    """The response of a pilot."""
 
-    pilot: str | None = skerry.field(1, documentation="who answered")
+    pilot: str | None = skerry.field(1, documentation="name of the pilot")
     course: skerry.float32 | None = skerry.field(2, documentation="degrees from north")
     miles: skerry.float32 | None = skerry.field(3)
 
 
 class FleetPublisher(Protocol):
-    """What takes objects: a space of a node, or one inside the program."""
+    """The part of a space that a fleet uses; tests replace it."""
 
     def publish(self, what: Any, *, only: Iterable[str] | None = None) -> object: ...
     def remove(self, obj: Any) -> object: ...
@@ -137,7 +137,7 @@ _CLOSE_MILES: Final = 0.5
 
 
 class Fleet:
-    """Moves vessels and publishes what changed; `rng` decides where they go."""
+    """Moves vessels at random and publishes the changes."""
 
     def __init__(
         self, space: FleetPublisher, rng: Random, *, count: int, first_mmsi: int = 265_000_000
@@ -148,13 +148,13 @@ class Fleet:
         self._count = count
         self._next_mmsi = first_mmsi
         self.vessels: dict[int, Vessel] = {}
-        """The vessels as they really are, to compare with what the space says."""
+        """The actual vessels, to compare with the objects of the space."""
         self.voyages: list[Voyage] = []
-        """Those of all vessels that ever set out."""
+        """The voyages of all vessels, including those that left."""
         self.published_count = 0
 
     def step(self, *, now_s: float, elapsed_s: float) -> None:
-        """Let so much time pass."""
+        """Move all vessels by `elapsed_s`; vessels that leave the bay are replaced."""
         while len(self.vessels) < self._count:
             self._launch(now_s)
         for vessel in list(self.vessels.values()):
@@ -163,7 +163,7 @@ class Fleet:
                 self._leave(vessel)
 
     def publish_all(self) -> None:
-        """Tell of everything that is there, for a node that knows nothing of it any more."""
+        """Publish all vessels again, after the node was restarted."""
         for vessel in self.vessels.values():
             self._publish(vessel)
 
@@ -179,7 +179,7 @@ class Fleet:
             kind=self._rng.choice(list(VesselKind)),
             lat=lat,
             lon=lon,
-            # Numbers that a float32 holds exactly, so that what comes back is what was sent.
+            # Numbers that a float32 holds exactly, so that received values equal published ones.
             course=float(self._rng.randrange(360)),
             speed=self._rng.randrange(16, 80) / 4,
             seen=now_s,
@@ -195,7 +195,7 @@ class Fleet:
         assert vessel.lon is not None
         assert vessel.course is not None
         assert vessel.speed is not None
-        # A hundred times as fast as real ships, so that something is to be seen.
+        # A hundred times as fast as real ships, so that alarms occur within seconds.
         miles = vessel.speed * elapsed_s / 3600 * 100
         vessel.lat, vessel.lon = _moved(vessel.lat, vessel.lon, vessel.course, miles)
         vessel.seen = now_s
@@ -219,7 +219,7 @@ class Fleet:
 def close_pairs(
     places: Mapping[int, tuple[float, float]],
 ) -> dict[tuple[int, int], float]:
-    """Pairs that are too close to each other, and how many miles; the lower number first."""
+    """Distances in miles of pairs that are too close to each other; the lower number first."""
     found: dict[tuple[int, int], float] = {}
     fleet = sorted(places.items())
     for index, (first, place) in enumerate(fleet):
@@ -231,7 +231,7 @@ def close_pairs(
 
 
 def bearing(question: BearingRequest, pilot: str) -> Bearing:
-    """What a pilot answers: the course and how far it is."""
+    """The course and distance that a pilot answers."""
     assert question.to_lat is not None
     assert question.to_lon is not None
     lat, lon = question.lat or 0.0, question.lon or 0.0
@@ -245,7 +245,7 @@ def bearing(question: BearingRequest, pilot: str) -> Bearing:
 
 
 def _moved(lat: float, lon: float, course: float, miles: float) -> tuple[float, float]:
-    """A place so many nautical miles away; a minute of latitude is one."""
+    """The position after `miles` nautical miles; one is a minute of latitude."""
     north = miles * math.cos(math.radians(course)) / 60
     east = miles * math.sin(math.radians(course)) / 60 / math.cos(math.radians(lat))
     return lat + north, lon + east

@@ -1,6 +1,6 @@
-"""The past of the demo: a real recorder, and at the end what Spark makes of its recording.
+"""The recording of the demo, and the tables that the pipeline makes of it.
 
-Both are processes, as everything in the demo. What is not installed is left out with a word.
+Recorder and pipeline are separate processes. If a package is not installed, they are skipped.
 """
 
 from __future__ import annotations
@@ -10,53 +10,55 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from skerry.apps.demo.stage import DemoProgram, DemoStage
+from skerry.apps.demo.processes import DemoProcess, DemoProcesses
 from skerry.client.api.sync import Space
 
 __all__ = ["RECORDER_NAME", "DemoHistory", "missing_extra"]
 
 RECORDER_NAME: Final = "skerry-record"
-"""What a recorder calls itself at its node."""
+"""Client name of a recorder."""
 _PIPELINE_S_MAX: Final = 600.0
-"""Spark on a busy computer, starting from nothing."""
+"""Time limit of a pipeline command, for Spark on a busy computer."""
 _NEEDS: Final = {"recording": ("pyarrow",), "spark": ("pyspark", "deltalake", "pyarrow")}
 
 
 def missing_extra(name: str) -> str:
-    """What is to be installed for it, in words; empty if it is there."""
+    """A message about packages to install for an extra; empty if all are installed."""
     missing = [package for package in _NEEDS[name] if find_spec(package) is None]
-    return f"{', '.join(missing)} is not installed: it takes skerry[{name}]" if missing else ""
+    return f"{', '.join(missing)} not installed; install skerry[{name}]" if missing else ""
 
 
 class DemoHistory:
-    """Records the tour into a folder, and asks what is in it. `tell` hears what comes of it."""
+    """Records the tour into a folder, and queries the recording. `report` receives messages."""
 
-    def __init__(self, stage: DemoStage, folder: Path, *, tell: Callable[[str], None]) -> None:
-        self._stage = stage
-        self._tell = tell
+    def __init__(
+        self, processes: DemoProcesses, folder: Path, *, report: Callable[[str], None]
+    ) -> None:
+        self._processes = processes
+        self._report = report
         self.recording = folder / "recording"
         self.tables = folder / "tables"
         self.page = folder / "report.html"
-        self._recorder: DemoProgram | None = None
+        self._recorder: DemoProcess | None = None
 
     @property
     def is_recording(self) -> bool:
-        """Whether there is a recorder."""
+        """Whether the recorder was started."""
         return self._recorder is not None
 
     def start(self, endpoint: str) -> None:
-        """Begin to record, if that can be done."""
+        """Start the recorder if its packages are installed."""
         missing = missing_extra("recording")
         if missing:
-            self._tell(f"nothing is recorded: {missing}")
+            self._report(f"no recording: {missing}")
             return
         self.recording.parent.mkdir(parents=True, exist_ok=True)
-        words = ("record", "--to", str(self.recording), "--node", endpoint, "--json")
-        self._recorder = self._stage.start("recorder", "-m", "skerry", *words)
-        self._tell(f"recorder: process {self._recorder.number}")
+        arguments = ("record", "--to", str(self.recording), "--node", endpoint, "--json")
+        self._recorder = self._processes.start("recorder", "-m", "skerry", *arguments)
+        self._report(f"recorder: process {self._recorder.number}")
 
-    def is_heard(self, space: Space) -> bool:
-        """Whether the recorder has joined everything at the node."""
+    def is_subscribed(self, space: Space) -> bool:
+        """Whether the recorder has subscribed to all subjects at the node."""
         clients = space.container("DotsClient").values()
         return not self.is_recording or any(
             client.name == RECORDER_NAME and "/..." in (client.subscribedTypes or ())
@@ -64,34 +66,34 @@ class DemoHistory:
         )
 
     def end(self) -> tuple[int, dict[str, Any]]:
-        """End the recorder: its exit code, and what it said it did."""
+        """Stop the recorder; returns its exit code and its summary."""
         assert self._recorder is not None
         code = self._recorder.end()
         lines = self._recorder.lines()
         return code, lines[-1] if lines else {}
 
     def verify(self) -> dict[str, Any]:
-        """What a look at every byte of the recording gives."""
-        (line,) = self._ask("verify", "record", "verify", str(self.recording))
+        """Check every byte of the recording; returns the report."""
+        (line,) = self._run("verify", "record", "verify", str(self.recording))
         return line
 
     def build(self) -> dict[str, Any]:
-        """Make tables of the recording; what was done."""
-        places = ("--recordings", str(self.recording), "--tables", str(self.tables))
-        (line,) = self._ask("pipeline run", "pipeline", "run", *places)
+        """Make tables of the recording; returns the summary."""
+        arguments = ("--recordings", str(self.recording), "--tables", str(self.tables))
+        (line,) = self._run("pipeline run", "pipeline", "run", *arguments)
         return line
 
     def report(self) -> list[dict[str, Any]]:
-        """Write the page; the figures in it."""
-        words = ("--tables", str(self.tables), "--to", str(self.page))
-        return self._ask("pipeline report", "pipeline", "report", *words)
+        """Write the report; returns its figures."""
+        arguments = ("--tables", str(self.tables), "--to", str(self.page))
+        return self._run("pipeline report", "pipeline", "report", *arguments)
 
     def state_at(self, type_name: str, instant_ns: int) -> list[dict[str, Any]]:
-        """All objects of a type as they were at an instant."""
-        words = ("--tables", str(self.tables), "--type", type_name, "--at", str(instant_ns))
-        return self._ask("pipeline asof", "pipeline", "asof", *words)
+        """The state of all objects of a type at a time."""
+        arguments = ("--tables", str(self.tables), "--type", type_name, "--at", str(instant_ns))
+        return self._run("pipeline asof", "pipeline", "asof", *arguments)
 
-    def _ask(self, name: str, *words: str) -> list[dict[str, Any]]:
-        program = self._stage.start(name, "-m", "skerry", *words, "--json")
+    def _run(self, name: str, *arguments: str) -> list[dict[str, Any]]:
+        program = self._processes.start(name, "-m", "skerry", *arguments, "--json")
         program.finish(_PIPELINE_S_MAX)
         return program.lines()

@@ -1,9 +1,9 @@
-"""The programs of the demo, each a process of its own and a client of the node.
+"""The programs of the demo, each a separate process and a client of the node.
 
     python -m skerry.apps.demo.programs fleet --node URI --name north --count 20 --first 265000000
 
-They are told what to do by lines on the standard input, and tell what they see by lines of JSON on
-the standard output. They end when they are told, or when nobody can tell them anything any more.
+They read orders as lines of standard input, and report events as JSON lines on standard output.
+They end on the order `end`, or at the end of standard input.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = ["PICTURE_BYTES", "main"]
 
 _STEP_S: Final = 0.1
 _CONFIRM_S: Final = 0.5
-"""How often a fleet has its voyages confirmed."""
+"""Interval at which a fleet flushes, so that its voyages are confirmed."""
 _SLOW_S: Final = 0.25
-"""How long the slow one looks at each picture."""
+"""Time that the slow display takes for each picture."""
 _WAITING_MAX: Final = 4
 PICTURE_BYTES: Final = 512 * 1024
-"""So large that what a connection holds on its way is full soon when nobody reads."""
+"""Large enough to fill the buffers of a connection quickly when the client does not read."""
 
 _END: Final = "end"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the programs until it is told to end."""
-    # Ctrl-C is for the tour, which tells us.
+    """Run one of the programs until the order `end`."""
+    # Ctrl-C ends the tour, which then sends the order `end`.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = argparse.ArgumentParser(prog="demo_programs")
     parser.add_argument("program", choices=sorted(_PROGRAMS))
@@ -52,25 +52,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=265_000_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
-    # Few events wait for who iterates: only the slow one does, and it is to be slow.
+    # Only the slow display uses a queue of events, and a short one makes it slow.
     with skerry.connect(given.node, name=given.name, queue_count_max=_WAITING_MAX) as space:
-        line = _Line(space)
-        _PROGRAMS[given.program](space, line, given)
-    _say("ended")
+        control = _TourControl(space)
+        _PROGRAMS[given.program](space, control, given)
+    _emit("ended")
     return 0
 
 
-class _Line:
-    """The line to the tour: orders come in, and it hears how the connection to the node stands."""
+class _TourControl:
+    """Receives the orders of the tour, and reports the state of the connection to the node."""
 
     def __init__(self, space: Space) -> None:
         self._orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._is_back = threading.Event()
+        self._reconnected = threading.Event()
         space.on_state(self._state_changed)
         threading.Thread(target=self._read, daemon=True).start()
 
     def order(self, timeout_s: float) -> str | None:
-        """The next order, if one comes in time."""
+        """The next order; None after the timeout."""
         try:
             return (
                 self._orders.get(timeout=timeout_s) if timeout_s > 0 else self._orders.get_nowait()
@@ -78,17 +78,17 @@ class _Line:
         except queue.Empty:
             return None
 
-    def was_away(self) -> bool:
-        """Whether the node was lost and is there again, since this was last asked."""
-        is_back = self._is_back.is_set()
-        self._is_back.clear()
-        return is_back
+    def has_reconnected(self) -> bool:
+        """Whether the connection was restored since the last call."""
+        has_reconnected = self._reconnected.is_set()
+        self._reconnected.clear()
+        return has_reconnected
 
     def _state_changed(self, change: StateChanged) -> None:
         if change.state is SpaceState.CONNECTED:
-            self._is_back.set()
-        # Only then: an order that follows finds everything published again.
-        _say("state", state=str(change.state), reason=change.reason)
+            self._reconnected.set()
+        # Reported last, so that objects are published again before the next order is processed.
+        _emit("state", state=str(change.state), reason=change.reason)
 
     def _read(self) -> None:
         for line in sys.stdin:
@@ -96,36 +96,36 @@ class _Line:
         self._orders.put(_END)
 
 
-def _say(what: str, **facts: Any) -> None:
-    # One write for the whole line: two threads speak here.
-    sys.stdout.write(json.dumps({"say": what, **facts}) + "\n")
+def _emit(event: str, **facts: Any) -> None:
+    # One write for the whole line, since two threads call this.
+    sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")
     sys.stdout.flush()
 
 
 def _flush(space: Space) -> None:
-    """Wait for the node's answer, also where it was lost since the last one."""
+    """Flush, even if the connection was lost since the last flush."""
     try:
         space.flush()
     except Disconnected:
-        # That something may be lost is told once; it has been published again since.
+        # A loss is reported once, and the objects have been published again since.
         space.flush()
 
 
 # -- a fleet
 
 
-def _run_fleet(space: Space, line: _Line, given: argparse.Namespace) -> None:
+def _run_fleet(space: Space, control: _TourControl, given: argparse.Namespace) -> None:
     fleet = Fleet(space, Random(given.seed), count=given.count, first_mmsi=given.first)
     radar = _RadarSite(space, given.name)
     voyages = _Voyages(space, fleet)
     last_s, confirmed_s = time(), 0.0
     is_sailing = True
     fleet.step(now_s=last_s, elapsed_s=0.0)
-    # Nobody else is to tell where they are.
+    # No other client may publish these vessels.
     space.own(Vessel, keys=fleet.vessels)
-    _say("ready")
-    while (order := line.order(_STEP_S)) != _END:
-        if line.was_away():
+    _emit("ready")
+    while (order := control.order(_STEP_S)) != _END:
+        if control.has_reconnected():
             fleet.publish_all()
             voyages.publish_unconfirmed()
             radar.sweep()
@@ -134,7 +134,7 @@ def _run_fleet(space: Space, line: _Line, given: argparse.Namespace) -> None:
             _flush(space)
             voyages.confirm()
             places = {mmsi: (v.lat, v.lon) for mmsi, v in fleet.vessels.items()}
-            _say("frozen", places=places, number=radar.number, count=fleet.published_count)
+            _emit("frozen", places=places, number=radar.number, count=fleet.published_count)
         if is_sailing:
             now_s = time()
             fleet.step(now_s=now_s, elapsed_s=now_s - last_s)
@@ -146,7 +146,7 @@ def _run_fleet(space: Space, line: _Line, given: argparse.Namespace) -> None:
 
 
 class _Voyages:
-    """Has the node confirm voyages: those are stored, whatever happens to the node."""
+    """Waits until the node confirms voyages: confirmed ones are stored and survive kill -9."""
 
     def __init__(self, space: Space, fleet: Fleet) -> None:
         self._space = space
@@ -154,25 +154,25 @@ class _Voyages:
         self._confirmed_count = 0
 
     def confirm(self) -> None:
-        """Tell of those that are confirmed now and were not."""
+        """Flush, and report the newly confirmed voyages."""
         count = len(self._fleet.voyages)
         try:
             self._space.flush()
         except (Disconnected, RequestTimedOut):
-            return  # the node is away; they are published again when it is back
+            return  # They are published again after the reconnect.
         fresh = self._fleet.voyages[self._confirmed_count : count]
         self._confirmed_count = count
         if fresh:
-            _say("confirmed", voyages=[voyage.mmsi for voyage in fresh])
+            _emit("confirmed", voyages=[voyage.mmsi for voyage in fresh])
 
     def publish_unconfirmed(self) -> None:
-        """What was on its way when the node was lost may have been lost with it."""
+        """Publish voyages again that may have been lost with the node."""
         for voyage in self._fleet.voyages[self._confirmed_count :]:
             self._space.publish(voyage)
 
 
 class _RadarSite:
-    """Publishes a picture with each sweep, if there is somebody to publish it to."""
+    """Publishes radar pictures while the node is connected."""
 
     def __init__(self, space: Space, site: str) -> None:
         self._space = space
@@ -180,7 +180,7 @@ class _RadarSite:
         self.number = 0
 
     def sweep(self) -> None:
-        """One more picture. Without a node nobody is interested in it later."""
+        """Publish the next picture. Without a node it is skipped: only the newest one matters."""
         if self._space.state is not SpaceState.CONNECTED:
             return
         number = self.number + 1
@@ -188,74 +188,74 @@ class _RadarSite:
         try:
             self._space.publish(Radar(site=self._site, number=number, picture=picture))
         except WouldBlock:
-            return  # the next one is as good
+            return  # The next picture replaces this one.
         self.number = number
 
 
-# -- the lookout
+# -- the collision alarm
 
 
-def _run_lookout(space: Space, line: _Line, _given: argparse.Namespace) -> None:
-    lookout = CollisionAlarm(space)
-    space.subscribe(Vessel, lookout.note, fields=["lat", "lon"])
+def _run_alarm(space: Space, control: _TourControl, _given: argparse.Namespace) -> None:
+    alarm = CollisionAlarm(space)
+    space.subscribe(Vessel, alarm.note, fields=["lat", "lon"])
     space.flush()
-    _say("ready")
-    while (order := line.order(_STEP_S)) != _END:
-        if line.was_away():
-            lookout.publish_all()
+    _emit("ready")
+    while (order := control.order(_STEP_S)) != _END:
+        if control.has_reconnected():
+            alarm.publish_all()
         if order == "report":
-            # The answer comes after everything that we were to be told before.
+            # The answer follows all updates that the node sent before it.
             _flush(space)
-        lookout.watch(time())
+        alarm.check(time())
         if order == "report":
             _flush(space)
-            _say(
+            _emit(
                 "report",
-                places=lookout.places,
-                event_count=lookout.event_count,
-                raised_count=lookout.raised_count,
+                places=alarm.places,
+                event_count=alarm.event_count,
+                raised_count=alarm.raised_count,
             )
 
 
 # -- a pilot
 
 
-def _run_pilot(space: Space, line: _Line, given: argparse.Namespace) -> None:
-    """Answers questions, or stands by until whoever does is gone."""
+def _run_pilot(space: Space, control: _TourControl, given: argparse.Namespace) -> None:
+    """Answers requests, or is the standby of the pilot that does."""
     space.serve(
         BearingRequest,
-        lambda question: bearing(question, given.name),
+        lambda request: bearing(request, given.name),
         name="pilot",
         standby=True,
-        on_change=lambda service: _say("claim", state=str(service.state)),
+        on_change=lambda service: _emit("claim", state=str(service.state)),
     )
-    _say("ready")
-    while line.order(_STEP_S) != _END:
+    _emit("ready")
+    while control.order(_STEP_S) != _END:
         pass
 
 
-# -- somebody slow
+# -- a slow display
 
 
-def _run_slow(space: Space, line: _Line, given: argparse.Namespace) -> None:
-    """Looks at the picture of the radar longer than a sweep takes."""
+def _run_display(space: Space, control: _TourControl, given: argparse.Namespace) -> None:
+    """Takes longer to show a radar picture than the interval between two pictures."""
     seen_count, number = 0, 0
     pictures = space.subscribe(Radar, where=f"site = '{given.name}'", on_slow="conflate")
     space.flush()
-    _say("ready", client_id=space.client_id)
-    while (order := line.order(0)) != _END:
+    _emit("ready", client_id=space.client_id)
+    while (order := control.order(0)) != _END:
         if order == "report":
             _flush(space)
             while (event := pictures.get(timeout=0)) is not None:
-                seen_count, number = seen_count + 1, _looked_at(event, number)
-            _say("report", number=number, seen_count=seen_count)
+                seen_count, number = seen_count + 1, _shown(event, number)
+            _emit("report", number=number, seen_count=seen_count)
         event = pictures.get(timeout=_STEP_S)
         if event is not None:
-            seen_count, number = seen_count + 1, _looked_at(event, number)
+            seen_count, number = seen_count + 1, _shown(event, number)
             sleep(_SLOW_S)
 
 
-def _looked_at(event: Any, number: int) -> int:
+def _shown(event: Any, number: int) -> int:
     if event.operation == "remove":
         return number
     radar = event.object
@@ -263,11 +263,11 @@ def _looked_at(event: Any, number: int) -> int:
     return int(radar.number)
 
 
-_PROGRAMS: Final[dict[str, Callable[[Space, _Line, argparse.Namespace], None]]] = {
+_PROGRAMS: Final[dict[str, Callable[[Space, _TourControl, argparse.Namespace], None]]] = {
     "fleet": _run_fleet,
-    "lookout": _run_lookout,
+    "alarm": _run_alarm,
     "pilot": _run_pilot,
-    "slow": _run_slow,
+    "display": _run_display,
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Is this computer fit for skerry? Each check says what it found, and what to change.
+"""Checks of this computer: build, folders, limits, clock, node and ports.
 
-A check that fails keeps something from working; one that warns is worth knowing.
+A failed check means that something does not work. A warning means that it works, but not well.
 """
 
 from __future__ import annotations
@@ -30,40 +30,49 @@ from skerry.runtime.java import find_java
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.system_folders import default_socket, make_folder, runtime_folder, state_folder
 
-__all__ = ["PORTS", "CheckResult", "CheckedComputer", "Verdict", "examine"]
+__all__ = [
+    "PORTS",
+    "CheckResult",
+    "CheckedComputer",
+    "Verdict",
+    "examine",
+    "failure",
+    "passed",
+    "warning",
+]
 
 Verdict = Literal["ok", "warn", "fail"]
 
 PORTS: Final = {
     11233: "WebSocket",
-    11234: "the old framing of DOTS",
+    11234: "clients with the old framing of DOTS",
     11235: "clients",
     11236: "TLS",
     11237: "metrics and health",
 }
-"""The usual ports of a node, and what each is for."""
+"""The default ports of a node and their purposes."""
 
 _DESCRIPTORS_FEW: Final = 4096
-"""A node needs one for each client and each file: these are enough for some thousand clients."""
+"""File descriptors for some thousand clients: a node needs one for each client and each file."""
 _SEND_BYTES_MIN: Final = 1024 * 1024
-"""Room on its way out that a node wants for each connection."""
+"""Send buffer that a node requests for each connection."""
 _ROUND_COUNT: Final = 20
 _ROUND_MS_SLOW: Final = 20.0
 _ANSWER_S_MAX: Final = 2.0
 _CLOCK_S_MAX: Final = 1.0
 _YOUNGEST_S: Final = 1_767_225_600.0
-"""The beginning of 2026: no clock that is right shows less."""
+"""The beginning of 2026: an earlier time is wrong."""
 _TIME_ERROR: Final = 5
 _EXTRAS: Final = {
     "uvloop": ("speed", "a faster event loop for the node"),
     "psycopg": ("postgres", "storing objects in PostgreSQL"),
-    "pyspark": ("spark", "tables of what was recorded"),
+    "pyspark": ("spark", "tables of recordings"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What a check found."""
+    """The result of a check."""
 
     check: str
     verdict: Verdict
@@ -71,81 +80,94 @@ class CheckResult:
     advice: str = ""
 
 
+def passed(check: str, facts: str, advice: str = "") -> CheckResult:
+    """The result of a check that passed; `advice` is optional."""
+    return CheckResult(check=check, verdict="ok", facts=facts, advice=advice)
+
+
+def warning(check: str, facts: str, advice: str) -> CheckResult:
+    """The result of a check that found something to improve."""
+    return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+
+
+def failure(check: str, facts: str, advice: str) -> CheckResult:
+    """The result of a check that found something that does not work."""
+    return CheckResult(check=check, verdict="fail", facts=facts, advice=advice)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedComputer:
-    """What is examined."""
+    """The environment and the node to check."""
 
     environ: Mapping[str, str]
     connect: Callable[[], Space]
-    """Makes a connection to the node that is meant."""
+    """Connects to the node."""
     endpoint: str | None = None
-    """The node that was named, if one was."""
+    """The endpoint given by the user; None for the default node."""
 
 
-def examine(patient: CheckedComputer) -> Iterable[CheckResult]:
-    """All checks, each told as it is done."""
+def examine(computer: CheckedComputer) -> Iterable[CheckResult]:
+    """Run all checks, and yield each result as it is known."""
     yield _python()
     yield _build()
     yield from _extras()
-    yield _java(patient)
-    yield from _folders(patient)
+    yield _java(computer)
+    yield from _folders(computer)
     yield _descriptors()
     yield _buffers()
     yield _clock()
-    yield from _node(patient)
-    yield _socket(default_socket(patient.environ))
+    yield from _node(computer)
+    yield _socket(default_socket(computer.environ))
     yield from map(_port, PORTS)
 
 
 def _python() -> CheckResult:
     found = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
-    return CheckResult(check="python", verdict="ok", facts=found)
+    return passed("python", found)
 
 
 def _build() -> CheckResult:
     count = len(build_info.compiled_modules())
     facts = f"skerry {build_info.version()}, {build_info.mode()}"
     if build_info.mode() == "compiled":
-        return CheckResult(check="build", verdict="ok", facts=f"{facts}, {count} modules")
-    return CheckResult(
-        check="build",
-        verdict="warn",
-        facts=facts,
-        advice="it works, several times slower; install it anew where a C compiler and the"
-        " headers of Python are",
+        return passed("build", f"{facts}, {count} modules")
+    return warning(
+        "build",
+        facts,
+        "the uncompiled build works, but is several times slower; reinstall skerry with a"
+        " C compiler and the Python headers installed",
     )
 
 
 def _extras() -> Iterable[CheckResult]:
     for module, (extra, purpose) in _EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            yield CheckResult(
-                check=f"extra {extra}",
-                verdict="ok",
-                facts=f"not installed: {purpose}",
-                advice=f"if you want it: pip install 'skerry[{extra}]'",
+            yield passed(
+                f"extra {extra}",
+                f"not installed: {purpose}",
+                f"to install it: pip install 'skerry[{extra}]'",
             )
         else:
             version = importlib.metadata.version(module)
-            yield CheckResult(check=f"extra {extra}", verdict="ok", facts=f"{module} {version}")
+            yield passed(f"extra {extra}", f"{module} {version}")
 
 
-def _java(patient: CheckedComputer) -> CheckResult:
+def _java(computer: CheckedComputer) -> CheckResult:
     try:
-        found = find_java(patient.environ)
+        found = find_java(computer.environ)
     except SkerryError as error:
-        return CheckResult(check="java", verdict="warn", facts=str(error), advice=error.hint or "")
-    facts = f"version {found.version} at {found.home} (by {found.origin}), for the pipeline"
-    return CheckResult(check="java", verdict="ok", facts=facts)
+        return warning("java", str(error), error.hint or "")
+    facts = f"version {found.version} at {found.home} (from {found.origin}), for the pipeline"
+    return passed("java", facts)
 
 
 # -- the computer
 
 
-def _folders(patient: CheckedComputer) -> Iterable[CheckResult]:
+def _folders(computer: CheckedComputer) -> Iterable[CheckResult]:
     folders = {
-        "runtime folder": runtime_folder(patient.environ),
-        "state folder": state_folder(patient.environ),
+        "runtime folder": runtime_folder(computer.environ),
+        "state folder": state_folder(computer.environ),
     }
     for check, path in folders.items():
         yield _folder(check, path)
@@ -155,80 +177,73 @@ def _folder(check: str, path: Path) -> CheckResult:
     if not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK | os.X_OK):
-            return CheckResult(check=check, verdict="ok", facts=f"{path} will be made when needed")
-        advice = "name another by SKERRY_RUNTIME_DIR or SKERRY_STATE_DIR"
-        facts = f"{path} cannot be made: {above} is not ours to write in"
-        return CheckResult(check=check, verdict="fail", facts=facts, advice=advice)
+            return passed(check, f"{path} will be created when needed")
+        advice = "choose another folder with SKERRY_RUNTIME_DIR or SKERRY_STATE_DIR"
+        facts = f"{path} cannot be created: no permission to write to {above}"
+        return failure(check, facts, advice)
     try:
         make_folder(path)
     except ConfigError as error:
-        return CheckResult(check=check, verdict="fail", facts=str(error), advice=error.hint or "")
+        return failure(check, str(error), error.hint or "")
     if not os.access(path, os.W_OK | os.X_OK):
-        advice = "let this user write there, or name another folder"
-        return CheckResult(check=check, verdict="fail", facts=f"{path} is read-only", advice=advice)
-    return CheckResult(check=check, verdict="ok", facts=str(path))
+        advice = "allow this user to write there, or choose another folder"
+        return failure(check, f"{path} is read-only", advice)
+    return passed(check, str(path))
 
 
 def _descriptors() -> CheckResult:
-    # The node raises its own soft limit; the hard one is what counts.
+    # The node raises its soft limit to the hard one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     facts = "no limit" if hard == resource.RLIM_INFINITY else f"{hard} at most"
     if hard != resource.RLIM_INFINITY and hard < _DESCRIPTORS_FEW:
-        return CheckResult(
-            check="file descriptors",
-            verdict="warn",
-            facts=facts,
-            advice="each client of a node takes one; raise `ulimit -Hn`, or LimitNOFILE of the"
-            " service",
+        return warning(
+            "file descriptors",
+            facts,
+            "each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the service",
         )
-    return CheckResult(check="file descriptors", verdict="ok", facts=facts)
+    return passed("file descriptors", facts)
 
 
 def _buffers() -> CheckResult:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES_MIN)
         size = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-    facts = f"{size} bytes of {_SEND_BYTES_MIN} that are asked for"
+    facts = f"{size} bytes of {_SEND_BYTES_MIN} requested"
     if size < _SEND_BYTES_MIN:
-        return CheckResult(
-            check="socket buffers",
-            verdict="warn",
-            facts=facts,
-            advice=f"bursts make clients wait sooner; sysctl net.core.wmem_max={_SEND_BYTES_MIN}",
+        return warning(
+            "socket buffers",
+            facts,
+            f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}",
         )
-    return CheckResult(check="socket buffers", verdict="ok", facts=facts)
+    return passed("socket buffers", facts)
 
 
 def _clock() -> CheckResult:
     if time() < _YOUNGEST_S:
-        return CheckResult(
-            check="clock",
-            verdict="fail",
-            facts="the clock of this computer shows a time long ago",
-            advice="set it: updates carry times, and tools compare them",
+        return failure(
+            "clock",
+            "the clock of this computer is years slow",
+            "set it: updates have times, which tools compare",
         )
     synchronised = _is_synchronised()
     if synchronised is None:
-        return CheckResult(
-            check="clock", verdict="ok", facts="whether it is kept right is not known"
-        )
+        return passed("clock", "not known whether it is synchronised")
     if not synchronised:
-        return CheckResult(
-            check="clock",
-            verdict="warn",
-            facts="nothing keeps it right",
-            advice="run chrony or another time service where several computers work together",
+        return warning(
+            "clock",
+            "not synchronised",
+            "run chrony or another time service if several computers work together",
         )
-    return CheckResult(check="clock", verdict="ok", facts="kept right by a time service")
+    return passed("clock", "synchronised by a time service")
 
 
 def _is_synchronised() -> bool | None:
-    """What the system says about its clock; None when it cannot be asked."""
+    """Whether the kernel considers the clock synchronised; None if that is not available."""
     try:
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
     except (OSError, AttributeError):
         return None
-    # All zero asks and changes nothing; the struct of the kernel has 208 bytes.
+    # All zero reads without a change; the struct of the kernel has 208 bytes.
     state = adjtimex(ctypes.create_string_buffer(512))
     return None if state < 0 else bool(state != _TIME_ERROR)
 
@@ -236,33 +251,28 @@ def _is_synchronised() -> bool | None:
 # -- the node
 
 
-def _node(patient: CheckedComputer) -> Iterable[CheckResult]:
-    place = _place(patient)
+def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
+    endpoint = _endpoint(computer)
     try:
         started_s = perf_counter()
-        with patient.connect() as space:
+        with computer.connect() as space:
             connected_ms = (perf_counter() - started_s) * 1e3
-            yield _speed(space, place, connected_ms)
-            yield _clocks_together(space)
+            yield _round_trip(space, endpoint, connected_ms)
+            yield _clock_difference(space)
     except ConnectFailed as error:
-        # Where nobody named a node there need not be one.
-        yield CheckResult(
-            check="node",
-            verdict="warn" if patient.endpoint is None else "fail",
-            facts=str(error),
-            advice=error.hint or "",
-        )
+        # The default node need not run.
+        result = warning if computer.endpoint is None else failure
+        yield result("node", str(error), error.hint or "")
     except SkerryError as error:
-        facts = f"{place}: {error}"
-        yield CheckResult(check="node", verdict="fail", facts=facts, advice=error.hint or "")
+        yield failure("node", f"{endpoint}: {error}", error.hint or "")
 
 
-def _place(patient: CheckedComputer) -> str:
-    named = patient.endpoint or default_endpoint(patient.environ)
+def _endpoint(computer: CheckedComputer) -> str:
+    named = computer.endpoint or default_endpoint(computer.environ)
     return parse_endpoint(named).text
 
 
-def _speed(space: Space, place: str, connected_ms: float) -> CheckResult:
+def _round_trip(space: Space, endpoint: str, connected_ms: float) -> CheckResult:
     rounds: list[float] = []
     for _ in range(_ROUND_COUNT):
         started_s = perf_counter()
@@ -270,46 +280,44 @@ def _speed(space: Space, place: str, connected_ms: float) -> CheckResult:
         rounds.append((perf_counter() - started_s) * 1e3)
     round_ms = median(rounds)
     facts = (
-        f"{space.node_name} at {place}: connected in {connected_ms:.0f} ms, "
+        f"{space.node_name} at {endpoint}: connected in {connected_ms:.0f} ms, "
         f"round trip {round_ms:.2f} ms"
     )
     if round_ms > _ROUND_MS_SLOW:
-        advice = "the node, this computer or the way between them is busy; see `skerry top`"
-        return CheckResult(check="node", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="node", verdict="ok", facts=facts)
+        advice = "the node, this computer or the network is busy; see `skerry top`"
+        return warning("node", facts, advice)
+    return passed("node", facts)
 
 
-def _clocks_together(space: Space) -> CheckResult:
-    """How far our clock is from the node's: told by what the node says of ourselves."""
+def _clock_difference(space: Space) -> CheckResult:
+    """Compare the clock with the node's, by the time in the node's status object of this client."""
     with space.subscribe("DotsClient") as events:
         for event in iter(lambda: events.get(timeout=2.0), None):
             if event.object.id == space.client_id and event.header.server_sent_time > 0:
-                apart_s = abs(time() - event.header.server_sent_time)
+                difference_s = abs(time() - event.header.server_sent_time)
                 break
         else:
-            return CheckResult(
-                check="clocks", verdict="ok", facts="the node does not tell its time"
-            )
-    facts = f"{apart_s:.3f} s apart from the node's"
-    if apart_s > _CLOCK_S_MAX:
-        advice = "set both right: ages of objects are wrong by so much"
-        return CheckResult(check="clocks", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="clocks", verdict="ok", facts=facts)
+            return passed("clocks", "the node does not send its time")
+    facts = f"{difference_s:.3f} s difference from the node"
+    if difference_s > _CLOCK_S_MAX:
+        advice = "synchronise both clocks: ages of objects are wrong by this difference"
+        return warning("clocks", facts, advice)
+    return passed("clocks", facts)
 
 
 def _socket(path: Path) -> CheckResult:
-    """Whether somebody answers at the Unix socket of this computer's node."""
+    """Whether a node accepts connections at the default Unix socket."""
     if not path.is_socket():
-        return CheckResult(check="usual socket", verdict="ok", facts=f"{path} is free")
+        return passed("default socket", f"{path} is free")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_ANSWER_S_MAX)
         try:
             probe.connect(os.fspath(path))
         except OSError as error:
-            facts = f"{path} is there, and nobody answers: {error.strerror or error}"
-            advice = "a node that was killed left it behind; the next one replaces it"
-            return CheckResult(check="usual socket", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="usual socket", verdict="ok", facts=f"{path}: somebody answers")
+            facts = f"{path} exists, but no node answers: {error.strerror or error}"
+            advice = "a node that was killed left it behind; the next node replaces it"
+            return warning("default socket", facts, advice)
+    return passed("default socket", f"{path}: a node answers")
 
 
 def _port(port: int) -> CheckResult:
@@ -322,13 +330,13 @@ def _port(port: int) -> CheckResult:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 facts = f"for {purpose}: {error.strerror}"
-                advice = "let this user listen there, or name another place with --listen"
-                return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+                advice = "allow this user to listen there, or choose another endpoint with --listen"
+                return warning(check, facts, advice)
         else:
-            return CheckResult(check=check, verdict="ok", facts=f"free, for {purpose}")
+            return passed(check, f"free, for {purpose}")
     user = port_user(port)
-    facts = f"for {purpose}: used by {user or 'a program of somebody else'}"
+    facts = f"for {purpose}: used by {user or 'a program of another user'}"
     if user is not None and "skerry" in user:
-        return CheckResult(check=check, verdict="ok", facts=facts)
-    advice = "a node of yours would pass it over; name another place with --listen"
-    return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+        return passed(check, facts)
+    advice = "a node would skip this port; choose another endpoint with --listen"
+    return warning(check, facts, advice)

@@ -1,1 +1,10 @@
-"""(map)."""
+"""The node as a program (`skerry node run`).
+
+config                 section `node` of the configuration
+program                run_node: starts the parts of a node, and ends them in order
+storage                connects the journal of the core with a storage
+pages                  HTTP pages for metrics, status and health
+distributor_carriage   messages between nodes by multicast
+in_process_stream      the stream of a client inside the node's process
+recording              the client that records its own node
+"""

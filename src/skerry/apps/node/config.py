@@ -1,4 +1,4 @@
-"""Section `node` of the configuration: all that can be said about a node before it runs."""
+"""Section `node` of the configuration."""
 
 from __future__ import annotations
 
@@ -7,53 +7,76 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.engine.admission.admission import AdmissionConfig
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.observe.logs import Form, Level
 from skerry.runtime.loops import LoopKind
+from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.tls import TlsFiles
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = ["METRICS_PLACE", "LogConfig", "NodeConfig", "split_place"]
+__all__ = [
+    "METRICS_ADDRESS",
+    "LogConfig",
+    "NodeConfig",
+    "NodeRecordingConfig",
+    "check_queue_bytes",
+    "split_host_port",
+]
 
-METRICS_PLACE: Final = "127.0.0.1:11237"
+METRICS_ADDRESS: Final = "127.0.0.1:11237"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Section `node.log`: what is written about the node's day, and how."""
+    """Section `node.log`: level and form of log lines."""
 
     level: Level = "info"
-    """The least important that is written: debug, info, warning or error."""
+    """Lowest level that is logged: debug, info, warning or error."""
     form: Form = "auto"
-    """`text` for people, `json` for programs: one object a line. `auto` is text on a terminal."""
+    """`text`, `json` (one object per line), or `auto`: text on a terminal, JSON elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecordingConfig(RecordingConfig):
+    """Section `node.recording`: the recording that a node makes of its own updates."""
+
+    folder: str = ""
+    """Folder of the recording; empty for no recording."""
+    queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
+    """Bytes of rows that may wait for the disk. Above it, new updates are dropped, and a gap row
+    states which."""
+
+    def __post_init__(self) -> None:
+        RecordingConfig.__post_init__(self)
+        check_queue_bytes(self.queue_bytes_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """Section `node`: a node and its doors."""
+    """Section `node`: a node and its endpoints."""
 
     name: str = "skerry"
-    """What the node tells its clients."""
+    """Name of the node, which clients receive."""
     system: str = ""
-    """Name of the system whose nodes find each other on the network; empty for a node alone."""
+    """Name of the system whose nodes find each other on the network; empty for a single node."""
     listen: tuple[str, ...] = ()
-    """Endpoints to take clients at. Any of them replaces the usual places."""
+    """Endpoints at which clients connect. If any is given, the default endpoints are not used."""
     extensions: bool = True
-    """Whether to offer what plain DOTS does not have. Off, every frame is as from a DOTS host."""
-    metrics: str = METRICS_PLACE
+    """Whether to offer the additions of skerry. If off, every frame is as from a DOTS host."""
+    metrics: str = METRICS_ADDRESS
     """HOST:PORT of the pages for metrics and health, or `off`."""
     socket_mode: str = "0600"
-    """Rights of the node's Unix sockets, in octal digits."""
+    """Permissions of the node's Unix sockets, in octal digits."""
     socket_group: str | None = None
-    """Group that the node's Unix sockets are given to, for a mode such as 0660."""
+    """Group of the node's Unix sockets, for a mode such as 0660."""
     batch_delay_ms: float = 2.0
-    """How long updates for a client that receives a stream may be delayed, so that updates of
-    several publishers are sent together; 0 for no delay. A single update is never delayed."""
+    """Milliseconds that updates for a client that receives a stream may be delayed, so that updates
+    of several publishers are sent together; 0 for no delay. A single update is never delayed."""
     loop: LoopKind = "auto"
-    """`uvloop`, `asyncio`, or the first of them that is installed."""
+    """Event loop: `uvloop`, `asyncio`, or `auto`: the first of them that is installed."""
     tls: TlsFiles = field(default_factory=TlsFiles)
     log: LogConfig = field(default_factory=LogConfig)
     websocket: WebSocketConfig = field(default_factory=WebSocketConfig)
@@ -64,29 +87,35 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise ValueError("name is empty: clients would not know with whom they talk")
+            raise ValueError("name is empty: clients could not identify the node")
         if not re.fullmatch(r"0?[0-7]{3}", self.socket_mode):
-            raise ValueError(f"socket_mode is three octal digits, and not {self.socket_mode!r}")
+            raise ValueError(f"socket_mode is {self.socket_mode!r}, not three octal digits")
         if not 0 <= self.batch_delay_ms <= 100:
-            raise ValueError(f"batch_delay_ms is 0 to 100, and not {self.batch_delay_ms}")
+            raise ValueError(f"batch_delay_ms is {self.batch_delay_ms}, not 0 to 100")
         if self.metrics != "off":
-            split_place(self.metrics)
+            split_host_port(self.metrics)
         for text in self.listen:
             parse_endpoint(text)
 
     @property
     def socket_bits(self) -> int:
-        """The rights of Unix sockets as a number."""
+        """The permissions of Unix sockets as a number."""
         return int(self.socket_mode, 8)
 
 
-def split_place(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT, a host with colons in brackets; ValueError if it is none."""
+def split_host_port(text: str) -> tuple[str, int]:
+    """Split HOST:PORT; an IPv6 address is in brackets. ValueError if it is not HOST:PORT."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         host = ""
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, as in {METRICS_PLACE}")
+        raise ValueError(f"{text!r} is not HOST:PORT such as {METRICS_ADDRESS}")
     return host, int(port)
+
+
+def check_queue_bytes(size: int) -> None:
+    """Raise ValueError unless `size` is within the bounds."""
+    if not 1 <= size <= RECORDER_QUEUE_BYTES_MAX:
+        raise ValueError(f"queue_bytes_max is {size}, not 1 to {RECORDER_QUEUE_BYTES_MAX}")

@@ -1,4 +1,4 @@
-"""The stream of a client that is a part of the node's own program: no socket lies between."""
+"""The stream of a client inside the node's own process, without a socket."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ __all__ = ["InsideStream", "StreamOwner"]
 
 
 class StreamOwner(Protocol):
-    """Who is the client."""
+    """The client of an in-process stream."""
 
     def said(self, stream: InsideStream) -> None:
-        """The node wrote something: it is taken up when all others had their turn."""
+        """The node wrote to the stream; the client reads it in a later turn of the loop."""
 
     def ended(self, stream: InsideStream) -> None:
-        """The node ended the stream."""
+        """The node closed the stream."""
 
 
 class InsideStream:
-    """What the server takes for the stream of a client."""
+    """Implements the stream interface of the server without a socket."""
 
     def __init__(self, owner: StreamOwner, server: NodeServer) -> None:
         self._owner = owner
         self._server = server
         self.address: Address | None = None
         self.waiting: list[bytes] = []
-        """What the node wrote and the owner has not taken up."""
+        """Data that the node wrote and the owner has not read."""
         self._is_over = False
 
     def write(self, data: bytes, /) -> None:
-        """Keep it for the next turn."""
+        """Buffer the data, and notify the owner."""
         self.waiting.append(data)
         self._owner.said(self)
 
     def close(self) -> None:
-        """It is over at once: there is nobody to wait for."""
+        """Close at once: there is no buffer in a kernel to drain."""
         if self._is_over:
             return
         self._is_over = True
         self._owner.ended(self)
-        # Not now: whoever calls is still at it.
+        # Not at once, since the caller may still use the connection.
         asyncio.get_running_loop().call_soon(self._leave)
 
     def abort(self) -> None:
-        """The same."""
+        """Close at once."""
         self.close()
 
     def is_closing(self) -> bool:
-        """Whether it is over."""
+        """Whether the stream is closed."""
         return self._is_over
 
     def _leave(self) -> None:

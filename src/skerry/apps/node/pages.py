@@ -1,4 +1,4 @@
-"""The pages a node serves about itself: its metrics, its numbers, and whether it is of use."""
+"""The HTTP pages of a node: metrics, status and health."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def node_pages(
     faults: Callable[[], list[str]],
     group: Callable[[], GroupStatistics | None] = lambda: None,
 ) -> dict[str, Callable[[], Page]]:
-    """Pages by path; `faults` tells why nobody should be sent to this node, if so.
+    """Pages by path. `faults` lists why the node is not ready; it is ready if the list is empty.
 
-    `group` gives the numbers of the node's multicast group, if it is in one.
+    `group` returns the statistics of the node's multicast group, or None.
     """
     return {
         "/healthz": lambda: Page(body=b"ok\n"),
@@ -34,11 +34,11 @@ def node_pages(
 def _metrics_page(
     core: NodeCore, group: Callable[[], GroupStatistics | None]
 ) -> Callable[[], Page]:
-    # Imported here: a node whose metrics are switched off does not load the library.
-    from skerry.observe.metrics import CONTENT_TYPE, node_registry, written
+    # Imported here: a node without metrics does not need the library.
+    from skerry.observe.metrics import CONTENT_TYPE, node_registry, scrape
 
     registry = node_registry(core.statistics, group)
-    return lambda: Page(body=written(registry), content_type=CONTENT_TYPE)
+    return lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE)
 
 
 def _ready(faults: list[str]) -> Page:

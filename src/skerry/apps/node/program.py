@@ -1,4 +1,4 @@
-"""The node as a program: a core, its doors, its storage, its pages, and an orderly end."""
+"""The node as a program: starts its core, listeners, storage and pages, and ends them in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from skerry.apps.node.config import METRICS_PLACE, NodeConfig, split_place
+from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
 from skerry.apps.node.distributor_carriage import NodeDistributorCarriage, group_of_node
 from skerry.apps.node.pages import node_pages
 from skerry.apps.node.storage import NodeStorage
@@ -23,7 +23,7 @@ from skerry.engine.admission.admission import Admission
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal
 from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryError
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.health import HealthServer
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
@@ -35,19 +35,19 @@ from skerry.runtime.usage import resource_usage
 if TYPE_CHECKING:
     from skerry.apps.node.recording import NodeRecorder
 
-__all__ = ["DEFAULT_ENDPOINTS", "run_node", "usual_endpoints"]
+__all__ = ["DEFAULT_ENDPOINTS", "default_endpoints", "run_node"]
 
 DEFAULT_ENDPOINTS = ("tcp://127.0.0.1:11235", "tcp-v1://127.0.0.1:11234")
-"""The usual places besides the Unix socket in the runtime folder."""
+"""Default endpoints, in addition to the Unix socket in the runtime folder."""
 _SPARE_DESCRIPTORS: Final = 64
-"""Files that are not connections: storage, log, pages, and what Python opens to import."""
+"""File descriptors reserved for storage, log, pages and imports."""
 
-_PULSE_S: Final = 1.0
+_CLOCK_CHECK_S: Final = 1.0
 _WALL_DRIFT_NS_MAX: Final = 1_000_000
-"""How far wall time may be off before it is corrected. Correcting it for every microsecond that two
-clocks are read apart would make times of objects go back."""
+"""Error of wall time above which it is corrected. Smaller errors arise because the two clocks are
+not read at the same instant, and correcting them would make times of objects go back."""
 
-_Tell = Callable[[str], None]
+_Report = Callable[[str], None]
 _Reread = Callable[[], NodeConfig]
 
 log = logging.getLogger(__name__)
@@ -56,52 +56,52 @@ log = logging.getLogger(__name__)
 async def run_node(
     config: NodeConfig,
     *,
-    tell: _Tell,
+    report: _Report,
     environ: Mapping[str, str] | None = None,
     reread: _Reread | None = None,
     ready: Callable[[list[str], str | None], None] | None = None,
 ) -> None:
-    """Run until SIGINT or SIGTERM. Without endpoints, at the usual places of this computer.
+    """Run a node until SIGINT or SIGTERM, at the configured endpoints or the default ones.
 
-    A usual place that is taken is passed over with a word; a named one is ConnectFailed. As for
-    hosts of DOTS, DOTS_ENDPOINT names places, too. `reread` gives the configuration as it is on
-    SIGHUP; `ready` is called once clients can come in, with the places, and with that of the pages
-    as HOST:PORT, which is None when there are none.
+    A default endpoint in use is skipped and reported; a configured one raises ConnectFailed. As for
+    DOTS hosts, DOTS_ENDPOINT also gives endpoints. `reread` reads the configuration again after
+    SIGHUP. `ready` is called once the node listens, with the endpoints and the HOST:PORT of the
+    pages, which is None if there are none.
     """
     environ = os.environ if environ is None else environ
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_note_fault)
+    loop.set_exception_handler(_log_exception)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with _running(config, tell, environ) as (server, carrier, places, pages):
-            renewal = _Renewal(config, server, reread)
-            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, renewal)
-            tell(f"node {config.name} listens at {', '.join(places)}")
+        async with _running(config, report, environ) as (server, carrier, endpoints, pages):
+            reloader = _Reloader(config, server, reread)
+            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, reloader)
+            report(f"node {config.name} listens at {', '.join(endpoints)}")
             if ready is not None:
-                ready(places, pages)
-            if not config.admission.permission and any(map(_is_open, _named(config, environ))):
-                tell(
-                    "programs of other computers may connect, and do nothing: there are no"
-                    " permissions (see node.admission.permission)"
+                ready(endpoints, pages)
+            if not config.admission.permission and any(map(_is_open, _configured(config, environ))):
+                report(
+                    "programs on other computers can connect but have no permissions"
+                    " (see node.admission.permission)"
                 )
             await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
-    tell(f"node {config.name} ends")
+    report(f"node {config.name} ends")
 
 
-def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
-    """Where a node of this computer is found when nobody says."""
+def default_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
+    """The endpoints of a node that is not configured otherwise."""
     socket = parse_endpoint(f"uds:{quote(str(default_socket(environ)))}")
     return [socket, *map(parse_endpoint, DEFAULT_ENDPOINTS)]
 
 
 @asynccontextmanager
 async def _running(
-    config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
+    config: NodeConfig, report: _Report, environ: Mapping[str, str]
 ) -> AsyncIterator[tuple[NodeServer, NodeDistributorCarriage | None, list[str], str | None]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
@@ -128,14 +128,14 @@ async def _running(
             socket_group=config.socket_group,
             websocket=config.websocket,
             connection_count_max=_connections(raise_descriptor_limit()),
-            hear=note_events,
-            carried=storage.wake if storage is not None else None,
+            on_events=log_events,
+            after_input=storage.wake if storage is not None else None,
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
         carriers: list[NodeDistributorCarriage] = []
         recorders: list[NodeRecorder] = []
-        pages_place: str | None = None
+        pages_address: str | None = None
         if config.metrics != "off":
             pages = HealthServer(
                 node_pages(
@@ -145,27 +145,27 @@ async def _running(
                 )
             )
             ending.push_async_callback(pages.close)
-            pages_place = await _serve_pages(pages, config.metrics, tell)
+            pages_address = await _serve_pages(pages, config.metrics, report)
         ending.push_async_callback(server.close)
-        ending.callback(_Pulse(core).stop)
+        ending.callback(_ClockCheck(core).stop)
         if config.recording.folder:
             recorders.append(_recorder(server, config))
             ending.push_async_callback(recorders[0].close)
             recorders[0].start()
-            tell(f"node {config.name} records to {config.recording.folder}")
+            report(f"node {config.name} records to {config.recording.folder}")
         carrier = _carrier(server, config, rng)
         if carrier is not None:
             carriers.append(carrier)
             ending.push_async_callback(carrier.close)
             carrier.start()
-            tell(f"node {config.name} carries messages by {carrier.address_text}")
-        places = await _listen(server, _named(config, environ), tell, environ)
-        yield server, carrier, places, pages_place
+            report(f"node {config.name} exchanges messages by {carrier.address_text}")
+        endpoints = await _listen(server, _configured(config, environ), report, environ)
+        yield server, carrier, endpoints, pages_address
 
 
 def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
     try:
-        # Only who records pays for the library.
+        # Imported here: only a node that records needs the library.
         from skerry.apps.node.recording import NodeRecorder
     except ImportError as error:
         missing = RecordingError(f"recording needs a package that is not installed: {error.name}")
@@ -179,124 +179,124 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistrib
     if group is None:
         return None
     return NodeDistributorCarriage(
-        server, group, config.distributor, name=config.name, rng=rng, hear=note_events
+        server, group, config.distributor, name=config.name, rng=rng, hear=log_events
     )
 
 
-def _named(config: NodeConfig, environ: Mapping[str, str]) -> Sequence[str]:
-    """The places to listen at that somebody named, and it was not DOTS if we were told, too."""
+def _configured(config: NodeConfig, environ: Mapping[str, str]) -> Sequence[str]:
+    """The endpoints of the configuration, otherwise those of DOTS_ENDPOINT."""
     return config.listen or environ.get("DOTS_ENDPOINT", "").split()
 
 
 def _is_open(listen: str) -> bool:
-    """Whether other computers reach a place to listen at."""
+    """Whether other computers can reach an endpoint."""
     endpoint = parse_endpoint(listen)
     if endpoint.kind == "unix" or endpoint.host == "localhost":
         return False
     try:
         return not ip_address(endpoint.host).is_loopback
     except ValueError:
-        # A name of this computer, which others know it by.
+        # A host name, which other computers may resolve.
         return True
 
 
 def _faults(
     server: NodeServer, storage: NodeStorage | None, recorders: Sequence[NodeRecorder] = ()
 ) -> list[str]:
-    """Why nobody should be sent to this node."""
+    """Why the node is not ready; empty if it is."""
     found = [] if server.is_listening else ["the node does not listen"]
     if storage is not None and storage.trouble:
         found.append(f"objects are not stored: {storage.trouble}")
-    found += [f"nothing is recorded: {one.trouble}" for one in recorders if one.trouble]
+    found += [f"updates are not recorded: {one.trouble}" for one in recorders if one.trouble]
     return found
 
 
 async def _listen(
-    server: NodeServer, named: Sequence[str], tell: _Tell, environ: Mapping[str, str]
+    server: NodeServer, configured: Sequence[str], report: _Report, environ: Mapping[str, str]
 ) -> list[str]:
-    if named:
-        return [await server.listen(parse_endpoint(text)) for text in named]
-    places: list[str] = []
-    for endpoint in usual_endpoints(environ):
+    if configured:
+        return [await server.listen(parse_endpoint(text)) for text in configured]
+    endpoints: list[str] = []
+    for endpoint in default_endpoints(environ):
         try:
             if endpoint.kind == "unix":
                 make_folder(default_socket(environ).parent)
-            places.append(await server.listen(endpoint))
+            endpoints.append(await server.listen(endpoint))
         except (ConnectFailed, ConfigError) as error:
-            tell(f"{error}; passed over")
-    if not places:
-        raise ConnectFailed("every usual place to listen at is taken; name another with --listen")
-    return places
+            report(f"{error}; skipped")
+    if not endpoints:
+        raise ConnectFailed("all default endpoints are in use; choose another with --listen")
+    return endpoints
 
 
-async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> str | None:
-    """Where they are, with the port that was chosen; None when they were passed over."""
-    host, port = split_place(place)
+async def _serve_pages(pages: HealthServer, address: str, report: _Report) -> str | None:
+    """Serve the pages; returns HOST:PORT, or None if the default address is in use."""
+    host, port = split_host_port(address)
     try:
         url = await pages.listen(host, port)
     except ConnectFailed as error:
-        if place != METRICS_PLACE:
+        if address != METRICS_ADDRESS:
             raise
-        tell(f"{error}; passed over")
+        report(f"{error}; skipped")
         return None
     log.debug("metrics and health are served", extra={"url": url})
     return url.removeprefix("http://")
 
 
-class _Pulse:
-    """Tells the core each second what it cannot know: wall time, and what the process uses."""
+class _ClockCheck:
+    """Passes wall time and resource usage to the core each second, since the core does no I/O."""
 
     def __init__(self, core: NodeCore) -> None:
         self._core = core
         self._loop = asyncio.get_running_loop()
         self._offset_ns = wall_ns() - monotonic_ns()
-        self._timer: asyncio.Handle = self._loop.call_soon(self._beat)
+        self._timer: asyncio.Handle = self._loop.call_soon(self._check)
 
     def stop(self) -> None:
         self._timer.cancel()
 
-    def _beat(self) -> None:
+    def _check(self) -> None:
         now_ns = monotonic_ns()
         offset_ns = wall_ns() - now_ns
         if abs(offset_ns - self._offset_ns) > _WALL_DRIFT_NS_MAX:
             self._offset_ns = offset_ns
             self._core.set_wall_offset(offset_ns, now_ns)
         self._core.tell_usage(resource_usage())
-        self._timer = self._loop.call_later(_PULSE_S, self._beat)
+        self._timer = self._loop.call_later(_CLOCK_CHECK_S, self._check)
 
 
 def _connections(descriptor_count: int) -> int:
-    """How many connections there is room for. Of few descriptors, a quarter is kept free."""
+    """Number of connections that fit; of few descriptors, a quarter is kept free."""
     return descriptor_count - min(_SPARE_DESCRIPTORS, descriptor_count // 4)
 
 
 def _stored(server: NodeServer) -> None:
-    """More is stored: somebody may wait for the answer to a flush."""
+    """Changes were stored: answer flushes that waited for them."""
     server.core.advance(monotonic_ns())
     server.carry()
 
 
-class _Renewal:
-    """Brings into force what has changed in the configuration, as far as a running node can."""
+class _Reloader:
+    """Applies changes of the configuration that a running node can apply."""
 
     def __init__(self, config: NodeConfig, server: NodeServer, reread: _Reread | None) -> None:
         self._config = config
         self._server = server
         self._reread = reread
 
-    def renew(self) -> None:
-        """Read it anew; a SkerryError if it cannot be used, and then nothing is changed."""
+    def reload(self) -> None:
+        """Read the configuration again; SkerryError if it is invalid, and nothing changes then."""
         if self._reread is None:
             return
         found = self._reread()
         self._server.core.renew_admission(found.admission, monotonic_ns())
-        # Who is cut by that has to hear of it.
+        # Send the reason to clients that are disconnected by the new rules.
         self._server.carry()
-        log.info("admission read anew")
+        log.info("admission reloaded")
         before = replace(self._config, admission=found.admission)
         pending = [f"node.{f.name}" for f in fields(found) if _differs(before, found, f.name)]
         if pending:
-            # What was started by them cannot be changed under way.
+            # They configure parts that are already running.
             log.warning("these changes need a restart", extra={"keys": ", ".join(pending)})
 
 
@@ -307,31 +307,31 @@ def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
 def _reload(
     server: NodeServer,
     carrier: NodeDistributorCarriage | None = None,
-    renewal: _Renewal | None = None,
+    reloader: _Reloader | None = None,
 ) -> None:
     try:
-        if renewal is not None:
-            renewal.renew()
+        if reloader is not None:
+            reloader.reload()
     except SkerryError as error:
-        log.warning("admission stays as it was", extra={"reason": str(error)})
+        log.warning("admission not reloaded", extra={"reason": str(error)})
     try:
         server.reload_certificates()
     except SkerryError as error:
-        log.warning("certificates stay as they were", extra={"reason": str(error)})
+        log.warning("certificates not reloaded", extra={"reason": str(error)})
     else:
-        log.info("certificates read anew")
+        log.info("certificates reloaded")
     try:
         if carrier is not None:
             carrier.reload_keys()
     except SkerryError as error:
-        log.warning("keys of the group stay as they were", extra={"reason": str(error)})
+        log.warning("keys of the group not reloaded", extra={"reason": str(error)})
 
 
-def _note_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio has to complain about, as a line of ours: it comes in floods."""
+def _log_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception of the event loop; the log limits the rate of repeated lines."""
     error = context.get("exception")
     if isinstance(error, OSError):
-        # No file descriptors or no memory for one more: the loop tries again in a second.
+        # Out of file descriptors or memory when accepting: the loop tries again in a second.
         log.warning(str(context["message"]), extra={"reason": error.strerror or str(error)})
     else:
         log.error(str(context["message"]), exc_info=error)

@@ -1,7 +1,7 @@
-"""A node that records itself: a client inside its program, by the protocol that all clients speak.
+"""A node that records itself, by a client inside its process that uses the normal client protocol.
 
-There is no socket between the two, so nothing is ever lost on the way. Rows are made in the turn
-after the one in which the node wrote, and a thread brings them to the disk.
+There is no socket between node and client, so no update is lost. Rows are made in the turn of the
+loop after the node wrote, and a thread writes them to disk.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from skerry.apps.node.config import NodeRecordingConfig
 from skerry.apps.node.in_process_stream import InsideStream
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.node_source import EVERYTHING
 from skerry.apps.recorder.row_queue import RowQueue
@@ -34,17 +34,17 @@ from skerry.runtime.streams.node_server import NodeServer
 
 __all__ = ["NodeRecorder"]
 
-_AGAIN_S: Final = 1.0
-"""When to come back after the node has ended it, which it has no reason to."""
+_REOPEN_S: Final = 1.0
+"""Pause before the client reconnects if the node closed its stream, which is not expected."""
 
 log = logging.getLogger(__name__)
 
 
 class NodeRecorder:
-    """Records a node from inside."""
+    """Records a node from inside its process."""
 
     def __init__(self, server: NodeServer, config: NodeRecordingConfig, *, space: str) -> None:
-        """RecordingError when the folder cannot be written to."""
+        """RecordingError if the folder cannot be written to."""
         self._server = server
         self._batch_s = config.batch_ms / 1000
         writer = RecordingWriter(Path(config.folder), config, space=space)
@@ -53,78 +53,78 @@ class NodeRecorder:
             row_count_max=config.batch_rows,
             waiting_bytes_max=config.queue_bytes_max,
         )
-        self._writing = WritingThread(self._queue, writer, tell=log.warning)
-        self._witness = GapTracker(self._queue, space=space, is_whole=True)
-        self._witness.intake.on_service = self._served
-        if writer.ending is not None:
-            self._witness.go_on(writer.ending)
+        self._writing = WritingThread(self._queue, writer, report=log.warning)
+        self._gaps = GapTracker(self._queue, space=space, is_whole=True)
+        self._gaps.intake.on_service = self._served
+        if writer.resume_point is not None:
+            self._gaps.resume_after(writer.resume_point)
         self._loop = asyncio.get_running_loop()
         self._stream: _Stream | None = None
-        self._turning: asyncio.Handle | None = None
+        self._reading: asyncio.Handle | None = None
         self._timers: dict[str, asyncio.Handle] = {}
         self._is_closing = False
 
     @property
     def trouble(self) -> str:
-        """Why nothing is written at this moment; empty when it is."""
+        """Why writing fails at present; empty if it works."""
         return self._writing.trouble
 
     @property
-    def taken_count(self) -> int:
-        """Updates that came."""
-        return int(self._witness.intake.taken_count)
+    def received_count(self) -> int:
+        """Updates received."""
+        return int(self._gaps.intake.received_count)
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._writing.start()
         self._open()
-        self._beat()
+        self._hand_over()
 
     async def close(self) -> None:
-        """Write and seal what there is; RecordingError if that cannot be done."""
+        """Write and seal all rows; RecordingError if that fails."""
         self._is_closing = True
         for timer in self._timers.values():
             timer.cancel()
         # Confirmed updates may still be delayed for a batch (`node.batch_delay_ms`).
         self._server.send_delayed()
-        self._turn()
+        self._read()
         if self._stream is not None:
             self._stream.close()
-        self._witness.end()
+        self._gaps.end()
         self._queue.close()
         await self._loop.run_in_executor(None, self._writing.stop)
 
-    # -- what the node tells
+    # -- called by the in-process stream
 
     def said(self, stream: InsideStream) -> None:
-        """The node wrote something: it is taken up when all others had their turn."""
-        if stream is self._stream and self._turning is None and not self._is_closing:
-            self._turning = self._loop.call_soon(self._turn)
+        """The node wrote to the stream; read it in the next turn of the loop."""
+        if stream is self._stream and self._reading is None and not self._is_closing:
+            self._reading = self._loop.call_soon(self._read)
 
     def ended(self, stream: InsideStream) -> None:
-        """The node ended the stream."""
+        """The node closed the stream; reconnect after a pause."""
         if stream is self._stream:
             self._stream = None
             if not self._is_closing:
-                log.warning("the node ended its own recording, which begins anew")
-                self._witness.lost()
-                self._timers["again"] = self._loop.call_later(_AGAIN_S, self._open)
+                log.warning("the node closed its own recording, which is restarted")
+                self._gaps.connection_lost()
+                self._timers["reopen"] = self._loop.call_later(_REOPEN_S, self._open)
 
-    # -- inside
+    # -- private
 
     def _open(self) -> None:
         self._stream = stream = _Stream(self, self._server)
         stream.address = self._server.opened(stream, Wire(), INSIDE, True)
 
-    def _beat(self) -> None:
-        """Rows do not wait for their batch to be full."""
+    def _hand_over(self) -> None:
+        """Hand over rows at intervals, even if their batch is not full."""
         self._queue.hand_over()
-        self._timers["beat"] = self._loop.call_later(self._batch_s, self._beat)
+        self._timers["hand over"] = self._loop.call_later(self._batch_s, self._hand_over)
 
-    def _turn(self) -> None:
-        if self._turning is not None:
-            self._turning.cancel()
-            self._turning = None
+    def _read(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
         stream = self._stream
         if stream is None or not stream.waiting:
             return
@@ -136,12 +136,12 @@ class NodeRecorder:
             if client.stage is ConnectionStage.CONNECTING:
                 if not cutter.step():
                     break
-            elif self._witness.intake.take_frames(cutter):
+            elif self._gaps.intake.take_frames(cutter):
                 break
             header, size = read_header(cutter.body(), 0)
-            self._understand(stream, header, cutter.body()[size:])
+            self._process(stream, header, cutter.body()[size:])
 
-    def _understand(self, stream: _Stream, header: Header, payload: bytes) -> None:
+    def _process(self, stream: _Stream, header: Header, payload: bytes) -> None:
         client, now_s = stream.client, wall_ns() / 1e9
         if isinstance(client.understand(header, payload, now_s), Accepted):
             for group in EVERYTHING:
@@ -152,19 +152,19 @@ class NodeRecorder:
             self._server.carry()
 
     def _served(self, header: Header, payload: bytes) -> None:
-        self._witness.served(header, payload)
-        if header.type_name == "DotsCacheInfo" and self._witness.has_former:
+        self._gaps.learn_type(header, payload)
+        if header.type_name == "DotsCacheInfo" and self._gaps.has_previous:
             message = internal_class("DotsCacheInfo").decode(payload)
             if message.endTransmission and message.typeName == EVERYTHING[0]:
-                self._witness.told_all()
+                self._gaps.finish_snapshot()
 
 
 class _Stream(InsideStream):
-    """The stream, and the client at its end."""
+    """The in-process stream and its client connection."""
 
     def __init__(self, recorder: NodeRecorder, server: NodeServer) -> None:
         super().__init__(recorder, server)
-        # No secret and no chance: who is inside the node is not asked.
+        # No secret and no nonce: the node does not authenticate in-process clients.
         self.client = ClientConnection(
             Wire(),
             name="skerry-record",

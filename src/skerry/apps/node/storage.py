@@ -1,8 +1,8 @@
-"""The storage of a running node: opened when it is needed, and drained before the node ends.
+"""The storage of a running node: opened when it is needed, and flushed before the node ends.
 
-A storage that was named is opened at the start, and so is the usual file if it is there. Where
-there is none, it is made when the first persistent object is published: most nodes never have one,
-and leave nothing behind.
+A configured storage is opened at the start, and so is the default file if it exists. Otherwise the
+default file is created when the first persistent object is published: most nodes never have one,
+and leave no file behind.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from skerry.runtime.system_folders import make_folder, state_folder
 __all__ = ["NodeStorage"]
 
 _RETRY_S: Final = 5.0
-"""How long to wait before a storage that could not be opened is tried again."""
+"""Pause between attempts to open a storage."""
 
 log = logging.getLogger(__name__)
 
 
 class NodeStorage:
-    """What stands between the journal of a core and a storage."""
+    """Connects the journal of a core with a storage."""
 
     def __init__(self, config: StorageConfig, *, name: str, environ: Mapping[str, str]) -> None:
         self._config = config
         self._environ = environ
-        self._is_usual = not config.url
+        self._is_default = not config.url
         self._url = config.url or default_url(environ, name=name)
         self._storage: Storage | None = None
         self._journal: Journal | None = None
         self._keeper: StorageKeeper | None = None
-        self._stored: Callable[[], None] = _nobody_waits
+        self._stored: Callable[[], None] = lambda: None
         self._opening: asyncio.Task[None] | None = None
         self._trouble = ""
 
     async def open(self, rng: Random) -> Journal:
-        """Open what is there; gives the journal for the core. StorageError if it is of no use."""
+        """Open an existing storage; returns the journal of the core. StorageError if that fails."""
         meta: dict[str, int] = {}
-        if not self._is_usual or _file_of(self._url).exists():
+        if not self._is_default or _file_of(self._url).exists():
             loop = asyncio.get_running_loop()
             self._storage = await loop.run_in_executor(None, self._open)
             meta = self._storage.meta()
@@ -59,9 +59,9 @@ class NodeStorage:
         return self._journal
 
     def start(self, core: NodeCore, stored: Callable[[], None]) -> int:
-        """Give the core what is stored, and store its changes from now on.
+        """Load the stored objects into the core, and store its changes from now on.
 
-        Gives the count of objects; `stored` is called whenever more is stored.
+        Returns the number of objects. `stored` is called whenever changes have been stored.
         """
         assert self._journal is not None
         self._stored = stored
@@ -76,7 +76,7 @@ class NodeStorage:
         return count
 
     def wake(self) -> None:
-        """Something may wait in the journal. Costs next to nothing when not."""
+        """Store what waits in the journal, in the background; cheap if nothing waits."""
         if self._keeper is not None:
             self._keeper.wake()
         elif self._opening is None and self._has_waiting:
@@ -85,7 +85,7 @@ class NodeStorage:
 
     @property
     def trouble(self) -> str:
-        """Why objects are not stored; empty when they are."""
+        """Why objects are not stored; empty if they are."""
         return self._trouble or (self._journal.trouble if self._journal is not None else "")
 
     @property
@@ -93,10 +93,10 @@ class NodeStorage:
         return self._journal is not None and self._journal.number > self._journal.stored
 
     async def close(self) -> None:
-        """Store all that waits; StorageError if that cannot be done."""
+        """Store all that waits in the journal; StorageError if that fails."""
         self.wake()
         if self._opening is not None and self._keeper is None:
-            # Whoever published is waiting for this; the retries of it are not worth waiting for.
+            # The first attempt to open is awaited, since objects wait for it, but not its retries.
             await asyncio.wait([self._opening], timeout=_RETRY_S)
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
@@ -108,7 +108,7 @@ class NodeStorage:
             raise StorageError(f"objects were not stored: {self._trouble}")
 
     def _open(self) -> Storage:
-        if self._is_usual:
+        if self._is_default:
             make_folder(state_folder(self._environ))
         return open_storage(self._url, sync=self._config.sync)
 
@@ -119,23 +119,23 @@ class NodeStorage:
                 storage = await loop.run_in_executor(None, self._open_empty)
             except (ConfigError, StorageError) as error:
                 self._trouble = str(error)
-                log.error("the storage cannot be opened", extra={"reason": str(error)})  # noqa: TRY400 - the reason is all there is to know
+                log.error("the storage cannot be opened", extra={"reason": str(error)})  # noqa: TRY400 - the reason is sufficient
                 await asyncio.sleep(_RETRY_S)
                 continue
             self._trouble = ""
             self._keep(storage)
-            log.info("storage opened", extra={"place": storage.place})
+            log.info("storage opened", extra={"place": storage.location})
             return
 
     def _open_empty(self) -> Storage:
-        """A storage that nobody filled since this node started: two histories must not mix."""
+        """Open a storage that is still empty: the objects of two nodes must not be mixed."""
         storage = self._open()
         if storage.meta():
-            place = storage.place
+            place = storage.location
             storage.close()
             raise StorageError(
                 f"{place} was filled by another node since this one started;"
-                " give each a name or a storage of its own"
+                " give each node its own name or storage"
             )
         return storage
 
@@ -147,7 +147,3 @@ class NodeStorage:
 
 def _file_of(url: str) -> Path:
     return Path(unquote(url.removeprefix("sqlite:")))
-
-
-def _nobody_waits() -> None:
-    """Until the node runs, nobody waits for anything to be stored."""

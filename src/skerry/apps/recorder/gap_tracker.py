@@ -1,7 +1,7 @@
-"""What a recorder knows of a node, however it hears of it: an intake, and what was missed.
+"""Gaps and removals in the recording of a node: what happened while the recorder was not connected.
 
-What the node tells again after the recorder was away is compared with what was there before: what
-is gone is written as removed, and a gap says how much was missed.
+After a reconnect, the node sends all cached objects again. Objects that existed before and are
+missing now are recorded as removed, and a gap row states how many updates were missed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["GapTracker", "payload_of_key"]
 
 _AWAY: Final = "the recorder was not running"
 _LOST: Final = "the connection to the node was lost"
-_ANOTHER: Final = "the node was started anew"
+_RESTARTED: Final = "the node was restarted"
 
 
 class GapTracker:
-    """Writes what a node tells. `is_whole` says whether it tells everything."""
+    """Records a node and its gaps. `is_whole` states whether all its updates are recorded."""
 
     def __init__(self, queue: RowQueue, *, space: str, is_whole: bool) -> None:
         self._queue = queue
@@ -43,67 +43,67 @@ class GapTracker:
         self._types = RecordedTypes()
         self.intake = NodeRows(queue, space=space)
         self.intake.types = self._types.known
-        self.intake.on_service = self.served
+        self.intake.on_service = self.learn_type
         self.intake.on_resumed = self._resumed
         self._lost: tuple[int, int, int] = (0, 0, 0)
-        """Node, position and time of the last update before it was lost."""
+        """Node, position and time of the last update before the connection was lost."""
         self._reason = _LOST
-        self.has_former = False
-        """Whether what was there before is still to be compared with what is told."""
+        self.has_previous = False
+        """Whether the objects of the previous connection are still to be compared."""
         for type_ in self._types.internal():
             queue.describe(type_)
 
-    def served(self, header: Header, payload: bytes) -> None:
-        """What the node says to us alone: descriptions are learned."""
-        # One with a position is what some client says. The node describes in its own words what it
-        # is about to send, and that is what counts.
+    def learn_type(self, header: Header, payload: bytes) -> None:
+        """Learn a type from a description that the node sent to this client."""
+        # A description with a position was published by a client. The definition that the node
+        # serves, and in which it sends objects, is the one without.
         if header.type_name in DESCRIPTOR_TYPES and header.position < 0:
             try:
                 type_ = self._types.learn(header.type_name, payload)
             except (CodecError, SchemaError, LimitExceeded):
-                return  # Whoever holds the connection ends it for that.
+                return  # The connection is closed for that by its own check.
             if isinstance(type_, StructType):
                 self._queue.describe(type_)
 
-    def go_on(self, ending: ResumePoint) -> None:
-        """The recording has rows of another time: what came since then is missing."""
+    def resume_after(self, ending: ResumePoint) -> None:
+        """Continue an existing recording: a gap from its end to the first update is missing."""
         self._lost = ending.node, ending.position, ending.time_ns
         self._reason = _AWAY
         self.intake.position = ending.position
         self.intake.is_resuming = True
 
-    def lost(self) -> None:
-        """The node cannot be heard any more, for now."""
+    def connection_lost(self) -> None:
+        """The connection was lost: remember the last update, for the gap after the reconnect."""
         intake = self.intake
         if not intake.is_resuming:
-            # If it said nothing yet, then at least it told what there was; or else our own clock
-            # has to do, since a gap at the beginning of all time would be believed.
-            time_ns = max(int(intake.time_ns), int(intake.told_ns)) or wall_ns()
+            # Without an update, the time of the snapshot is used, or else the local clock: a gap
+            # that starts at time 0 would be taken literally.
+            time_ns = max(int(intake.time_ns), int(intake.snapshot_ns)) or wall_ns()
             self._lost = int(intake.node), int(intake.position), time_ns
             self._reason = _LOST
-        intake.lost()
-        self.has_former = True
+        intake.connection_lost()
+        self.has_previous = True
 
-    def told_all(self) -> None:
-        """All is told: what was there before and is not now went meanwhile."""
-        self.has_former = False
+    def finish_snapshot(self) -> None:
+        """All cached objects were received: record previous objects that are missing as removed."""
+        self.has_previous = False
         for known in self._types.known.values():
-            former, known.former = known.former, {}
-            for key, subject in former.items():
+            previous, known.previous = known.previous, {}
+            for key, subject in previous.items():
                 if key not in known.subjects:
                     self._write_removal(known, key, subject)
 
     def end(self) -> None:
-        """The recording ends, perhaps while the node is away."""
+        """The recording ends: append a gap if the connection is lost."""
         if self.intake.is_resuming:
             self.intake.is_resuming = False
             node, position, time_ns = self._lost
             reason = f"{self._reason}, until the recording ended"
             gap = Gap(count=0, first=position + 1, reason=reason, first_ns=time_ns, last_ns=time_ns)
-            self._queue.tell_gap(gap, node=node)
+            self._queue.append_gap(gap, node=node)
 
     def _resumed(self, node: int, position: int, time_ns: int) -> None:
-        """The first update after a lost connection: what is between is missing."""
+        """The first update after a lost connection: append a gap for the updates in between."""
         before, last, last_ns = self._lost
         reason = self._reason
         if position == last + 1 and node == before:
@@ -111,8 +111,8 @@ class GapTracker:
         if not position or not last:
             gap = Gap(count=0, reason=reason, first_ns=last_ns, last_ns=time_ns)
         elif node != before or position <= last:
-            anew = f"{reason}: {_ANOTHER}"
-            gap = Gap(count=0, first=last + 1, reason=anew, first_ns=last_ns, last_ns=time_ns)
+            restarted = f"{reason}: {_RESTARTED}"
+            gap = Gap(count=0, first=last + 1, reason=restarted, first_ns=last_ns, last_ns=time_ns)
         else:
             gap = Gap(
                 count=position - last - 1,
@@ -122,11 +122,11 @@ class GapTracker:
                 first_ns=last_ns,
                 last_ns=time_ns,
             )
-        self._queue.tell_gap(gap, node=before)
+        self._queue.append_gap(gap, node=before)
 
     def _write_removal(self, known: RecordedType, key: bytes, subject: str) -> None:
-        # By the clock of the node, which orders all of it.
-        now_ns = max(self.intake.told_ns, self.intake.time_ns)
+        # By the clock of the node, which orders all rows.
+        now_ns = max(self.intake.snapshot_ns, self.intake.time_ns)
         payload = payload_of_key(known.plan, key)
         self._queue.rows.append(
             known.name,
@@ -139,7 +139,7 @@ class GapTracker:
             known.fingerprint,
             NODE_CLIENT,
             self.intake.node,
-            # It has no place of its own in the node's count, only a time.
+            # The removal has no sequence number and no position, only a time.
             0,
             0,
             now_ns,
@@ -149,7 +149,7 @@ class GapTracker:
 
 
 def payload_of_key(plan: StructPlan, key: bytes) -> bytes:
-    """The object that has nothing but this key."""
+    """The payload of an object that has only this key."""
     pos = 1 if len(plan.keys) < 24 else 2
     values = {}
     for field in plan.keys:

@@ -1,8 +1,8 @@
-"""What comes by multicast, as rows: the loop that runs for each recorded update of a group.
+"""Rows of updates from a multicast group: the loop that runs for each recorded update.
 
-The sender stands for the node, since that is where an update of a group enters: it counts its
-datagrams, and that count and the place in the datagram are both sequence and position. So two
-recorders of one group give equal numbers. This module is compiled.
+The sender is recorded as the node, since that is where the update enters the group. The number of
+its datagram and the index in the datagram form both sequence and position, so that two recorders of
+one group give equal numbers. This module is compiled.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ RECORDER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 within one configuration interval. Beyond it the oldest are recorded without it."""
 
 DATAGRAM_SPAN: Final = 65536
-"""Numbers of one datagram: no datagram has as many updates as bytes."""
+"""Sequence numbers per datagram: no datagram has as many updates as bytes."""
 
 _HEAD_COUNT_MAX: Final = 4096
 _WAITING_BYTES: Final = 500
-"""About what an object that waits takes besides its payload: header, subject and numbers."""
+"""Approximate memory of a waiting object besides its payload: header, subject and numbers."""
 
 
 class GroupRows:
-    """Rows of all that is published in a group. `types` are those that were described in it."""
+    """Rows of all updates of a group. `types` are those that were described in it."""
 
     def __init__(
         self,
@@ -56,17 +56,17 @@ class GroupRows:
         """Types whose objects are recorded; None for all."""
         self.on_description: Any = None
         """Called with the type and the bytes of a description, and with its sender."""
-        self.taken_count: i64 = 0
+        self.received_count: i64 = 0
         self.unreadable_count: i64 = 0
-        """Updates that are no objects, in a group of objects."""
+        """Updates in a group of objects that do not decode as objects."""
         self._queue: Any = queue
         self._space: str = space
         self._bytes: RecordedType = types[BYTES_NAME]
         self._heads: dict[int, bytes] = {}
-        """What stands before so many bytes."""
+        """The encoded head of a payload, by the number of its bytes."""
         self._pieces: Pieces = Pieces(b"")
         self._waiting: deque[tuple[Header, str, bytes, int, int, int]] = deque()
-        """Objects whose type nobody described yet: header, subject, object, and what counts it."""
+        """Objects of unknown types: header, subject, payload, sender, sequence and time."""
         self._waiting_bytes: i64 = 0
         self._waiting_bytes_max: i64 = waiting_bytes_max
 
@@ -79,7 +79,8 @@ class GroupRows:
     ) -> None:
         """Write the rows of updates that are bytes.
 
-        `numbers` has the sequence from each of some updates on, of the first one at least.
+        `numbers` are pairs of an index and the sequence of that update; following updates count on.
+        The first pair has index 0.
         """
         known = self._bytes
         rows = self.rows
@@ -117,7 +118,7 @@ class GroupRows:
             index += 1
             if rows.count >= self.row_count_max or rows.byte_count >= self.byte_count_max:
                 self._queue.hand_over()
-        self.taken_count += index
+        self.received_count += index
 
     def take_objects(
         self,
@@ -126,7 +127,7 @@ class GroupRows:
         sender: i64,
         time_ns: i64,
     ) -> None:
-        """Write the rows of updates that are objects with their headers; learn descriptions."""
+        """Write the rows of updates that are objects with headers, and learn described types."""
         place: i64 = 0
         sequence: i64 = 0
         next_start: i64 = 0
@@ -139,10 +140,10 @@ class GroupRows:
             self._take_object(subject, data, sender, sequence, time_ns)
             sequence += 1
             index += 1
-        self.taken_count += index
+        self.received_count += index
 
-    def described(self, name: str) -> None:
-        """A type is known now: objects of it that waited are written."""
+    def type_described(self, name: str) -> None:
+        """Write the objects that waited for the description of this type."""
         waiting = self._waiting
         self._waiting = deque()
         self._waiting_bytes = 0
@@ -153,8 +154,8 @@ class GroupRows:
                 self._waiting.append(item)
                 self._waiting_bytes += _WAITING_BYTES + len(item[2])
 
-    def give_up(self) -> None:
-        """Write what waits, without knowing its type."""
+    def write_waiting(self) -> None:
+        """Write all waiting objects although their types are unknown."""
         while self._waiting:
             item = self._waiting.popleft()
             self._waiting_bytes -= _WAITING_BYTES + len(item[2])
@@ -212,7 +213,7 @@ class GroupRows:
                 key = canonical_key(known.plan, self._pieces)
                 fingerprint = known.fingerprint
             except CodecError:
-                # Another definition of the type than the one that was described.
+                # The sender uses another definition of the type than the described one.
                 self.unreadable_count += 1
             if known.is_cached:
                 operation = REMOVE if header.remove_obj == 1 else UPDATE

@@ -33,21 +33,21 @@ from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.schema.internal import LINK_TYPE
 from skerry.schema.model import StructType
 
-__all__ = ["GroupKind", "GroupSource", "GroupWishes"]
+__all__ = ["GroupKind", "GroupOptions", "GroupSource"]
 
 GroupKind = Literal["bytes", "objects"]
 
 _U32: Final = 0xFFFFFFFF
 _SENDER_COUNT_MAX: Final = 4096
-"""Senders whose numbers are remembered. Each that starts anew is another one, and it is quickly
-computed again."""
+"""Senders whose numbers are cached. A restarted sender is a new one. A number that is no longer
+cached is computed again."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
 _DESCRIPTIONS: Final = tuple(f"/{name}/" for name in DESCRIPTOR_TYPES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWishes:
-    """Which group is recorded, and what of it."""
+class GroupOptions:
+    """A multicast group, and the types and subjects to record."""
 
     group: str
     interface: str = ""
@@ -56,127 +56,127 @@ class GroupWishes:
     kind: GroupKind = "bytes"
     key_file: str = ""
     segment_bytes: int = 0
-    """Size of the largest datagram that is published; 0 to choose."""
+    """Size of the largest datagram to publish; 0 for the default."""
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
 
     @property
     def has_links(self) -> bool:
-        """Whether it is recorded how well datagrams arrive: with all, or where it is named."""
+        """Whether link quality is recorded: with all types, or if its type is named."""
         return LINK_TYPE in self.types or not (self.types or self.subjects)
 
 
 class GroupSource:
-    """Records what is published in a group. `tell` hears of what goes wrong in it."""
+    """Records the updates of a group. `report` receives messages about problems."""
 
     def __init__(
         self,
         queue: RowQueue,
-        wishes: GroupWishes,
+        options: GroupOptions,
         *,
         space: str,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         ending: ResumePoint | None = None,
     ) -> None:
         self._queue = queue
         self._ending = ending
-        """Where a recorder before this one ended."""
-        self._wishes = wishes
-        self._tell = tell
+        """End of the existing recording."""
+        self._options = options
+        self._report = report
         self._types = RecordedTypes(DISTRIBUTOR)
         self.intake = GroupRows(queue, self._types.known, space=space)
         self.intake.by_sender = self._types.by_sender
         self.intake.on_description = self._described
         self._patterns = PatternTree()
-        for pattern in wishes.subjects:
+        for pattern in options.subjects:
             self._patterns.add(pattern, True)
-        if wishes.types:
-            self.intake.wanted = frozenset(wishes.types)
-        self._links = LinkRows(queue, space=space, is_wanted=wishes.has_links)
+        if options.types:
+            self.intake.wanted = frozenset(options.types)
+        self._links = LinkRows(queue, space=space, is_wanted=options.has_links)
         self._senders: dict[SenderInfo, int] = {}
         self._connection: aio.AsyncGroupConnection | None = None
         self.lost_count = 0
-        """A group is never lost: there is nobody to be connected to."""
+        """Always 0: a group has no connection to lose."""
 
     @property
     def name(self) -> str:
-        """What is recorded, for people."""
-        return self._wishes.group
+        """The group, for messages."""
+        return self._options.group
 
     @property
-    def taken_count(self) -> int:
-        """Updates that came."""
-        return int(self.intake.taken_count)
+    def received_count(self) -> int:
+        """Updates received."""
+        return int(self.intake.received_count)
 
     @property
     def is_complete(self) -> bool:
-        """There is nothing to wait for."""
+        """Whether the group is joined: it sends no snapshot."""
         return self._connection is not None
 
     async def start(self) -> None:
-        """Join the group; ConnectFailed when that cannot be done."""
+        """Join the group; ConnectFailed if that fails."""
         for type_ in self._types.internal():
             self._queue.describe(type_)
-        wishes = self._wishes
+        options = self._options
         self._connection = await aio.open(
-            wishes.group,
-            interface=wishes.interface,
-            ttl=wishes.ttl,
-            dialect=Dialect(wishes.dialect),
-            key_file=wishes.key_file,
+            options.group,
+            interface=options.interface,
+            ttl=options.ttl,
+            dialect=Dialect(options.dialect),
+            key_file=options.key_file,
             application="skerry-record",
             socket_buffer_bytes=_BUFFER_BYTES,
         )
         if self._ending is not None:
             reason = "the recorder was not running"
             gap = Gap(count=0, reason=reason, first_ns=self._ending.time_ns, last_ns=wall_ns())
-            self._queue.tell_gap(gap)
-        self._connection.tap(self.heard)
+            self._queue.append_gap(gap)
+        self._connection.tap(self.on_event)
 
     async def stop(self) -> None:
         """Leave the group."""
         if self._connection is not None:
-            self._tell_links(self._connection)
+            self._write_links(self._connection)
             await self._connection.close(linger=False)
-        self.intake.give_up()
+        self.intake.write_waiting()
 
     def check(self) -> None:
-        """A group never ends; from time to time it is told how well its datagrams arrive."""
+        """Write rows about link quality when they are due; never raises."""
         if self._connection is not None and self._links.is_due():
-            self._tell_links(self._connection)
+            self._write_links(self._connection)
 
-    def heard(self, event: MachineEvent) -> None:
-        """Something happened in the group."""
+    def on_event(self, event: MachineEvent) -> None:
+        """Record the updates and losses of an event, and report problems."""
         if isinstance(event, Delivered):
             self._take(event)
         elif isinstance(event, UpdatesLost):
             self._lost(event)
         elif isinstance(event, (CommunicationFailed, Nagging, StartUnknown)):
-            self._tell(f"trouble in the group {self.name}: {event}")
+            self._report(f"problem in the group {self.name}: {event}")
 
     def _take(self, event: Delivered) -> None:
         assert event.numbers is not None
         updates = event.updates
         numbers = [(first, _first_sequence(number)) for first, number in event.numbers]
-        if self._wishes.subjects:
+        if self._options.subjects:
             updates, numbers = self._selected(updates, numbers)
-        is_bytes = self._wishes.kind == "bytes"
+        is_bytes = self._options.kind == "bytes"
         take = self.intake.take_bytes if is_bytes else self.intake.take_objects
         take(updates, numbers, self._sender(event.sender), wall_ns())
 
     def _selected(
         self, updates: list[tuple[str, bytes]], numbers: list[tuple[int, int]]
     ) -> tuple[list[tuple[str, bytes]], list[tuple[int, int]]]:
-        """Those that were asked for, and what describes them; each is counted by its own place."""
+        """The updates that match the subjects, and type descriptions, with the sequence of each."""
         kept: list[tuple[str, bytes]] = []
-        places: list[tuple[int, int]] = []
+        kept_numbers: list[tuple[int, int]] = []
         for (first, sequence), (stop, _) in pairwise([*numbers, (len(updates), 0)]):
             for index in range(first, stop):
                 subject = updates[index][0]
                 if self._patterns.matches_any(subject) or subject.startswith(_DESCRIPTIONS):
-                    places.append((len(kept), sequence + index - first))
+                    kept_numbers.append((len(kept), sequence + index - first))
                     kept.append(updates[index])
-        return kept, places
+        return kept, kept_numbers
 
     def _sender(self, sender: SenderInfo) -> int:
         number = self._senders.get(sender)
@@ -190,7 +190,7 @@ class GroupSource:
         now_ns = wall_ns()
         count = (event.stop_seq - event.first_seq) & _U32
         gap = Gap(
-            # A datagram may have had any number of updates.
+            # The number of updates in a lost datagram is unknown.
             count=0,
             first=event.first_seq * DATAGRAM_SPAN,
             stop=(event.first_seq + count) * DATAGRAM_SPAN,
@@ -199,9 +199,9 @@ class GroupSource:
             last_ns=now_ns,
         )
         number = self._sender(event.sender)
-        self._queue.tell_gap(gap, node=number, sender=number)
+        self._queue.append_gap(gap, node=number, sender=number)
 
-    def _tell_links(self, connection: aio.AsyncGroupConnection) -> None:
+    def _write_links(self, connection: aio.AsyncGroupConnection) -> None:
         now = connection.statistics()
         receiver = f"{now.interface}:{now.sender_id}"
         for link in connection.take_links():
@@ -216,10 +216,10 @@ class GroupSource:
             return
         if isinstance(type_, StructType):
             self._queue.describe(type_)
-            self.intake.described(type_.name)
+            self.intake.type_described(type_.name)
 
 
 def _first_sequence(datagram: int) -> int:
-    """What the first update of a datagram is counted as."""
-    # Numbers are told without the wrap of 32 bits; one from before the first is that of the wire.
+    """The sequence of the first update of a datagram."""
+    # Datagram numbers do not wrap at 32 bits; one before the first is negative and is mapped back.
     return (datagram if datagram >= 0 else datagram & _U32) * DATAGRAM_SPAN

@@ -1,7 +1,7 @@
-"""How well updates reach a recorder, as rows among theirs: objects of the internal type SkerryLink.
+"""Rows about link quality between senders and the recorder: objects of the type SkerryLink.
 
-Each row tells what happened since the one before. So a minute is the sum of its rows, whoever
-started anew in it, and a row that is lost takes nothing with it but itself.
+Each row covers the time since the previous one. Therefore the figures of a minute are the sum of
+its rows, even if a program was restarted in it, and a lost row affects only its own interval.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from skerry.schema.internal import LINK_TYPE
 __all__ = ["LINK_INTERVAL_NS", "LinkRows", "round_trip"]
 
 LINK_INTERVAL_NS: Final = 10_000_000_000
-"""How often it is told: some rows in each minute of the tables."""
+"""Interval between rows: several rows in each minute of the tables."""
 
 
 class LinkRows:
-    """Writes rows about links into a queue, and knows when it is time to."""
+    """Writes rows about links into a queue, at intervals."""
 
     def __init__(self, queue: RowQueue, *, space: str, is_wanted: bool = True) -> None:
         self._queue = queue
@@ -35,7 +35,7 @@ class LinkRows:
         self._fingerprint = fingerprint(internal_class(LINK_TYPE).descriptor)
 
     def is_due(self) -> bool:
-        """Whether to tell of links again; true once in each interval."""
+        """Whether the next rows are due; true once in each interval."""
         now_ns = monotonic_ns()
         if not self._is_wanted or now_ns < self._due_ns:
             return False
@@ -43,7 +43,7 @@ class LinkRows:
         return True
 
     def write(self, link: Struct, *, sender: int, node: int) -> None:
-        """The row of a SkerryLink about this sender, as it is known at this node."""
+        """Append the row of a SkerryLink about this sender at this node."""
         if not self._is_wanted:
             return
         codec = codec_of(type(link))
@@ -68,7 +68,7 @@ class LinkRows:
 
 
 def round_trip(*, client_id: int, name: str, node: str, taken_ns: int) -> Struct:
-    """What a client of a node tells after it has waited so long for an answer."""
+    """The SkerryLink of a client that waited `taken_ns` for an answer of its node."""
     made: Struct = internal_class(LINK_TYPE)(
         sender=name,
         receiver=node,

@@ -1,7 +1,7 @@
-"""What a node sends to a recorder, as rows: the loop that runs for each recorded update.
+"""Rows of updates from a node: the loop that runs for each recorded update.
 
 It replaces the stores and events of a space (`client.core.update_intake`). It reads the header, the
-key and the subject of each object; the payload goes into the row unchanged. It keeps one entry for
+key and the subject of each object; the payload is copied into the row. It keeps one entry for
 each existing object, since the wire does not distinguish a create from an update. This module is
 compiled.
 """
@@ -36,7 +36,7 @@ NO_KEY: Final = b"\x80"
 
 
 class RecordedType:
-    """A type as the recorder needs it, and which of its objects are there."""
+    """A type, and the keys of its existing objects."""
 
     def __init__(
         self, plan: StructPlan, *, fingerprint: int, is_cached: bool, source: str, is_service: bool
@@ -47,19 +47,19 @@ class RecordedType:
         self.is_cached: bool = is_cached
         self.source: str = source
         self.is_service: bool = is_service
-        """Whether its objects are said to us alone: the space looks at them."""
+        """Whether its objects are protocol messages to this client, which the space processes."""
         self.has_key: bool = bool(plan.keys)
         self.own_subject: str = "/" + text_level(plan.name)
         """The default subject of an object without a key."""
         self.subjects: dict[bytes, str] = {}
-        """The objects that are there, by key; of messages some that came before. With their
-        default subjects, or nothing where those were not needed yet."""
-        self.former: dict[bytes, str] = {}
-        """What was there on the connection before, until all is told anew."""
+        """Default subjects of existing objects by key, empty if not needed yet; for message types,
+        a bounded cache of default subjects."""
+        self.previous: dict[bytes, str] = {}
+        """Objects of the previous connection, until the new snapshot is complete."""
 
 
 class NodeRows:
-    """Rows of all that a node tells. `queue` gives the rows to write to, and takes full ones."""
+    """Writes the rows of all updates of a node into `queue`."""
 
     def __init__(
         self,
@@ -71,38 +71,38 @@ class NodeRows:
     ) -> None:
         self.types: dict[str, RecordedType] = {}
         self.rows: Rows = queue.rows
-        """Where the next row goes; the queue changes it."""
+        """Where the next row is appended; the queue takes its content."""
         self.row_count_max: i64 = queue.row_count_max
         self.byte_count_max: i64 = queue.byte_count_max
         self.on_service: Any = None
-        """Called with header and payload of what the node says to us alone."""
+        """Called with header and payload of protocol messages to this client."""
         self.on_resumed: Any = None
         """Called with node, position (0 if the node does not count) and time of the first update
         after a lost connection."""
         self.is_resuming: bool = False
-        """Whether that is awaited."""
+        """Whether the first update after a lost connection is awaited."""
         self.node: i64 = 0
         """The node of the last update."""
         self.position: i64 = 0
-        """The highest position there was."""
+        """The highest position received."""
         self.time_ns: i64 = 0
         """The time of the last update."""
-        self.told_ns: i64 = 0
-        """When the node told last what there is."""
+        self.snapshot_ns: i64 = 0
+        """Time at which the node sent the last cached object."""
         self.object_count: i64 = 0
-        """Objects that are there, as far as they are remembered."""
-        self.taken_count: i64 = 0
+        """Existing objects in `subjects` of all cached types."""
+        self.received_count: i64 = 0
         self.unreadable_count: i64 = 0
-        """Updates without a key: their bytes are not what their type says."""
+        """Updates without a key, because their payload does not decode as their type."""
         self._queue: Any = queue
         self._space: str = space
         self._object_count_max: i64 = object_count_max
         self._subject_count_max: i64 = subject_count_max
         self._pieces: Pieces = Pieces(b"")
-        """For one object after the other."""
+        """Reused for every object."""
 
     def take_frames(self, cutter: FrameCutter) -> bool:
-        """Take frames as long as they are of objects; if not all are, the cutter is at another."""
+        """Write frames until one is not an object; returns False with the cutter at that frame."""
         while cutter.step():
             body = cutter.body()
             header, size = read_header(body, 0)
@@ -111,7 +111,7 @@ class NodeRows:
         return True
 
     def take(self, arrived: list[tuple[Header, bytes]], start: int) -> int:
-        """The same for what was cut already; gives the place of what is not taken."""
+        """Write messages from `start` on; returns the index of the first that is not an object."""
         index = start
         while index < len(arrived):
             header, payload = arrived[index]
@@ -121,7 +121,7 @@ class NodeRows:
         return index
 
     def take_one(self, header: Header, payload: bytes) -> bool:
-        """Write the row of an object; false for what the space has to look at, too."""
+        """Write the row of an object; False if the space has to process the message, too."""
         known = self.types.get(header.type_name)
         if known is None or header.attributes < 0:
             return False
@@ -129,20 +129,20 @@ class NodeRows:
             self.on_service(header, payload)
             if header.position < 0:
                 return False
-            # What a client said to all, such as the description of a type.
-        is_told: bool = header.from_cache >= 0
+            # A client published it, such as the description of a type: it is also recorded.
+        is_snapshot: bool = header.from_cache >= 0
         sent_ns: i64 = sent_ns_of(header.sent_time)
         time_ns: i64 = _time_ns(header.server_sent_time)
-        if is_told and sent_ns >= 0 and (sent_ns < time_ns or time_ns <= 0):
-            # Of what was there the header only tells when it was sent last, by the clock of its
-            # publisher. If that is ahead, the row would come after updates that are still to come.
+        if is_snapshot and sent_ns >= 0 and (sent_ns < time_ns or time_ns <= 0):
+            # The header of a cached object only has its send time, by the clock of its publisher.
+            # If that clock is ahead, the row would be ordered after updates that follow it.
             time_ns = sent_ns
         position: i64 = header.position
         if position < 0:
-            # Hosts that do not count are counted for: the order is all that is known.
-            position = 0 if is_told else self.position + 1
-        if is_told:
-            self.told_ns = _time_ns(header.server_sent_time)
+            # A foreign host sends no positions: updates are numbered in order of arrival.
+            position = 0 if is_snapshot else self.position + 1
+        if is_snapshot:
+            self.snapshot_ns = _time_ns(header.server_sent_time)
             if position > self.position and not self.is_resuming:
                 self.position = position
         else:
@@ -154,23 +154,23 @@ class NodeRows:
             self.time_ns = time_ns
         self.node = header.node
         sequence: i64 = header.sequence
-        if is_told or header.position < 0:
-            # Two recorders of a host that does not count would give one number to two updates.
+        if is_snapshot or header.position < 0:
+            # Two recorders of a foreign host would give the same sequence to different updates.
             sequence = 0
         elif header.sender == NODE_CLIENT or sequence < 0:
-            # What the node itself says is counted by its position alone.
+            # Updates of the node itself have a position only.
             sequence = position
-        self._write(known, header, payload, is_told, sequence, position, sent_ns, time_ns)
+        self._write(known, header, payload, is_snapshot, sequence, position, sent_ns, time_ns)
         return not known.is_service
 
-    def lost(self) -> None:
-        """The connection is lost: what was there is told anew on the next one."""
+    def connection_lost(self) -> None:
+        """Keep the existing objects as previous ones: the node sends a new snapshot after this."""
         for known in self.types.values():
             if known.is_cached:
-                # Who is lost twice in a row still has to account for what was there first.
-                former = known.former
-                former.update(known.subjects)
-                known.former = former
+                # Kept if the connection is lost twice in a row: they are still to be compared.
+                previous = known.previous
+                previous.update(known.subjects)
+                known.previous = previous
                 known.subjects = {}
         self.object_count = 0
         self.is_resuming = True
@@ -180,7 +180,7 @@ class NodeRows:
         known: RecordedType,
         header: Header,
         payload: bytes,
-        is_told: bool,
+        is_snapshot: bool,
         sequence: i64,
         position: i64,
         sent_ns: i64,
@@ -196,7 +196,7 @@ class NodeRows:
                 self.unreadable_count += 1
                 key = b""
                 fingerprint = 0
-        operation: i64 = self._operation(known, header, key, is_told)
+        operation: i64 = self._operation(known, header, key, is_snapshot)
         subject = header.subject or self._default_subject(known, key, operation)
         if operation == REMOVE and known.is_cached and known.subjects.pop(key, None) is not None:
             self.object_count -= 1
@@ -218,26 +218,27 @@ class NodeRows:
             time_ns,
             known.source,
         )
-        self.taken_count += 1
+        self.received_count += 1
         if rows.count >= self.row_count_max or rows.byte_count >= self.byte_count_max:
             self._queue.hand_over()
 
-    def _operation(self, known: RecordedType, header: Header, key: bytes, is_told: bool) -> i64:
+    def _operation(self, known: RecordedType, header: Header, key: bytes, is_snapshot: bool) -> i64:
         if not known.is_cached:
             return CREATE
         if header.remove_obj == 1:
             return REMOVE
         if not key:
-            # Nobody can say which object it is.
-            return SNAPSHOT if is_told else UPDATE
+            # Without a key the object is unknown.
+            return SNAPSHOT if is_snapshot else UPDATE
         is_there: bool = key in known.subjects
         if not is_there and self.object_count < self._object_count_max:
             known.subjects[key] = ""
             self.object_count += 1
         elif not is_there:
-            # Past the bound nobody knows; then it is not told as new, which would end a life.
-            return SNAPSHOT if is_told else UPDATE
-        if is_told:
+            # Above the bound it is unknown whether the object existed. It is not recorded as
+            # created, since that would end the life of an existing object in the tables.
+            return SNAPSHOT if is_snapshot else UPDATE
+        if is_snapshot:
             return SNAPSHOT
         return UPDATE if is_there else CREATE
 
@@ -261,8 +262,8 @@ class NodeRows:
 
 
 def sent_ns_of(seconds: float) -> i64:
-    """A time that a header tells; -1 if it tells none, or one that is none."""
-    # Not the other way round: what is no number is not between them either.
+    """The time of a header in nanoseconds; -1 if it is missing or not a valid time."""
+    # Written so that NaN is rejected, too.
     if -TIME_S_MAX <= seconds <= TIME_S_MAX:
         return ns_of_seconds(seconds)
     return -1

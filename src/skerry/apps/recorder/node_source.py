@@ -1,7 +1,7 @@
-"""A source of recordings: a node, of which the recorder is a client like others.
+"""A source of recordings: a node, to which the recorder connects as a client.
 
-It joins all subjects, or those that were named, and asks with each update where it entered the
-system.
+The recorder subscribes to all subjects, or to the selected ones, and requests the origin of each
+update.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.schema.internal import LINK_TYPE
 
-__all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
+__all__ = ["EVERYTHING", "NodeOptions", "NodeSource"]
 
 EVERYTHING: Final = ("/...", "SkerryLedger", LINK_TYPE)
-"""Groups that make up all there is: some things are told only to those who ask for them by name."""
+"""Groups that together cover all updates: some types are sent only to subscribers of the type."""
 _NAME: Final = "skerry-record"
-_REST_S: Final = 10.0
-"""How long a node may take to say the rest when a recording ends."""
+_FLUSH_S_MAX: Final = 10.0
+"""Time to wait for the last updates of the node when a recording ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWishes:
-    """Which node is recorded, how to get in, and what of it."""
+class NodeOptions:
+    """A node, the credentials for it, and the types and subjects to record."""
 
     endpoint: str | None = None
     secret: str | None = field(default=None, repr=False)
@@ -45,7 +45,7 @@ class NodeWishes:
     key: str | None = None
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
-    """Without either everything is recorded."""
+    """If both are empty, everything is recorded."""
     timeout_s: float = 10.0
 
     @property
@@ -55,13 +55,13 @@ class NodeWishes:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What to join."""
+        """The groups to join."""
         return EVERYTHING if self.is_whole else (*self.types, *self.subjects)
 
-    async def open(self, name: str, *, tells_origin: bool, send_bytes_max: int) -> Session:
-        """A session with the node, by this name; ConnectFailed when there is none.
+    async def open(self, name: str, *, with_origin: bool, send_bytes_max: int) -> Session:
+        """Connect to the node as a client of this name; ConnectFailed if that fails.
 
-        With `tells_origin` the node says with each update where it entered the system.
+        With `with_origin`, the node sends the origin of each update.
         """
         return await open_session(
             self.endpoint,
@@ -74,34 +74,34 @@ class NodeWishes:
             ca=self.ca,
             cert=self.cert,
             key=self.key,
-            origin=tells_origin,
+            origin=with_origin,
             send_bytes_max=send_bytes_max,
             queue_count_max=1,
         )
 
 
 class NodeSource:
-    """Records what a node tells. `tell` hears what becomes of the connection."""
+    """Records the updates of a node. `report` receives messages about the connection."""
 
     def __init__(
         self,
         queue: RowQueue,
-        wishes: NodeWishes,
+        options: NodeOptions,
         *,
         space: str,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         ending: ResumePoint | None = None,
     ) -> None:
-        self._wishes = wishes
+        self._options = options
         self._ending = ending
-        """Where a recorder before this one ended."""
-        self._tell = tell
-        self._witness = GapTracker(queue, space=space, is_whole=wishes.is_whole)
-        self.intake = self._witness.intake
+        """End of the existing recording."""
+        self._report = report
+        self._gaps = GapTracker(queue, space=space, is_whole=options.is_whole)
+        self.intake = self._gaps.intake
         self.intake.on_service = self._served
-        self._links = LinkRows(queue, space=space, is_wanted=LINK_TYPE in wishes.groups)
+        self._links = LinkRows(queue, space=space, is_wanted=LINK_TYPE in options.groups)
         self._timing: asyncio.Task[None] | None = None
-        """Waits for the node's answer."""
+        """Measures the round-trip time of the node."""
         self._session: Session | None = None
         self._interests: list[NodeSubscription] = []
         self._failure: Exception | None = None
@@ -111,35 +111,35 @@ class NodeSource:
 
     @property
     def name(self) -> str:
-        """What is recorded, for people."""
-        return self._wishes.endpoint or "the node of this computer"
+        """The endpoint, for messages."""
+        return self._options.endpoint or "the node of this computer"
 
     @property
-    def taken_count(self) -> int:
-        """Updates that came."""
-        return int(self.intake.taken_count)
+    def received_count(self) -> int:
+        """Updates received."""
+        return int(self.intake.received_count)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was there has been told."""
-        return bool(self._interests) and all(_is_told(item) for item in self._interests)
+        """Whether all cached objects were received."""
+        return bool(self._interests) and all(_is_complete(item) for item in self._interests)
 
     async def start(self) -> None:
-        """Connect and join; ConnectFailed when there is no node."""
-        wishes = self._wishes
-        session = self._session = await wishes.open(_NAME, tells_origin=True, send_bytes_max=1)
+        """Connect and join the groups; ConnectFailed if there is no node."""
+        options = self._options
+        session = self._session = await options.open(_NAME, with_origin=True, send_bytes_max=1)
         if self._ending is not None:
-            self._witness.go_on(self._ending)
+            self._gaps.resume_after(self._ending)
         session.core.intake.taker = self.intake
         session.state_listeners.append(self._state_changed)
         session.refusal_listeners.append(self._refused)
-        for group in wishes.groups:
+        for group in options.groups:
             interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
             self._interests.append(interest)
         session.write_output()
 
     async def stop(self) -> None:
-        """Take what the node had until now, and hear no more."""
+        """Receive what the node has sent until now, and disconnect."""
         self._is_stopping = True
         session = self._session
         if session is not None:
@@ -147,83 +147,85 @@ class NodeSource:
                 self._timing.cancel()
                 await asyncio.gather(self._timing, return_exceptions=True)
             if self._is_connected and self._failure is None:
-                await self._take_the_rest(session)
+                await self._receive_rest(session)
             await session.close()
-        self._witness.end()
+        self._gaps.end()
 
     def check(self) -> None:
-        """Raise what ended it, if it is over. From time to time the node is asked for an answer."""
+        """Raise the error that ended the session; start a round-trip measurement when it is due."""
         if self._failure is not None:
             raise self._failure
         session = self._session
         is_idle = self._timing is None or self._timing.done()
         if session is not None and is_idle and self._is_connected and self._links.is_due():
-            self._timing = session.loop.create_task(self._time(session))
+            self._timing = session.loop.create_task(self._measure(session))
 
     @property
     def _is_connected(self) -> bool:
         session = self._session
         return session is not None and session.connection.state is SpaceState.CONNECTED
 
-    async def _time(self, session: Session) -> None:
-        """Write how long an answer of the node takes."""
-        with suppress(Disconnected, RequestTimedOut):  # That is told elsewhere, and no time.
-            await self._ask(session)
+    async def _measure(self, session: Session) -> None:
+        with suppress(Disconnected, RequestTimedOut):  # Reported elsewhere; there is no time.
+            await self._flush(session)
 
-    async def _ask(self, session: Session) -> None:
+    async def _flush(self, session: Session) -> None:
+        """Flush the session, and write the round-trip time as a row."""
         asked_ns, lost_count = monotonic_ns(), self.lost_count
-        with suppress(Refused):  # It is an answer, too; `_refused` hears of those that matter.
-            await session.flush(_REST_S)
+        with suppress(
+            Refused
+        ):  # A refusal is an answer, too; `_refused` handles the relevant ones.
+            await session.flush(_FLUSH_S_MAX)
         if self.lost_count != lost_count:
-            return  # The answer came on another connection, and its time is not that of a way.
+            return  # The answer arrived on another connection, so the time is not a round trip.
         client_id = session.connection.client_id
         link = round_trip(
             client_id=client_id,
             name=_NAME,
-            node=self._wishes.endpoint or "",
+            node=self._options.endpoint or "",
             taken_ns=monotonic_ns() - asked_ns,
         )
         self._links.write(link, sender=client_id, node=int(self.intake.node))
 
-    async def _take_the_rest(self, session: Session) -> None:
+    async def _receive_rest(self, session: Session) -> None:
         try:
-            # The answer stands behind all that the node had to say before.
-            await self._ask(session)
+            # The answer follows all updates that the node sent before it.
+            await self._flush(session)
         except (Disconnected, RequestTimedOut) as error:
-            self._tell(f"what the node said last may be missing: {error}")
+            self._report(f"the last updates of the node may be missing: {error}")
 
     def _state_changed(self, change: StateChanged) -> None:
         if change.state is SpaceState.DISCONNECTED:
             self.lost_count += 1
-            self._witness.lost()
-            self._tell(f"the connection is lost ({change.reason}); trying to get it back")
+            self._gaps.connection_lost()
+            self._report(f"connection lost ({change.reason}); reconnecting")
         elif change.state is SpaceState.CONNECTED:
-            self._tell("connected again")
+            self._report("reconnected")
         elif change.state is SpaceState.CLOSED and not self._is_stopping:
-            self._failure = Disconnected(change.reason or "the node ended the connection")
+            self._failure = Disconnected(change.reason or "the node closed the connection")
 
     def _refused(self, _refusal: Refusal) -> None:
-        # To hear of new types the space asks for more than we did; that may well be refused.
+        # The space itself also subscribes to type descriptions, which the node may refuse.
         for interest in self._interests:
             if interest.refusal:
                 self._failure = Refused(f"the node does not permit {interest.refusal}")
 
     def _served(self, header: Header, payload: bytes) -> None:
-        """What the node says to us alone; the space looks at it next."""
-        self._witness.served(header, payload)
-        if header.type_name == "DotsCacheInfo" and self._witness.has_former:
+        """A protocol message to this client; the space processes it next."""
+        self._gaps.learn_type(header, payload)
+        if header.type_name == "DotsCacheInfo" and self._gaps.has_previous:
             assert self._session is not None
-            self._session.loop.call_soon(self._look_if_told)
+            self._session.loop.call_soon(self._check_snapshot)
 
-    def _look_if_told(self) -> None:
-        if self._witness.has_former and self.is_complete:
-            self._witness.told_all()
+    def _check_snapshot(self) -> None:
+        if self._gaps.has_previous and self.is_complete:
+            self._gaps.finish_snapshot()
 
 
-def _is_told(interest: NodeSubscription) -> bool:
-    """Whether nothing of what was there is still to come."""
+def _is_complete(interest: NodeSubscription) -> bool:
+    """Whether all cached objects of a subscription were received."""
     return interest.is_complete or not (interest.is_pattern or interest.route is not None)
 
 
 def _ignore(_event: Any) -> None:
-    """The intake takes it all."""
+    """The intake has recorded the event already."""

@@ -1,4 +1,4 @@
-"""The recorder as a program: sources of updates, a queue, a thread that writes, an orderly end."""
+"""The recorder: connects sources, the row queue and the writing thread, and ends them in order."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from skerry.apps.node.config import split_place
+from skerry.apps.node.config import split_host_port
 from skerry.apps.recorder.config import RecorderConfig
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.apps.recorder.writing_thread import WritingThread
-from skerry.observe.metrics import CONTENT_TYPE, written
+from skerry.observe.metrics import CONTENT_TYPE, scrape
 from skerry.observe.recorder_metrics import RecorderStatistics, recorder_registry
+from skerry.recording.manifest_lines import Repair
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.health import HealthServer, Page
-from skerry.runtime.recordings.manifest import Repair
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.runtime.recordings.writer import RecordingWriter
 
 __all__ = ["Recorder", "RecorderSummary", "RecordingSource"]
 
 _TICK_S_MAX: Final = 0.1
-"""How soon a request to stop is seen."""
+"""Interval at which a stop request is polled."""
 
 
 class RecordingSource(Protocol):
-    """Where updates come from. It writes them as rows into the queue that it was made with."""
+    """A source of updates, which it appends as rows to its queue."""
 
     @property
-    def name(self) -> str: ...  # what is recorded, for people
+    def name(self) -> str: ...  # for messages
     @property
-    def taken_count(self) -> int: ...  # updates that came
+    def received_count(self) -> int: ...  # updates received
     @property
-    def is_complete(self) -> bool: ...  # whether all that was there has been told
+    def is_complete(self) -> bool: ...  # whether all existing objects were received
     @property
-    def lost_count(self) -> int: ...  # how often it was lost
-    async def start(self) -> None: ...  # begin; ConnectFailed when that cannot be done
+    def lost_count(self) -> int: ...  # lost connections
+    async def start(self) -> None: ...  # raises ConnectFailed
     async def stop(self) -> None: ...  # the last rows are in the queue when this returns
-    def check(self) -> None: ...  # raises what ended it, if it is over
+    def check(self) -> None: ...  # raises the error that ended the source, if any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderSummary:
-    """What became of a recording."""
+    """Counters of a finished recording."""
 
     folder: str
     recording: str
@@ -60,47 +60,47 @@ class RecorderSummary:
 
 
 class Recorder:
-    """Records into a folder until told to stop. `tell` hears what happens."""
+    """Records into a folder until a stop request. `report` receives messages."""
 
     def __init__(
         self,
         folder: Path,
         config: RecorderConfig | None = None,
         *,
-        tell: Callable[[str], None] = lambda _text: None,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """RecordingError when the folder cannot be written to, somebody else does, or it is of
-        another space."""
+        """RecordingError if the folder is not writable, is in use by another recorder, or holds a
+        recording of another space."""
         self.config = config = config or RecorderConfig()
-        self._tell = tell
+        self._report = report
         self._writer = RecordingWriter(folder, config, space=config.space)
         self.queue = RowQueue(
             space=self.space,
             row_count_max=config.batch_rows,
             waiting_bytes_max=config.queue_bytes_max,
         )
-        """Where sources put their rows."""
-        self._writing = WritingThread(self.queue, self._writer, tell=tell)
+        """The queue to which sources append rows."""
+        self._writing = WritingThread(self.queue, self._writer, report=report)
         self._sources: list[RecordingSource] = []
         self._started_ns = monotonic_ns()
 
     @property
     def space(self) -> str:
-        """The space that is recorded."""
+        """The name of the recorded space."""
         return self._writer.space
 
     @property
     def repairs(self) -> Sequence[Repair]:
-        """What a recorder before this one left unfinished."""
+        """Repairs of segments that an earlier recorder did not seal."""
         return self._writer.repairs
 
     @property
     def ending(self) -> ResumePoint | None:
-        """Where a recorder before this one ended; None if there was none."""
-        return self._writer.ending
+        """End of the existing recording; None for a new one."""
+        return self._writer.resume_point
 
     def add(self, source: RecordingSource) -> None:
-        """One more source; before `run`."""
+        """Add a source, before `run`."""
         self._sources.append(source)
 
     async def run(
@@ -112,17 +112,19 @@ class Recorder:
         show: Callable[[RecorderStatistics], None] = lambda _now: None,
         on_started: Callable[[], None] = lambda: None,
     ) -> RecorderSummary:
-        """Record until stopped, for so many seconds, or until so many updates have come.
+        """Record until `is_stopped`, for `seconds`, or until `count` updates were received.
 
-        `on_started` is called when all that was there has been told: nothing is missed from then
-        on. All that came is written and sealed when this returns, or raises.
+        `on_started` is called when all existing objects were received: no update is missed from
+        then on. When this returns or raises, all received updates are written and sealed.
         """
         pages: HealthServer | None = None
         self._writing.start()
         try:
             if self.config.metrics != "off":
                 pages = HealthServer(self._pages())
-                self._tell(f"metrics at {await pages.listen(*split_place(self.config.metrics))}")
+                self._report(
+                    f"metrics at {await pages.listen(*split_host_port(self.config.metrics))}"
+                )
             for source in self._sources:
                 await source.start()
             await self._wait(is_stopped, seconds, count, show, on_started)
@@ -131,10 +133,10 @@ class Recorder:
         return self._summary()
 
     def statistics(self) -> RecorderStatistics:
-        """The recorder at this instant."""
+        """A snapshot of the counters."""
         writer, queue = self._writer, self.queue
         return RecorderStatistics(
-            updates=sum(source.taken_count for source in self._sources),
+            updates=sum(source.received_count for source in self._sources),
             rows=writer.row_count,
             bytes=writer.byte_count,
             gaps=queue.gap_count + writer.gap_count,
@@ -176,7 +178,7 @@ class Recorder:
                 break
 
     async def _end(self, pages: HealthServer | None) -> None:
-        # The last first; and each, whatever becomes of those before.
+        # Callbacks run in reverse order, and all of them run even if one fails.
         async with AsyncExitStack() as stack:
             stack.callback(self._writing.stop)
             if pages is not None:
@@ -203,7 +205,7 @@ class Recorder:
         registry = recorder_registry(self.statistics)
         return {
             "/healthz": lambda: Page(body=b"ok\n"),
-            "/metrics": lambda: Page(body=written(registry), content_type=CONTENT_TYPE),
+            "/metrics": lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE),
             "/readyz": self._ready,
             "/status.json": lambda: Page(
                 body=f"{json.dumps(asdict(self.statistics()))}\n".encode(),

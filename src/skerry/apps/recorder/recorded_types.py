@@ -1,4 +1,4 @@
-"""The types of what is recorded, as they are described on the way."""
+"""The types of recorded objects, learned from their descriptions."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = ["RecordedTypes"]
 class RecordedTypes:
     """Types by name: the internal ones, and the described ones with their last description.
 
-    A node describes the types that it serves. In a group each sender describes its own, and those
-    of two senders may differ: objects are recorded with the definition of their sender.
+    A node describes the types that it serves. In a group, each sender describes its own types. They
+    may differ from those of others: objects are recorded with the definition of their sender.
     """
 
     def __init__(self, source: str = ACCESS) -> None:
         self._source = source
         self._named: dict[str, NamedType] = {}
         self._own: dict[int, dict[str, NamedType]] = {}
-        """What each sender of a group described."""
+        """Types by sender of a group."""
         self._own_count = 0
         self.known: dict[str, RecordedType] = {}
-        """Structs, as the intake needs them."""
+        """Structs by name, for the intake."""
         self.by_sender: dict[int, dict[str, RecordedType]] = {}
-        """The same of each sender of a group, the one that was met first at the beginning."""
+        """Structs by sender of a group and name, oldest sender first."""
         for type_ in internal_types().values():
             self._add(type_)
 
@@ -52,10 +52,10 @@ class RecordedTypes:
         ]
 
     def learn(self, descriptor: str, payload: bytes, *, sender: int = 0) -> NamedType | None:
-        """The type that is described; None for one that is in use already.
+        """Learn the described type and return it; None if it is known already.
 
-        `sender` is the sender of a group that describes its own types. Raises CodecError or
-        SchemaError for an invalid description, LimitExceeded past the bound of types.
+        `sender` is the sender in a group that describes its own types. Raises CodecError or
+        SchemaError for an invalid description, and LimitExceeded above TYPE_COUNT_MAX.
         """
         message: Any = internal_class(descriptor).decode(payload)
         own = self._own.get(sender, {}) if sender else self._named
@@ -77,9 +77,9 @@ class RecordedTypes:
         return found
 
     def _forget_senders(self, latest: int) -> None:
-        """Past the bound of types, forget the descriptions of the senders that were met first.
+        """Above TYPE_COUNT_MAX, forget the descriptions of the oldest senders.
 
-        Their objects are recorded with what was described last.
+        Their objects are then recorded with the latest definition of any sender.
         """
         while self._own_count > TYPE_COUNT_MAX and len(self._own) > 1:
             oldest = next(sender for sender in self._own if sender != latest)
@@ -102,6 +102,6 @@ class RecordedTypes:
             is_service=type_.name in SERVICES or type_.name in HANDSHAKE,
         )
         if before is not None and before.is_cached and known.is_cached:
-            # Its objects are still there, whatever they look like from now on.
-            known.subjects, known.former = before.subjects, before.former
+            # Objects continue to exist when their type gets a new definition.
+            known.subjects, known.previous = before.subjects, before.previous
         self.known[type_.name] = known

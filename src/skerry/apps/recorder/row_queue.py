@@ -1,10 +1,10 @@
-"""The queue of rows between the sources of a recorder and the thread that writes.
+"""The queue of rows between the sources of a recorder and the writing thread.
 
-Receiving never blocks: it fills rows, and hands over full batches. They are queued here for the
-thread that writes, up to a bound of bytes. Past it the newest rows are dropped, and a gap row
-replaces them, with their number and range, as soon as there is room again. The newest rows are
-dropped, not the oldest, because the oldest batch may be partly written, and because the recording
-stays in one piece: the gap is a single range at its end. Descriptions of types are never dropped.
+Receiving never blocks: sources append rows and hand over full batches, which are queued here for
+the writing thread, up to a bound of bytes. Above it, the newest rows are dropped, and a gap row
+with their number and range replaces them as soon as there is room. The newest rows are dropped, not
+the oldest, because the oldest batch may be partly written, and because the gap is then a single
+range at the end of the recording. Type descriptions are never dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ memory beside the bytes that are counted."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """A batch for the thread that writes: descriptions of types, and then rows."""
+    """A batch for the writing thread: type descriptions, then rows."""
 
     types: tuple[NamedType, ...]
     columns: Columns | None
@@ -39,7 +39,7 @@ class Handover:
 
 
 class RowQueue:
-    """One side fills `rows` and calls `hand_over`; the other side takes."""
+    """Sources append to `rows` and call `hand_over`; the writing thread calls `take`."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class RowQueue:
         self.lost_count = 0
         """Rows that were dropped."""
         self.drop_reason = ""
-        """Why nothing can be written now, for gap rows; empty while the disk works. The thread that
-        writes sets it."""
+        """Why writing fails at present, for gap rows; empty while it works. The writing thread sets
+        it."""
         self.gap_count = 0
-        """Gap rows, whatever their reason."""
+        """Gap rows of any reason."""
         self.row_count = 0
         """Rows that were handed over."""
         self._space = space
@@ -76,13 +76,13 @@ class RowQueue:
         self._changed = threading.Condition()
         self._is_closed = False
 
-    # -- for the sources, in one thread
+    # -- for sources, in one thread
 
     def describe(self, type_: NamedType) -> None:
-        """Add a type of which rows follow."""
+        """Queue the description of a type before the next rows."""
         self._types[fingerprint(type_)] = type_
 
-    def tell_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
+    def append_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
         """Append a gap row."""
         self.gap_count += 1
         self.rows.append_update(
@@ -108,7 +108,7 @@ class RowQueue:
             self.lost_count += self._missing.leave_out(rows.take(), reason)
             return
         if self._missing:
-            self._tell_missing()
+            self._queue_gap_rows()
         count = int(rows.count)
         self.row_count += count
         item = Handover(
@@ -120,11 +120,11 @@ class RowQueue:
         self._put(item)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Hand over all rows; none may follow."""
         self._hand_over()
         if self._missing:
-            # Whatever is queued: this is the last chance to record it.
-            self._tell_missing()
+            # Even if the queue is full: there is no later time to record the gap.
+            self._queue_gap_rows()
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -134,27 +134,27 @@ class RowQueue:
         """Bytes that wait to be written."""
         return self._waiting_bytes
 
-    # -- for the thread that writes
+    # -- for the writing thread
 
     def take(self, timeout_s: float | None) -> Handover | None:
-        """The first batch, which stays in the queue; None after the timeout, or when closed."""
+        """The first batch, which stays in the queue; None after the timeout or when closed."""
         with self._changed:
             if not self._items and not self._is_closed:
                 self._changed.wait(timeout_s)
             return self._items[0] if self._items else None
 
     def written(self) -> None:
-        """Remove the first batch, which is written. Until then it counts as waiting."""
+        """Remove the first batch, which was written. Until then it counts as waiting."""
         with self._changed:
             self._waiting_bytes -= self._items.popleft().byte_count
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits, and nothing will come."""
+        """Whether the queue is closed and empty."""
         with self._changed:
             return self._is_closed and not self._items
 
-    # -- inside
+    # -- private
 
     def _put(self, item: Handover) -> None:
         with self._changed:
@@ -162,8 +162,8 @@ class RowQueue:
             self._waiting_bytes += item.byte_count
             self._changed.notify()
 
-    def _tell_missing(self) -> None:
-        """Queue gap rows for dropped rows, before the rows that follow them."""
+    def _queue_gap_rows(self) -> None:
+        """Queue gap rows for dropped rows, before the rows that follow."""
         rows = Rows()
         for update in self._missing.updates(space=self._space):
             rows.append_update(update)

@@ -1,9 +1,9 @@
 """The thread of a recorder that writes batches from the queue into the recording.
 
-A disk that is full or fails does not end the recording. The batch that could not be written stays
-first in the queue and is retried, with growing pauses, until it is written: rows keep their order,
-and none is written twice. Meanwhile updates wait in the queue. When its bound is reached the queue
-drops the newest ones and counts them, and a gap row stands for them (see `recorder_queue`).
+A full or failing disk does not end the recording. A batch that could not be written stays first in
+the queue and is retried with growing pauses until it is written: rows keep their order, and none is
+written twice. Meanwhile updates wait in the queue. When the queue is full, it drops the newest
+updates and counts them in a gap row (see `row_queue`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["WritingThread"]
 
 _RETRY_S_MIN: Final = 0.1
 _RETRY_S_MAX: Final = 5.0
-"""Pauses between attempts to write: doubled from the first to the last. The recording continues
-within seconds after room was made on the disk, and a broken disk is not kept busy."""
-_LOOK_S_MAX: Final = 1.0
+"""Pauses between attempts to write; each is twice the previous one, up to the longest. The
+recording continues within seconds after the disk has room, and a broken disk is not kept busy."""
+_CHECK_S_MAX: Final = 1.0
 _WRITING: Final = "writing"
 _SEALING: Final = "sealing"
 
@@ -53,20 +53,20 @@ class _Backoff:
 
 
 class WritingThread:
-    """Writes what is in a queue until the queue is closed and empty, then closes the recording."""
+    """Writes the batches of a queue until it is closed and empty, then closes the recording."""
 
     def __init__(
         self,
         queue: RowQueue,
         writer: RecordingWriter,
         *,
-        tell: Callable[[str], None] = lambda _text: None,
+        report: Callable[[str], None] = lambda _text: None,
         retry_s: tuple[float, float] = (_RETRY_S_MIN, _RETRY_S_MAX),
     ) -> None:
-        """`tell` reports each problem once, and its end. `retry_s`: first and longest pause."""
+        """`report` reports each problem once, and its end. `retry_s`: first and longest pause."""
         self._queue = queue
         self._writer = writer
-        self._tell = tell
+        self._report = report
         self._writing = _Backoff(*retry_s)
         self._sealing = _Backoff(*retry_s)
         self._is_stopping = threading.Event()
@@ -83,14 +83,14 @@ class WritingThread:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait until the closed queue is written. RecordingError if not all of it could be.
+        """Wait until the closed queue is written; RecordingError if a part of it could not be.
 
-        From now on a batch that cannot be written is given up; a gap row stands for it if at least
-        that can be written.
+        From now on, a batch that cannot be written is dropped. A gap row replaces it if that can be
+        written.
         """
         self._is_stopping.set()
         self._thread.join()
@@ -98,48 +98,48 @@ class WritingThread:
             raise self.failure
         for error in self._errors.values():
             count = self._writer.lost_row_count
-            lost = f"; {count:,} rows that waited are lost" if count else ""
+            lost = f"; {count:,} queued rows are lost" if count else ""
             failure = RecordingError(f"{error}{lost}")
             failure.hint = error.hint
             raise failure from error
 
     @property
     def trouble(self) -> str:
-        """Why the last attempt to write failed; empty when it did not."""
+        """Why the last attempt to write failed; empty if it succeeded."""
         if self.failure is not None:
-            return f"the recorder cannot write any more: {self.failure}"
+            return f"the writing thread of the recorder failed: {self.failure}"
         return next((str(error) for error in list(self._errors.values())), "")
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still writes."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
         try:
             while not self._queue.is_over:
                 self._turn()
-            self._look_at_losses()
+            self._report_losses()
             self._attempt(self._writer.close, _SEALING)
         except BaseException as error:
-            # `stop` raises it; until then nothing more is written.
+            # `stop` raises it; nothing is written until then.
             self.failure = error
-            log.exception("the recorder cannot write any more")
+            log.exception("the writing thread of the recorder failed")
 
     def _turn(self) -> None:
         item = self._queue.take(self._wait_s())
         is_written = item is None or self._write(item)
         now_ns = monotonic_ns()
-        # Also when nothing could be written: sealing a segment can make room, by retention. Rows
+        # Also if nothing could be written: sealing a segment can make room by retention. Rows
         # are still written while a segment cannot be sealed or synced.
         if self._sealing.is_due(now_ns) or self._is_stopping.is_set():
             is_sealed = self._attempt(lambda: self._writer.flush_if_due(now_ns), _SEALING)
             self._sealing.note(now_ns, is_success=is_sealed)
         if item is not None:
             self._writing.note(now_ns, is_success=is_written)
-        self._look_at_losses()
+        self._report_losses()
         if not is_written:
-            # A caller of `stop` does not want to wait.
+            # `stop` ends the pause.
             self._is_stopping.wait((self._writing.due_ns - now_ns) / 1e9)
 
     def _write(self, item: Handover) -> bool:
@@ -158,9 +158,9 @@ class WritingThread:
     def _wait_s(self) -> float:
         due_ns = self._writer.deadline_ns()
         if due_ns is None:
-            return _LOOK_S_MAX
+            return _CHECK_S_MAX
         due_ns = max(due_ns, self._sealing.due_ns)
-        return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _LOOK_S_MAX)
+        return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _CHECK_S_MAX)
 
     def _attempt(self, do: Callable[[], None], what: str) -> bool:
         """Whether it succeeded. The first failure is reported, and the first success after it."""
@@ -171,7 +171,7 @@ class WritingThread:
             return False
         if self._errors.pop(what, None) is not None and not self._errors:
             self._queue.drop_reason = ""
-            self._tell("the recording goes on")
+            self._report("the recording continues")
         return True
 
     def _failed(self, what: str, error: RecordingError) -> None:
@@ -181,21 +181,21 @@ class WritingThread:
         detail = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
         self._queue.drop_reason = f"the recorder could not write: {detail}"
         if not is_known:
-            self._tell(
+            self._report(
                 f"{error}; updates wait in a queue of at most"
-                f" {self._queue.waiting_bytes_max:,} bytes until it works again"
+                f" {self._queue.waiting_bytes_max:,} bytes until writing works again"
             )
 
-    def _look_at_losses(self) -> None:
-        """Report when the queue begins to drop rows, also if the disk is only slow, and when it has
+    def _report_losses(self) -> None:
+        """Report when the queue begins to drop rows, even if the disk is only slow, and when it has
         room again."""
         queue = self._queue
         before, self._lost_count = self._lost_count, queue.lost_count
         if self._lost_count > before:
             if not self._is_dropping:
                 self._is_dropping = True
-                self._tell("the queue of the recorder is full: updates are dropped until it is not")
+                self._report("the queue of the recorder is full: new updates are dropped")
         elif self._is_dropping and queue.waiting_bytes <= queue.waiting_bytes_max // 2:
             self._is_dropping = False
             count, self._lost_told = self._lost_count - self._lost_told, self._lost_count
-            self._tell(f"{count:,} updates were dropped, and a gap row says which")
+            self._report(f"{count:,} updates were dropped, and a gap row states which")

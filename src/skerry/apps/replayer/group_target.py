@@ -1,4 +1,4 @@
-"""Recorded updates, published in a multicast group again."""
+"""Plays recorded updates to a multicast group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from skerry.apps.recorder.group_source import GroupKind, GroupWishes
-from skerry.apps.replayer.targets import sent_ns_of, unplayable
+from skerry.apps.recorder.group_source import GroupKind, GroupOptions
+from skerry.apps.replayer.targets import send_time_ns, unplayable
 from skerry.client.core.events import BYTES_NAME, bytes_of
 from skerry.client.distributor import aio
 from skerry.codec.envelope import REMOVE, Update
@@ -30,43 +30,43 @@ from skerry.schema.model import StructType, dependencies
 __all__ = ["GroupTarget"]
 
 _DESCRIBE_NS: Final = 1_000_000_000
-"""How often a type that is in use is described to a group, for those who came later."""
+"""Interval at which a used type is described again, for members that joined later."""
 
 
 class GroupTarget:
     """Publishes updates to a multicast group, as bytes or as objects."""
 
-    def __init__(self, wishes: GroupWishes, *, tell: Callable[[str], None]) -> None:
-        self._wishes = wishes
-        self._kind: GroupKind = wishes.kind
-        self._tell = tell
+    def __init__(self, options: GroupOptions, *, report: Callable[[str], None]) -> None:
+        self._options = options
+        self._kind: GroupKind = options.kind
+        self._report = report
         self._connection: aio.AsyncGroupConnection | None = None
         self._publisher: aio.AsyncPublisher | None = None
         self._described: dict[int, int] = {}
-        """When each type was described last, by fingerprint."""
+        """When each type was last described, by fingerprint."""
         self.left_out: Counter[str] = Counter()
 
     async def open(self) -> None:
-        """Join the group; ConnectFailed when that cannot be done."""
-        wishes = self._wishes
+        """Join the group; ConnectFailed if that fails."""
+        options = self._options
         self._connection = await aio.open(
-            wishes.group,
-            interface=wishes.interface,
-            ttl=wishes.ttl,
-            dialect=Dialect(wishes.dialect),
-            key_file=wishes.key_file,
+            options.group,
+            interface=options.interface,
+            ttl=options.ttl,
+            dialect=Dialect(options.dialect),
+            key_file=options.key_file,
             application="skerry-replay",
-            segment_bytes=wishes.segment_bytes,
+            segment_bytes=options.segment_bytes,
             hears_own=False,
         )
         self._publisher = self._connection.publisher(on_event=self._note)
 
     def _note(self, event: MachineEvent) -> None:
         if isinstance(event, TooLargeForJava):
-            self._tell(str(event))
+            self._report(str(event))
 
     async def play(self, update: Update, type_: StructType | None) -> bool:
-        """Publish an update; waits for bandwidth."""
+        """Publish an update; blocks while the bandwidth limit is reached."""
         if self._kind == "bytes":
             return await self._play_bytes(update)
         reason = unplayable(update, type_)
@@ -78,16 +78,16 @@ class GroupTarget:
         assert type_ is not None
         await self._describe(type_, update.fingerprint)
         header = Header(update.type_name)
-        header.sent_time = seconds_of_ns(sent_ns_of(update))
+        header.sent_time = seconds_of_ns(send_time_ns(update))
         header.attributes = update.present
         header.remove_obj = 1 if update.operation == REMOVE else 0
         return await self._publish(update.subject, write_header(header) + update.payload)
 
     async def begin_round(self) -> None:
-        """Nothing is kept in a group."""
+        """Does nothing: a group has no cached objects."""
 
     async def close(self, *, waits: bool = True) -> None:
-        """Send what is held back, stay a moment for those who lost something, and leave."""
+        """Send all pending updates, stay for a moment to answer repair requests, and leave."""
         if self._publisher is not None:
             if waits:
                 await self._publisher.drain()
@@ -102,7 +102,7 @@ class GroupTarget:
         try:
             data = bytes_of(update.payload)
         except CodecError:
-            self.left_out["no bytes"] += 1
+            self.left_out["its payload is not bytes"] += 1
             return False
         return await self._publish(update.subject, data)
 
@@ -125,8 +125,8 @@ class GroupTarget:
                 await publisher.drain()
             except (LocalProtocolError, LimitExceeded) as error:
                 if not self.left_out:
-                    self._tell(f"{subject} cannot be published in the group: {error}")
-                self.left_out["the group does not carry it"] += 1
+                    self._report(f"{subject} cannot be published in the group: {error}")
+                self.left_out["the group cannot transmit it"] += 1
                 return False
             else:
                 return True

@@ -1,4 +1,4 @@
-"""Recorded updates, published to a node again."""
+"""Plays recorded updates to a node."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from skerry.apps.recorder.gap_tracker import payload_of_key
-from skerry.apps.recorder.node_source import NodeWishes
-from skerry.apps.replayer.targets import sent_ns_of, unplayable
+from skerry.apps.recorder.node_source import NodeOptions
+from skerry.apps.replayer.targets import send_time_ns, unplayable
 from skerry.client.core.events import BYTES_NAME
 from skerry.client.core.states import Refusal, SpaceState, StateChanged
 from skerry.client.io.endpoint_opener import EndpointOpener, default_endpoint
@@ -36,19 +36,19 @@ from skerry.schema.union import obstacle, unite_deep
 __all__ = ["NodeTarget"]
 
 _SEND_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What may wait for the node before the replay does."""
+"""Bytes that may wait to be sent before the playback blocks."""
 
 
 class NodeTarget:
-    """Publishes updates to a node: bytes as they were, with the times at which they were sent."""
+    """Publishes updates to a node, with unchanged payloads and their original send times."""
 
     def __init__(
-        self, wishes: NodeWishes, *, tell: Callable[[str], None], is_looping: bool = False
+        self, options: NodeOptions, *, report: Callable[[str], None], is_looping: bool = False
     ) -> None:
-        self._wishes = wishes
-        self._tell = tell
+        self._options = options
+        self._report = report
         self._is_looping = is_looping
-        """Whether there will be another round, before which this one's objects have to go."""
+        """Whether objects have to be removed before the next round."""
         self._session: Session | None = None
         self._wire = Wire()
         self._usable: dict[int, bool] = {}
@@ -57,26 +57,26 @@ class NodeTarget:
         """The union of the compatible recorded definitions, by name, which is sent to the node."""
         self._subjects: dict[tuple[int, bytes], str] = {}
         self._there: dict[tuple[str, bytes], tuple[StructType, str]] = {}
-        """Objects that were made here, for the next round."""
+        """Type and subject of the objects that this round created, by type name and key."""
         self._failure: Exception | None = None
         self._is_away = False
         self.left_out: Counter[str] = Counter()
 
     async def open(self) -> None:
-        """Connect, and ask for the types; ConnectFailed when there is no node."""
-        wishes = self._wishes
-        place = parse_endpoint(wishes.endpoint or default_endpoint(os.environ))
-        session = self._session = await wishes.open(
-            "skerry-replay", tells_origin=False, send_bytes_max=_SEND_BYTES_MAX
+        """Connect and request the types; ConnectFailed if there is no node."""
+        options = self._options
+        endpoint = parse_endpoint(options.endpoint or default_endpoint(os.environ))
+        session = self._session = await options.open(
+            "skerry-replay", with_origin=False, send_bytes_max=_SEND_BYTES_MAX
         )
         by_name = cast("dict[str, NamedType]", session.core.types.by_name)
-        self._wire = EndpointOpener(place).wire(ChainMap(self._united, by_name))
+        self._wire = EndpointOpener(endpoint).wire(ChainMap(self._united, by_name))
         session.state_listeners.append(self._state_changed)
         session.refusal_listeners.append(self._refused)
-        await session.request_types((), wishes.timeout_s)
+        await session.request_types((), options.timeout_s)
 
     async def play(self, update: Update, type_: StructType | None) -> bool:
-        """Publish an update; waits while the node does not keep up."""
+        """Publish an update; blocks while the node is slow."""
         if self._failure is not None:
             raise self._failure
         reason = unplayable(update, type_)
@@ -84,7 +84,7 @@ class NodeTarget:
             assert type_ is not None
             if self._is_usable(type_, update.fingerprint):
                 return await self._play(update, type_)
-            reason = f"the node knows another {type_.name}"
+            reason = f"the node has a conflicting definition of {type_.name}"
         self.left_out[reason] += 1
         return False
 
@@ -92,7 +92,7 @@ class NodeTarget:
         try:
             header = self._header(update, type_)
         except CodecError:
-            self.left_out[f"its bytes are no {type_.name}"] += 1
+            self.left_out[f"its payload does not decode as {type_.name}"] += 1
             return False
         await self._publish(header, update.payload, type_)
         if self._is_looping and type_.flags.cached:
@@ -100,7 +100,7 @@ class NodeTarget:
         return True
 
     async def begin_round(self) -> None:
-        """Remove what the round before has made."""
+        """Remove the objects of the previous round."""
         there, self._there = self._there, {}
         for (name, key), (type_, subject) in there.items():
             plan = codec_of(class_of(type_)).plan
@@ -111,16 +111,16 @@ class NodeTarget:
             await self._publish(header, payload_of_key(plan, key), type_)
 
     async def close(self, *, waits: bool = True) -> None:
-        """Wait until the node has it all, and leave; Disconnected if it may not have it all."""
+        """Flush and disconnect; Disconnected if the node may not have received all updates."""
         if self._session is None:
             return
         try:
             if self._failure is None and not waits and self._is_away:
-                error = Disconnected("the node is away, and may not have all that was played")
-                error.hint = "play it again from the beginning when the node is back"
+                error = Disconnected("the node is not connected and may lack some played updates")
+                error.hint = "play the recording again from the beginning when the node is back"
                 raise error
             if self._failure is None:
-                await self._session.flush(self._wishes.timeout_s)
+                await self._session.flush(self._options.timeout_s)
         finally:
             await self._session.close()
 
@@ -141,8 +141,8 @@ class NodeTarget:
 
     def _header(self, update: Update, type_: StructType) -> Header:
         header = Header(update.type_name)
-        header.sent_time = seconds_of_ns(sent_ns_of(update))
-        # What was there is the whole object: what it does not have is not to stay from before.
+        header.sent_time = seconds_of_ns(send_time_ns(update))
+        # A snapshot row is the whole object: fields that it lacks must become unset.
         is_whole = update.operation == SNAPSHOT
         header.attributes = update.present | (type_.mask if is_whole else 0)
         header.remove_obj = 1 if update.operation == REMOVE else 0
@@ -150,7 +150,7 @@ class NodeTarget:
         return header
 
     def _chosen_subject(self, update: Update, type_: StructType) -> str:
-        """The subject, unless it is the default one."""
+        """The subject of the update; empty if it is the default subject."""
         if type_.name == BYTES_NAME:
             return update.subject
         place = (update.fingerprint, update.key)
@@ -168,12 +168,12 @@ class NodeTarget:
         if usable is None:
             change = self._unite(type_)
             if change is not None:
-                self._tell(f"updates of {type_.name} are left out: {change}")
+                self._report(f"updates of {type_.name} are left out: {change}")
             usable = self._usable[number] = change is None
         return usable
 
     def _unite(self, type_: StructType) -> Change | None:
-        """Add a recorded definition to the union; returns why it cannot be replayed, if so."""
+        """Add a recorded definition to the union; returns the conflict if that fails."""
         assert self._session is not None
         served = self._session.core.types.by_name.get(type_.name)
         united = type_
@@ -198,10 +198,10 @@ class NodeTarget:
         self._is_away = change.state is not SpaceState.CONNECTED
         if change.state is SpaceState.DISCONNECTED:
             lost = change.unconfirmed_count
-            missing = f", and {lost} updates may be lost with it" if lost else ""
-            self._tell(f"the connection is lost ({change.reason}){missing}; trying to get it back")
+            missing = f"; {lost} updates may be lost" if lost else ""
+            self._report(f"connection lost ({change.reason}){missing}; reconnecting")
         elif change.state is SpaceState.CONNECTED:
-            self._tell("connected again")
+            self._report("reconnected")
         elif self._failure is None and change.reason != "the space is closed":
             self._failure = Disconnected(change.reason)
 

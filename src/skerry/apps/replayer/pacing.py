@@ -1,7 +1,7 @@
-"""When each recorded update is due again: the clock of a replay, as a machine.
+"""When each recorded update is due: the clock of a playback, as a machine.
 
-Time comes in, updates that are due come out. It can be paused and stepped through, and begin anew
-at its end. What was there when the recording began is due at once.
+The current time is an argument, updates that are due are the result. A playback can be paused,
+stepped and looped. Snapshot rows are due at once.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final
 
 from skerry.codec.envelope import GAP, SNAPSHOT, Update
 
-__all__ = ["TAKEN_COUNT_MAX", "Pacer"]
+__all__ = ["DUE_COUNT_MAX", "Pacer"]
 
 _FAR_NS: Final = 1e18
-"""Farther away than anybody waits. A speed may make any number of a time, even an infinite one."""
+"""Bound of times in the future: dividing by a small speed may even give infinity."""
 
-TAKEN_COUNT_MAX: Final = 1000
-"""Updates that are given at once; others have their turn between."""
+DUE_COUNT_MAX: Final = 1000
+"""Updates that are returned at once, so that other tasks of the loop can run in between."""
 
 
 class Pacer:
-    """Plays updates in their order. `updates` begins a round; without a speed all are due at once.
+    """Returns updates when they are due; without a speed at once. `updates` starts a round.
 
-    Order is not that of the times alone: an update is never due before one that stands before it.
+    The order of the rows is kept: an update is never due before the rows that precede it.
     """
 
     def __init__(
@@ -41,36 +41,36 @@ class Pacer:
         self.is_paused = is_paused
         self.is_over = False
         self.round_count = 1
-        """Rounds that were begun."""
-        self.taken_round = 1
-        """The round of what was taken last; the next one may have begun already."""
+        """Rounds started."""
+        self.played_round = 1
+        """The round of the last returned update; the next round may have started already."""
         self.played_count = 0
         self._updates = updates()
         self._next: Update | None = None
         self._step_count = 0
         self._time_ns: int | None = None
-        """How far the recording was played, in its own time; None before its first moment."""
+        """Time of the recording that is played; None before the first update."""
         self._anchor: tuple[int, int] | None = None
-        """A moment of the recording and when it was; None while time stands still."""
+        """A time of the recording and the clock at that time; None while paused."""
         self._was_empty = True
-        """Whether this round had nothing yet."""
+        """Whether this round has returned no update yet."""
 
     @property
     def time_ns(self) -> int | None:
-        """The moment of the recording that is played, in wall time; None before the first."""
+        """Time of the recording that is played, as wall time; None before the first update."""
         return self._time_ns
 
-    def take_due(self, now_ns: int, count_max: int = TAKEN_COUNT_MAX) -> list[Update]:
-        """The updates that are due, the oldest first, at most so many, and all of one round."""
+    def take_due(self, now_ns: int, count_max: int = DUE_COUNT_MAX) -> list[Update]:
+        """The updates that are due, in order, at most `count_max`, all of the same round."""
         due: list[Update] = []
         round_count = self.round_count
         while len(due) < count_max:
-            update = self._look()
+            update = self._peek()
             if due and self.round_count != round_count:
                 break
             if update is None or not self._is_due(update, now_ns):
                 break
-            round_count = self.taken_round = self.round_count
+            round_count = self.played_round = self.round_count
             self._next = None
             due.append(update)
             if update.operation not in (GAP, SNAPSHOT):
@@ -78,35 +78,35 @@ class Pacer:
         return due
 
     def deadline_ns(self, now_ns: int) -> int | None:
-        """When to take more; None when nothing will be due by itself."""
-        update = self._look()
+        """When the next update is due; None if paused or at the end."""
+        update = self._peek()
         if update is None or (self.is_paused and not self._step_count):
             return None
         return now_ns if self.is_paused else max(now_ns, self._due_ns(update, now_ns))
 
     def pause(self, now_ns: int) -> None:
-        """Let time stand still."""
+        """Stop the clock."""
         if not self.is_paused:
             self.is_paused = True
             self._note_time(now_ns)
             self._anchor = None
 
     def resume(self, now_ns: int) -> None:
-        """Let time go on."""
+        """Restart the clock."""
         if self.is_paused:
             self.is_paused = False
             self._step_count = 0
             self._anchor = None if self._time_ns is None else (self._time_ns, now_ns)
 
     def step(self, count: int = 1) -> None:
-        """While paused: so many updates more."""
+        """While paused, make `count` more updates due."""
         if self.is_paused:
             self._step_count += count
 
-    # -- inside
+    # -- private
 
-    def _look(self) -> Update | None:
-        """The update that is next; None at the end of all."""
+    def _peek(self) -> Update | None:
+        """The next update, without removing it; None at the end of the last round."""
         while self._next is None and not self.is_over:
             self._next = next(self._updates, None)
             if self._next is not None:
@@ -140,7 +140,7 @@ class Pacer:
         return at_ns + _whole((update.time_ns - time_ns) / self._speed)
 
     def _note_time(self, now_ns: int) -> None:
-        """Time also passed since the last update."""
+        """Advance the time of the recording by the time since the last update."""
         if self._anchor is not None and self._speed is not None:
             time_ns, at_ns = self._anchor
             passed_ns = time_ns + _whole((now_ns - at_ns) * self._speed)

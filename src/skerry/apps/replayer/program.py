@@ -1,4 +1,4 @@
-"""Replay as a program: rows of a recording, a clock, and somebody who takes them again."""
+"""The replayer: reads rows, waits until they are due, and publishes them to a target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skerry.apps.replayer.pacing import Pacer
-from skerry.apps.replayer.row_reader import ReplayWishes, RowReader
+from skerry.apps.replayer.row_reader import ReplayOptions, RowReader
 from skerry.apps.replayer.targets import ReplayTarget
 from skerry.codec.envelope import GAP, Update
 from skerry.recording.gaps import readable_gap
@@ -18,46 +18,46 @@ from skerry.runtime.recordings.reader import Recording
 
 __all__ = ["ReplaySummary", "Replayer"]
 
-_LOOK_S: Final = 0.05
-"""How soon a request to stop, to pause or to step is seen."""
-_PATIENCE_S: Final = 0.5
-"""How long an update that waits for the target may take when all is to stop."""
+_POLL_S: Final = 0.05
+"""Interval at which requests to stop, pause or step are polled."""
+_STOP_S_MAX: Final = 0.5
+"""Time that a blocked update may take after a stop request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """What became of a replay."""
+    """Counters of a finished playback."""
 
     played: int
-    """Updates that were played, what was there at first included."""
+    """Updates that were played, snapshot rows included."""
     gaps: int
     missing: int
-    """Updates that gaps tell of, as far as those know."""
+    """Missing updates, according to the gaps that state a number."""
     rounds: int
     left_out: dict[str, int] = field(default_factory=dict)
     """Updates that could not be played, by reason."""
 
 
 class Replayer:
-    """Plays recordings to a target. `tell` hears of gaps and of what goes wrong."""
+    """Plays recordings to a target. `report` receives messages about gaps and problems."""
 
     def __init__(
         self,
         recordings: Sequence[Recording],
         target: ReplayTarget,
-        wishes: ReplayWishes,
+        options: ReplayOptions,
         *,
         speed: float | None = 1.0,
         is_looping: bool = False,
         is_paused: bool = False,
         stays: bool = False,
-        tell: Callable[[str], None] = lambda _text: None,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        self._rows = RowReader(recordings, wishes)
+        self._rows = RowReader(recordings, options)
         self._target = target
-        self._tell = tell
+        self._report = report
         self.pacer = Pacer(self._begin, speed=speed, is_looping=is_looping, is_paused=is_paused)
-        """To be paused, stepped and watched."""
+        """The clock, which callers can pause, step and read."""
         self._stays = stays
         """Whether to stay connected at the end, until stopped."""
         self._is_finishing = False
@@ -74,16 +74,16 @@ class Replayer:
         show: Callable[[Pacer], None] = lambda _pacer: None,
         played: Callable[[Update], None] = lambda _update: None,
     ) -> ReplaySummary:
-        """Play to the end, or until stopped; all that was played has arrived when this returns.
+        """Play to the end or until stopped; the target has received all updates when this returns.
 
-        Who is stopped while the target is away does not wait for it: Disconnected.
+        Disconnected if it is stopped while the target is not connected.
         """
         await self._target.open()
-        is_given_up = False
+        is_aborted = False
         try:
-            is_given_up = await _unless_stopped(self._run(is_stopped, show, played), is_stopped)
+            is_aborted = await _run_or_abort(self._run(is_stopped, show, played), is_stopped)
         finally:
-            await self._target.close(waits=not is_given_up)
+            await self._target.close(waits=not is_aborted)
         return ReplaySummary(
             played=self._played_count,
             gaps=self._gap_count,
@@ -93,11 +93,11 @@ class Replayer:
         )
 
     def do_soon(self, action: Callable[[], None]) -> None:
-        """Do something with the pacer between two updates. From any thread."""
+        """Call `action` between two updates. May be called from any thread."""
         self._actions.append(action)
 
     def finish(self) -> None:
-        """End when nothing is due any more: no more steps will come. From any thread."""
+        """End when no update is due any more: no steps follow. May be called from any thread."""
         self._is_finishing = True
 
     async def _run(
@@ -107,7 +107,7 @@ class Replayer:
         played: Callable[[Update], None],
     ) -> None:
         while not is_stopped():
-            # Looked at before the actions are done: whoever finishes has asked for all of them.
+            # Read before the actions are called: those that precede `finish` must be called.
             is_finishing = self._is_finishing
             while self._actions:
                 self._actions.popleft()()
@@ -123,8 +123,8 @@ class Replayer:
                 return
             if is_finishing and due_ns is None:
                 return
-            wait_s = _LOOK_S if due_ns is None else (due_ns - now_ns) / 1e9
-            await asyncio.sleep(min(max(wait_s, 0.0), _LOOK_S))
+            wait_s = _POLL_S if due_ns is None else (due_ns - now_ns) / 1e9
+            await asyncio.sleep(min(max(wait_s, 0.0), _POLL_S))
 
     def _begin(self) -> Iterator[Update]:
         return iter(self._rows)
@@ -133,8 +133,8 @@ class Replayer:
         if update.operation == GAP:
             self._note_gap(update)
             return
-        if self.pacer.taken_round != self._round_count:
-            self._round_count = self.pacer.taken_round
+        if self.pacer.played_round != self._round_count:
+            self._round_count = self.pacer.played_round
             await self._target.begin_round()
         type_ = self._rows.types.get(update.fingerprint)
         self._played_count += await self._target.play(update, type_)
@@ -144,21 +144,19 @@ class Replayer:
         self._gap_count += 1
         self._missing_count += gap.count
         count = str(gap.count) if gap.count else "an unknown number of"
-        self._tell(f"{count} updates are missing here: {gap.reason}")
+        self._report(f"{count} updates are missing here: {gap.reason}")
 
 
-async def _unless_stopped(
-    playing: Coroutine[Any, Any, None], is_stopped: Callable[[], bool]
-) -> bool:
-    """Play; whether that was given up, because it waited for somebody when it was to stop."""
+async def _run_or_abort(playing: Coroutine[Any, Any, None], is_stopped: Callable[[], bool]) -> bool:
+    """Run `playing`; True if it was still blocked after a stop request and was cancelled."""
     task = asyncio.ensure_future(playing)
     try:
-        while not (await asyncio.wait({task}, timeout=_PATIENCE_S))[0]:
-            if is_stopped() and not (await asyncio.wait({task}, timeout=_PATIENCE_S))[0]:
+        while not (await asyncio.wait({task}, timeout=_STOP_S_MAX))[0]:
+            if is_stopped() and not (await asyncio.wait({task}, timeout=_STOP_S_MAX))[0]:
                 return True
         task.result()
         return False
     finally:
         task.cancel()
-        # What it ended with is known, or of no interest any more.
+        # Its exception was raised above, or does not matter after a cancellation.
         await asyncio.gather(task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Recorded rows as updates in their order, from a moment on, with what was there by then."""
+"""Reads rows of recordings as updates in order, with the state at the start of the range."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from skerry.codec.envelope import Update
 from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import span_updates
-from skerry.runtime.recordings.updates import read_united_types, selected_updates
+from skerry.runtime.recordings.time_range import range_updates
+from skerry.runtime.recordings.updates import read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["ReplayWishes", "RowReader"]
+__all__ = ["ReplayOptions", "RowReader"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayWishes:
-    """What is played of a recording."""
+class ReplayOptions:
+    """The part of a recording that is played."""
 
     from_ns: int | None = None
-    """Wall time; what was there by then comes first."""
+    """Start as wall time; objects that existed then are played first."""
     to_ns: int | None = None
-    """Not included."""
+    """End as wall time, exclusive."""
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
-    """Without either everything is played."""
+    """If both are empty, everything is played."""
     has_state: bool = True
-    """Whether to begin with what was there; without, the recording is not read before `from_ns`."""
+    """Whether to begin with the objects that existed at `from_ns`, which reads all rows before."""
 
 
 class RowReader:
-    """Reads the rows of recordings as updates, again and again; knows the types they are of."""
+    """Iterates over the updates of recordings, any number of times, and holds their types."""
 
-    def __init__(self, recordings: Sequence[Recording], wishes: ReplayWishes) -> None:
+    def __init__(self, recordings: Sequence[Recording], options: ReplayOptions) -> None:
         self._recordings = recordings
-        self._has_state = wishes.has_state
+        self._has_state = options.has_state
         self._selection = selection_of(
-            from_ns=wishes.from_ns,
-            to_ns=wishes.to_ns,
-            types=wishes.types or None,
-            subjects=wishes.subjects or None,
+            from_ns=options.from_ns,
+            to_ns=options.to_ns,
+            types=options.types or None,
+            subjects=options.subjects or None,
         )
         self.types: dict[int, StructType] = read_united_types(recordings)
-        """The union of compatible definitions, by which rows are read and described, by the
-        fingerprint of each. It includes the union of an object that several definitions updated."""
+        """The union of compatible definitions by the fingerprint of each definition, and by its own
+        fingerprint, which an object has that was updated with several definitions."""
         self.types |= {fingerprint(type_): type_ for type_ in self.types.values()}
 
     def __iter__(self) -> Iterator[Update]:
-        """All rows that are asked for, and gaps; descriptions are left out."""
+        """The selected rows and gaps, without type descriptions."""
         if self._has_state:
-            return span_updates(self._recordings, self.types, self._selection)
-        found = selected_updates(self._recordings, self._selection)
+            return range_updates(self._recordings, self.types, self._selection)
+        found = read_updates(self._recordings, self._selection)
         return (update for update in found if not is_description(update))

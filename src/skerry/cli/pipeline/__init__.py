@@ -1,4 +1,16 @@
-"""`skerry pipeline`: tables of what was recorded, and questions about any time."""
+"""`skerry pipeline`: makes tables of recordings, and queries them.
+
+- `run`, `follow`: merge recordings into tables, once or continuously
+- `asof`, `between`, `diff`: queries about instants and ranges of time
+- `tables`: lists the tables
+- `report`: figures and a page about the traffic
+- `compact`, `vacuum`, `retain`: maintenance
+- `engines`: the two query engines, `skerry.lake` and Spark
+- `answers`: prints the rows of a query
+- `spark_session`: the options and the session of Spark
+- `job_status`: progress and metrics of a job
+- `settings`: section `pipeline` of the configuration
+"""
 
 from __future__ import annotations
 
@@ -24,7 +36,7 @@ _COMMANDS: Final = (
 
 
 class _LazyCommands(click.Group):
-    """The commands, each imported when it is called: most need little of what others need."""
+    """Imports each command when it is called, because they need different packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -38,12 +50,12 @@ class _LazyCommands(click.Group):
 
 @click.group(cls=_LazyCommands)
 def pipeline() -> None:
-    """Turn recordings into tables with Spark, and ask them about any time.
+    """Turn recordings into tables with Spark, and query them about any time.
 
-    `run` takes all that is recorded and ends; `follow` goes on as the recording grows. Both may be
-    stopped and started at any moment: nothing is lost, and nothing is counted twice. The tables
-    are Parquet with a Delta log, so DuckDB, polars and others read them as well.
+    `run` merges everything that is recorded and ends; `follow` continues as the recording grows.
+    Both may be stopped and started at any time: no update is lost or counted twice. The tables are
+    Parquet files with a Delta log, so DuckDB, polars and other tools can read them.
 
     Spark needs the extra (`pip install 'skerry[spark]'`) and a few seconds to start. asof, between,
-    diff and tables do without it (`pip install 'skerry[lake]'`).
+    diff and tables work without it (`pip install 'skerry[lake]'`).
     """

@@ -1,7 +1,7 @@
-"""Rows of tables as commands show them: a table for people, or an object of JSON.
+"""Prints the rows of a query: as a table for people, or as JSON lines.
 
-As in all commands, JSON has fields by name, unset ones left out, times in seconds, and what is
-added under names that begin with `_`.
+As in all commands, JSON has fields by name without unset ones, times in seconds, and additional
+values under names that begin with `_`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.schema.model import FieldType
-    from skerry.spark.lake.questions import TableType
+    from skerry.spark.lake.state_lookup import TableType
 
 __all__ = [
     "Fields",
@@ -32,25 +32,25 @@ __all__ = [
     "fields_of",
     "instant_of",
     "iso_text",
+    "json_value",
     "lake_rows",
     "limit_option",
-    "plain_value",
+    "print_rows",
     "restored",
-    "shown_value",
     "spark_rows",
-    "tell",
+    "text_value",
 ]
 
 _ROWS_SHOWN: Final = 100
-"""Of a table for people; programs get all."""
+"""Default number of rows of a table; JSON has all rows."""
 
 _Row = dict[str, Any]
 Rows = Callable[["int | None"], Iterable[_Row]]
-"""Gives the rows of an answer in their order, no more than a limit; None: all."""
+"""Returns the rows of a query in order, up to a limit; None for all."""
 
 
 class Fields:
-    """The fields of a type, by the columns that hold them."""
+    """The fields of a type by their columns."""
 
     def __init__(
         self,
@@ -59,39 +59,39 @@ class Fields:
         types: Mapping[str, FieldType] | None = None,
     ) -> None:
         self.columns = dict(columns)
-        """Name of each field, by its column."""
+        """Names of the fields by column."""
         self.keys = list(keys)
         """Columns of the key fields."""
         self._types = dict(types or {})
 
     def row_of(self, text: str) -> _Row:
-        """The columns of an object that Spark has made JSON of."""
+        """The columns of an object from the JSON that Spark made of it."""
         found = json.loads(text)
         return {name: restored(self._types[name], value) for name, value in found.items()}
 
-    def values(self, row: Mapping[str, Any], told: Callable[[Any], Any] | None = None) -> _Row:
-        """What is set, by the names of the fields; `told` makes values what JSON has."""
-        told = plain_value if told is None else told
+    def values(self, row: Mapping[str, Any], convert: Callable[[Any], Any] | None = None) -> _Row:
+        """The set fields by name, converted to JSON values or by `convert`."""
+        convert = json_value if convert is None else convert
         return {
-            name: told(row[column])
+            name: convert(row[column])
             for column, name in self.columns.items()
             if row.get(column) is not None
         }
 
     def fact(self, name: str) -> str:
-        """What a fact beside the fields is called: as it is, unless a field has that name."""
+        """The name of an additional value: with `_` in front if a field has that name."""
         return f"_{name}" if name in self.columns.values() else name
 
     def key(self, row: Mapping[str, Any]) -> Any:
-        """The value of the key field; of several a list, of none the empty one."""
-        values = [plain_value(row.get(column)) for column in self.keys]
+        """The value of the key field; a list if there are several or none."""
+        values = [json_value(row.get(column)) for column in self.keys]
         return values[0] if len(values) == 1 else values
 
 
 def fields_of(types: Mapping[str, TableType], type_name: str) -> Fields:
-    """The fields of a type that the tables know; of others none."""
+    """The fields of a type; none if the tables do not have the type."""
     from skerry.spark.lake.catalog import field_columns
-    from skerry.spark.lake.questions import known_type
+    from skerry.spark.lake.state_lookup import known_type
 
     try:
         state = known_type(types, type_name)
@@ -107,12 +107,12 @@ def fields_of(types: Mapping[str, TableType], type_name: str) -> Fields:
 
 
 def spark_rows(frame: DataFrame, order: Sequence[str]) -> Rows:
-    """The rows of a frame of Spark, sorted by these columns."""
+    """The rows of a Spark frame, sorted by these columns."""
 
     def rows(limit: int | None) -> list[_Row]:
         ordered = frame.orderBy(*order)
         limited = ordered if limit is None else ordered.limit(limit)
-        # Through Arrow, whose times have a zone: others would be those of this computer's clock.
+        # Arrow timestamps have a time zone; other conversions would use the local time zone.
         found: list[_Row] = limited.toArrow().to_pylist(maps_as_pydicts="lossy")
         return found
 
@@ -120,7 +120,7 @@ def spark_rows(frame: DataFrame, order: Sequence[str]) -> Rows:
 
 
 def lake_rows(answer: Answer, order: Sequence[str] = ()) -> Rows:
-    """The rows of an answer of `skerry.lake`, sorted by these columns, or as they come."""
+    """The rows of an answer of `skerry.lake`, sorted by these columns, or unsorted."""
 
     def rows(limit: int | None) -> Iterator[_Row]:
         batches = answer.batches() if not order else _sorted(answer, order, limit)
@@ -143,7 +143,7 @@ def _sorted(answer: Answer, order: Sequence[str], limit: int | None) -> list[Any
 
     if limit is None:
         return list(in_order(answer.to_arrow(), tuple(order)).to_batches())
-    # Of what has been read, no more than what is shown is kept.
+    # Keeps only as many rows in memory as are shown.
     best = answer.schema.empty_table()
     for batch in answer.batches():
         both = pa.concat_tables([best, pa.Table.from_batches([batch])])
@@ -151,7 +151,7 @@ def _sorted(answer: Answer, order: Sequence[str], limit: int | None) -> list[Any
     return list(best.to_batches())
 
 
-def tell(
+def print_rows(
     output: Output,
     rows: Rows,
     *,
@@ -160,7 +160,7 @@ def tell(
     to_json: Callable[[_Row], _Row],
     to_cells: Callable[[_Row], _Row],
 ) -> int:
-    """Show an answer; says how many rows were shown."""
+    """Print the rows of a query; returns the number of printed rows."""
     if as_json:
         count = 0
         for row in rows(limit):
@@ -174,18 +174,18 @@ def tell(
     if columns:
         output.table(columns, [[_cell(row.get(name)) for name in columns] for row in cells])
     if len(found) > shown:
-        output.note(f"the first {shown} rows; --limit N shows more, --json all")
+        output.note(f"showing the first {shown} rows; --limit N shows more, --json all")
     return len(cells)
 
 
 def limit_option(command: Any) -> Any:
-    """Gives a command `--limit`."""
-    text = f"Show no more rows; of a table {_ROWS_SHOWN} if not given."
+    """Adds the option `--limit` to a command."""
+    text = f"Maximum number of rows; by default {_ROWS_SHOWN} in a table, all with --json."
     return click.option("--limit", type=click.IntRange(min=1), metavar="N", help=text)(command)
 
 
 def instant_of(context: click.Context, option: click.Parameter, text: str) -> int:
-    """An instant as people write it, in nanoseconds; to be the callback of an option."""
+    """Parses an instant to nanoseconds; the callback of an option."""
     from skerry.spark.instants import instant_ns
 
     try:
@@ -194,8 +194,8 @@ def instant_of(context: click.Context, option: click.Parameter, text: str) -> in
         raise click.BadParameter(f"{error}; {error.hint}.", context, option) from None
 
 
-def plain_value(value: Any) -> Any:
-    """A value as what JSON has."""
+def json_value(value: Any) -> Any:
+    """A value as JSON: times in seconds, bytes in hex."""
     match value:
         case datetime():
             return value.astimezone(UTC).timestamp()
@@ -206,22 +206,22 @@ def plain_value(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {str(k): plain_value(v) for k, v in value.items() if v is not None}
+            return {str(k): json_value(v) for k, v in value.items() if v is not None}
         case list():
-            return [plain_value(item) for item in value]
+            return [json_value(item) for item in value]
     return value
 
 
-def shown_value(value: Any) -> Any:
-    """A value as people read it: times are those of ISO 8601, the rest as in JSON."""
+def text_value(value: Any) -> Any:
+    """A value as text for people: times in ISO 8601, all else as in JSON."""
     match value:
         case datetime():
             return iso_text(value)
         case dict():
-            return {str(k): shown_value(v) for k, v in value.items() if v is not None}
+            return {str(k): text_value(v) for k, v in value.items() if v is not None}
         case list():
-            return [shown_value(item) for item in value]
-    return plain_value(value)
+            return [text_value(item) for item in value]
+    return json_value(value)
 
 
 def iso_text(moment: datetime) -> str:
@@ -231,7 +231,7 @@ def iso_text(moment: datetime) -> str:
 
 
 def restored(type_: FieldType, value: Any) -> Any:
-    """A value of a field that Spark has made JSON of, as a column of its own would have it."""
+    """A value as its column has it, from the JSON that Spark made of it."""
     from skerry.schema.model import Kind, StructType, VectorType
 
     if value is None:
@@ -247,11 +247,11 @@ def restored(type_: FieldType, value: Any) -> Any:
         case Kind.BYTES:
             return base64.b64decode(value)
         case Kind.ANY | Kind.REF:
-            # A name, and bytes.
+            # Bytes are base64 in JSON.
             parts = {name: value[name] for name in ("payload", "key") if name in value}
             return {**value, **{name: base64.b64decode(item) for name, item in parts.items()}}
         case Kind.FLOAT16 | Kind.FLOAT32 | Kind.FLOAT64 | Kind.DURATION | Kind.STEADY_TIMEPOINT:
-            # What is no number is a text: NaN, Infinity.
+            # NaN and Infinity are strings in JSON.
             return float(value)
     return value
 

@@ -1,4 +1,4 @@
-"""`skerry pipeline asof`: what was there at an instant."""
+"""`skerry pipeline asof`: the objects at an instant."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skerry.cli.pipeline.answers import (
     fields_of,
     instant_of,
     limit_option,
-    shown_value,
-    tell,
+    print_rows,
+    text_value,
 )
-from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.engines import engine_options, opened_queries
 from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
 __all__ = ["asof"]
@@ -24,16 +24,18 @@ __all__ = ["asof"]
 
 @click.command()
 @tables_option
-@click.option("--type", "type_name", metavar="T", help="Objects of this type; without, of all.")
+@click.option(
+    "--type", "type_name", metavar="T", help="Only objects of this type; by default of all."
+)
 @click.option(
     "--at",
     "at_ns",
     required=True,
     metavar="INSTANT",
     callback=instant_of,
-    help="As 2026-11-15T14:03:07Z, or in nanoseconds since 1970.",
+    help="The instant, as 2026-11-15T14:03:07Z or in nanoseconds since 1970.",
 )
-@click.option("--where", metavar="E", help="Only objects for which this is true, in SQL.")
+@click.option("--where", metavar="E", help="Only objects for which this SQL condition is true.")
 @limit_option
 @engine_options
 @json_option
@@ -49,9 +51,9 @@ def asof(
 ) -> None:
     """Show the state of all objects at an instant.
 
-    Each comes with its age then. With --json each line has the object by field names, and _type,
-    _key, _subject, _sender, _age_s, _life (how often it had been created) and _space. Without
-    --type objects of all types are shown, the node's own included.
+    Each is shown with its age at that instant. With --json each line has the fields of the object
+    by name, and _type, _key, _subject, _sender, _age_s, _life (how often it had been created) and
+    _space. Without --type, objects of all types are shown, including status objects of nodes.
 
     \b
     Examples:
@@ -61,13 +63,13 @@ def asof(
       skerry pipeline asof --tables lake --at 2026-11-15T14:03:07Z --json
     """
     output = current_output()
-    with asked(output, tables, choice, "skerry pipeline asof", at_ns) as questions:
-        with waiting(output, "looking it up"):
-            rows = questions.asof(type_name, at_ns, where)
-            types = questions.types()
+    with opened_queries(output, tables, choice, "skerry pipeline asof", at_ns) as queries:
+        with waiting(output, "querying"):
+            rows = queries.asof(type_name, at_ns, where)
+            types = queries.types()
             names = sorted(types) if type_name is None else [type_name]
             fields = {name: fields_of(types, name) for name in names}
-        tell(
+        print_rows(
             output,
             rows,
             as_json=as_json,
@@ -81,7 +83,7 @@ def _object_row(
     row: dict[str, Any], type_name: str | None, fields: Mapping[str, Fields]
 ) -> dict[str, Any]:
     own = fields[type_name or row["type"]]
-    # With all types the fields are one column.
+    # A query over all types has the fields in one column.
     columns = row if type_name is not None else own.row_of(row["object"])
     return {
         **own.values(columns),
@@ -104,5 +106,5 @@ def _cells(row: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
             "object": row["object"],
             "age": age,
         }
-    values = {**dict.fromkeys(fields.columns.values()), **fields.values(row, shown_value)}
+    values = {**dict.fromkeys(fields.columns.values()), **fields.values(row, text_value)}
     return {**values, fields.fact("age"): age}

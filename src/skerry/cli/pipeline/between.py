@@ -1,4 +1,4 @@
-"""`skerry pipeline between`: what was said from one instant up to another."""
+"""`skerry pipeline between`: the updates from one instant to another."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skerry.cli.pipeline.answers import (
     fields_of,
     instant_of,
     limit_option,
-    shown_value,
-    tell,
+    print_rows,
+    text_value,
 )
-from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.engines import engine_options, opened_queries
 from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
 __all__ = ["between"]
@@ -30,7 +30,7 @@ __all__ = ["between"]
     required=True,
     metavar="INSTANT",
     callback=instant_of,
-    help="Begin of the time.",
+    help="Start of the range.",
 )
 @click.option(
     "--to",
@@ -38,9 +38,9 @@ __all__ = ["between"]
     required=True,
     metavar="INSTANT",
     callback=instant_of,
-    help="End of the time, exclusive.",
+    help="End of the range, exclusive.",
 )
-@click.option("--where", metavar="E", help="Only updates for which this is true, in SQL.")
+@click.option("--where", metavar="E", help="Only updates for which this SQL condition is true.")
 @limit_option
 @engine_options
 @json_option
@@ -55,11 +55,11 @@ def between(
     choice: SparkChoice | None,
     as_json: bool,
 ) -> None:
-    """Show every update of a type in a time.
+    """Show all updates of a type in a range of time.
 
-    They are in order: who said what about which object. Fields that an update does not speak of
-    are left out. With --json each line has _operation, _time (seconds since 1970), _type, _key,
-    _subject, _sender and _space beside the fields.
+    Updates are shown in order, with sender and object. Fields that are not in an update are left
+    out. With --json each line has _operation, _time (seconds since 1970), _type, _key, _subject,
+    _sender and _space in addition to the fields.
 
     \b
     Examples:
@@ -71,11 +71,13 @@ def between(
     if to_ns < from_ns:
         raise click.UsageError("--to is before --from")
     output = current_output()
-    with asked(output, tables, choice, "skerry pipeline between", from_ns, to_ns) as questions:
-        with waiting(output, "looking it up"):
-            rows = questions.between(type_name, from_ns, to_ns, where)
-            fields = fields_of(questions.types(), type_name)
-        tell(
+    with opened_queries(
+        output, tables, choice, "skerry pipeline between", from_ns, to_ns
+    ) as queries:
+        with waiting(output, "querying"):
+            rows = queries.between(type_name, from_ns, to_ns, where)
+            fields = fields_of(queries.types(), type_name)
+        print_rows(
             output,
             rows,
             as_json=as_json,
@@ -106,5 +108,5 @@ def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
         fields.fact("change"): row["change"],
         fields.fact("sender"): row["sender"],
         **dict.fromkeys(fields.columns.values()),
-        **fields.values(row, shown_value),
+        **fields.values(row, text_value),
     }

@@ -1,4 +1,4 @@
-"""`skerry pipeline compact`: few large files in place of many small ones."""
+"""`skerry pipeline compact`: replaces many small files by few large ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["compact"]
 @spark_options
 @json_option
 def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
-    """Put small files of the tables together.
+    """Combine small files of the tables into large ones.
 
-    Rows are put in order as well, so that questions read less. Whoever reads meanwhile goes on
-    with the old files, which stay until `vacuum`. Nothing else may write; `follow` compacts by
-    itself.
+    Rows are sorted as well, so that queries read less. Concurrent readers continue with the old
+    files, which are kept until `vacuum`. No other job may write at the same time; `follow` compacts
+    its tables itself.
 
     \b
     Examples:
@@ -46,4 +46,4 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
         rows = [(name, before, after) for name, (before, after) in sorted(made.items())]
         output.table(("table", "files", "now"), rows)
     else:
-        output.note("there is nothing to put together")
+        output.note("there are no small files to compact")

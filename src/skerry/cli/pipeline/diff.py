@@ -1,4 +1,4 @@
-"""`skerry pipeline diff`: what is not the same at two instants."""
+"""`skerry pipeline diff`: the objects that differ between two instants."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from skerry.cli.pipeline.answers import (
     fields_of,
     instant_of,
     limit_option,
-    shown_value,
-    tell,
+    print_rows,
+    text_value,
 )
-from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.engines import engine_options, opened_queries
 from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
 __all__ = ["diff"]
@@ -25,9 +25,21 @@ __all__ = ["diff"]
 @tables_option
 @click.option("--type", "type_name", required=True, metavar="T", help="Objects of this type.")
 @click.option(
-    "--from", "from_ns", required=True, metavar="INSTANT", callback=instant_of, help="Before."
+    "--from",
+    "from_ns",
+    required=True,
+    metavar="INSTANT",
+    callback=instant_of,
+    help="The first instant.",
 )
-@click.option("--to", "to_ns", required=True, metavar="INSTANT", callback=instant_of, help="After.")
+@click.option(
+    "--to",
+    "to_ns",
+    required=True,
+    metavar="INSTANT",
+    callback=instant_of,
+    help="The second instant.",
+)
 @limit_option
 @engine_options
 @json_option
@@ -41,11 +53,11 @@ def diff(
     choice: SparkChoice | None,
     as_json: bool,
 ) -> None:
-    """Show the objects that are not the same at two instants.
+    """Show the objects that differ between two instants.
 
-    They were added, removed, replaced or changed. An object that was removed and created anew is
-    replaced. With --json each line has _change, _changed (names of fields), _before and _after
-    (the object then, null if it was not there), and _type, _key, _subject and _space.
+    They were added, removed, replaced or changed. An object that was removed and created again is
+    replaced. With --json each line has _change, _changed (names of fields), _before and _after (the
+    object at that instant, null if it did not exist), and _type, _key, _subject and _space.
 
     \b
     Examples:
@@ -53,11 +65,11 @@ def diff(
           --from 2026-11-15T14:00Z --to 2026-11-15T15:00Z
     """
     output = current_output()
-    with asked(output, tables, choice, "skerry pipeline diff", from_ns, to_ns) as questions:
+    with opened_queries(output, tables, choice, "skerry pipeline diff", from_ns, to_ns) as queries:
         with waiting(output, "comparing"):
-            rows = questions.diff(type_name, from_ns, to_ns)
-            fields = fields_of(questions.types(), type_name)
-        tell(
+            rows = queries.diff(type_name, from_ns, to_ns)
+            fields = fields_of(queries.types(), type_name)
+        print_rows(
             output,
             rows,
             as_json=as_json,
@@ -83,8 +95,8 @@ def _difference_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict
 
 def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     before, after = _objects(row)
-    ours = {} if before is None else fields.values(before, shown_value)
-    theirs = {} if after is None else fields.values(after, shown_value)
+    ours = {} if before is None else fields.values(before, text_value)
+    theirs = {} if after is None else fields.values(after, text_value)
     names = [fields.columns[name] for name in row["changed"]]
     words = [f"{name}: {ours.get(name)} -> {theirs.get(name)}" for name in names]
     return {
@@ -95,7 +107,7 @@ def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def _objects(row: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The object before and after; where it was not there, nothing of it is."""
+    """The object before and after; None if it did not exist."""
     before = None if row["change"] == "added" else row["before"]
     after = None if row["change"] == "removed" else row["after"]
     return before, after

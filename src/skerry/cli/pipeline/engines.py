@@ -1,7 +1,7 @@
-"""Who answers a question of a command: `skerry.lake` by itself, or Spark.
+"""The query engines of the commands: `skerry.lake` or Spark.
 
-Both read the same files and give the same rows. `skerry.lake` answers within a second; Spark has
-to be started first, and is for tables that one computer does not read in a reasonable time.
+Both read the same files and return the same rows. `skerry.lake` answers within a second; Spark has
+to be started first, and is meant for tables that are too large for one computer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skerry.cli.output import Output
 from skerry.cli.pipeline.answers import Rows, lake_rows, spark_rows
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
-    is_little,
+    is_small,
     require_tables,
     spark_options,
     waiting,
@@ -26,10 +26,10 @@ from skerry.cli.pipeline.spark_session import (
 
 if TYPE_CHECKING:
     from skerry.lake.reader import OpenLake
-    from skerry.spark.lake.questions import TableType
+    from skerry.spark.lake.state_lookup import TableType
     from skerry.spark.tables import Tables
 
-__all__ = ["Questions", "asked", "engine_options"]
+__all__ = ["Queries", "engine_options", "opened_queries"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,26 +37,26 @@ _ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
 _OF_SPARK: Final = ("master", "memory", "conf")
 
 
-class Questions(Protocol):
-    """What a command asks; rows are sorted by space, type and key, updates by their order."""
+class Queries(Protocol):
+    """The queries of the commands; objects are sorted by space, type and key, updates by time."""
 
     def types(self) -> Mapping[str, TableType]:
-        """What is known of the types, by the names of their tables."""
+        """The types by the names of their tables."""
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
-        """The state of every object at an instant."""
+        """The state of each object at an instant."""
 
     def between(self, type_name: str, from_ns: int, to_ns: int, where: str | None) -> Rows:
-        """Every update of a type from one instant up to another."""
+        """The updates of a type from one instant to another, exclusive."""
 
     def diff(self, type_name: str, from_ns: int, to_ns: int) -> Rows:
-        """The objects that are not the same at two instants."""
+        """The objects of a type that differ between two instants."""
 
 
 def engine_options(command: Command) -> Command:
-    """Gives a command `--engine` and the options of Spark, as its argument `choice`.
+    """Adds `--engine` and the options of Spark to a command, as its argument `choice`.
 
-    It is None where `skerry.lake` answers.
+    `choice` is None if `skerry.lake` is the engine.
     """
 
     @functools.wraps(command)
@@ -75,18 +75,18 @@ def engine_options(command: Command) -> Command:
     option = click.option(
         "--engine",
         type=click.Choice(["lake", "spark"]),
-        help="Who reads the tables: this program, within a second (lake), or Spark. Default: lake,"
-        " and spark where an option of Spark is given.",
+        help="Query engine: this program, within a second (lake), or Spark. By default lake, or"
+        " spark if an option of Spark is given.",
     )
     wrapped: Any = option(spark_options(with_engine))
     return wrapped  # type: ignore[no-any-return]
 
 
 @contextmanager
-def asked(
+def opened_queries(
     output: Output, tables: str, choice: SparkChoice | None, app_name: str, *instants_ns: int
-) -> Iterator[Questions]:
-    """Inside, tables can be asked; says before which instants are outside of the recording."""
+) -> Iterator[Queries]:
+    """Opens a query engine; prints notes about instants outside of the recorded range."""
     from skerry.lake.extras import require_lake
 
     require_lake()
@@ -98,17 +98,17 @@ def asked(
     for note in lake.notes(*instants_ns):
         output.note(note)
     if choice is None:
-        yield _LakeQuestions(lake)
+        yield _LakeQueries(lake)
         return
-    with choice.session(output, app_name, is_brief=is_little(tables)) as spark:
+    with choice.session(output, app_name, is_brief=is_small(tables)) as spark:
         from skerry.spark.tables import Tables
 
-        with waiting(output, "looking it up"):
+        with waiting(output, "querying"):
             source = Tables(spark, tables)
-        yield _SparkQuestions(lake, source)
+        yield _SparkQueries(lake, source)
 
 
-class _LakeQuestions:
+class _LakeQueries:
     def __init__(self, lake: OpenLake) -> None:
         self._lake = lake
 
@@ -120,14 +120,14 @@ class _LakeQuestions:
         return lake_rows(_where(answer, where), _object_order(type_name))
 
     def between(self, type_name: str, from_ns: int, to_ns: int, where: str | None) -> Rows:
-        # They come in order.
+        # The updates are in order already.
         return lake_rows(_where(self._lake.between(type_name, from_ns, to_ns), where))
 
     def diff(self, type_name: str, from_ns: int, to_ns: int) -> Rows:
         return lake_rows(self._lake.diff(type_name, from_ns, to_ns))
 
 
-class _SparkQuestions:
+class _SparkQueries:
     def __init__(self, lake: OpenLake, source: Tables) -> None:
         self._lake = lake
         self._source = source

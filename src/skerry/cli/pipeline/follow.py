@@ -1,4 +1,4 @@
-"""`skerry pipeline follow`: tables that keep up with a recording."""
+"""`skerry pipeline follow`: keeps the tables up to date with recordings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
+from skerry.cli.pipeline.job_status import (
+    JobStatus,
+    metrics_option,
+    served_metrics,
+    shown_progress,
+    summary_text,
+)
 from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
@@ -15,13 +22,6 @@ from skerry.cli.pipeline.spark_session import (
     spark_options,
     tables_option,
     vacuum_option,
-)
-from skerry.cli.pipeline.watching import (
-    Watch,
-    metrics_option,
-    served_metrics,
-    shown_progress,
-    summary_text,
 )
 from skerry.cli.stopping import stop_on_signals
 
@@ -38,7 +38,7 @@ __all__ = ["follow"]
     default=1.0,
     show_default=True,
     metavar="S",
-    help="Seconds from the start of one batch to the start of the next.",
+    help="Minimum time from the start of one batch to the start of the next, in seconds.",
 )
 @click.option(
     "--derived-interval",
@@ -47,7 +47,8 @@ __all__ = ["follow"]
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Seconds from one build of the tables rates, links, sessions and alarms to the next.",
+    help="Time from one build of the tables rates, links, sessions and alarms to the next, in"
+    " seconds.",
 )
 @vacuum_option(2.0)
 @batch_option
@@ -68,10 +69,10 @@ def follow(
 ) -> None:
     """Keep the tables up to date with recordings.
 
-    It ends on Ctrl-C or SIGTERM. As long as it runs, recorders of recordings on this computer close
-    a segment every two seconds. Of recordings elsewhere it brings in what was copied there.
-    Each batch is in the tables exactly once, whatever happens in between; one that had not come to
-    its end is done anew the next time.
+    It runs until Ctrl-C or SIGTERM. While it runs, recorders of local recordings close a segment
+    every two seconds. From recordings at remote paths it reads the segments that were copied there.
+    Each update is in the tables exactly once, even after a crash; an unfinished batch is repeated
+    by the next job.
 
     \b
     Examples:
@@ -80,23 +81,23 @@ def follow(
     """
     require_folder(tables)
     output = current_output()
-    watch = Watch()
+    status = JobStatus()
     with (
         choice.session(output, "skerry pipeline follow") as spark,
-        # After the session: Spark puts a handler of its own in place.
+        # After the session is started, because Spark installs its own signal handler.
         stop_on_signals() as stop,
-        served_metrics(metrics, watch, output),
-        shown_progress(output, watch) as show,
+        served_metrics(metrics, status, output),
+        shown_progress(output, status) as show,
     ):
         from skerry.spark.jobs.follow import follow as follow_recordings
         from skerry.spark.lake.lake import Lake, LakeConfig
 
-        output.note(f"following {', '.join(recordings)}; Ctrl-C ends it")
+        output.note(f"following {', '.join(recordings)}; stop with Ctrl-C")
         config = LakeConfig(
             vacuum_hours=vacuum_hours, batch_bytes=batch_bytes, derived=configured_derived()
         )
         done = follow_recordings(
-            Lake(spark, tables, config, trace=watch.trace),
+            Lake(spark, tables, config, trace=status.trace),
             recordings,
             is_stopping=lambda: stop.is_requested,
             on_progress=show,

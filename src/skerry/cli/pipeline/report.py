@@ -1,4 +1,4 @@
-"""`skerry pipeline report`: what happened, as figures and as a page with plots."""
+"""`skerry pipeline report`: the main figures as text or JSON, and as a page with plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skerry.cli.parameters import FiniteFloat
 from skerry.cli.pipeline.settings import PipelineConfig
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
-    is_little,
+    is_small,
     require_tables,
     spark_options,
     tables_option,
@@ -42,14 +42,14 @@ _ALARMS_SHOWN: Final = 10
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write an HTML page with plots there.",
+    help="Also write the report as an HTML page with plots to this file.",
 )
 @click.option(
     "--slow-ms",
     type=FiniteFloat(min=0),
     metavar="MS",
-    help="Delay from which on updates count as slow, in milliseconds; pipeline.slow_ms if not"
-    " given.",
+    help="Latency from which updates count as slow, in milliseconds; by default pipeline.slow_ms"
+    " of the configuration.",
 )
 @click.option(
     "--all",
@@ -68,11 +68,10 @@ def report(
     choice: SparkChoice,
     as_json: bool,
 ) -> None:
-    """Tell what happened, in figures and plots.
+    """Report traffic, latency, loss, sessions and alarms.
 
-    That is traffic, latency, who was slow, loss, who was there, and what stands out. The page that
-    --to writes needs nothing else, neither a network nor a server. With --json one line has the
-    main figures, and one more each program with its delays and each alarm.
+    The page that --to writes is self-contained and needs no network. With --json the first line has
+    the main figures, followed by one line for each program with its delays and each alarm.
 
     \b
     Examples:
@@ -81,34 +80,34 @@ def report(
     """
     output = current_output()
     if page is not None and not page.absolute().parent.is_dir():
-        raise click.UsageError(f"there is no folder {page.absolute().parent} for the page")
+        folder = page.absolute().parent
+        raise click.UsageError(f"cannot write the page: there is no folder {folder}")
     require_tables(tables)
     if slow_ms is None:
         slow_ms = load_section("pipeline", PipelineConfig).value.slow_ms
-    with choice.session(output, "skerry pipeline report", is_brief=is_little(tables)) as spark:
-        from skerry.spark.report.findings import gather
-        from skerry.spark.report.sizes import table_sizes
-        from skerry.spark.report.writing import report as write_report
+    with choice.session(output, "skerry pipeline report", is_brief=is_small(tables)) as spark:
+        from skerry.lake.reader import open_lake
+        from skerry.spark.report.collector import collect_findings
+        from skerry.spark.report.page import write_page
         from skerry.spark.tables import Tables
 
-        with waiting(output, "looking at the tables"):
-            sizes = table_sizes(tables)
+        with waiting(output, "reading the tables"):
+            sizes = open_lake(tables).tables()
             source = Tables(spark, tables)
-            if page is None:
-                findings = gather(source, sizes, slow_ms=slow_ms, has_own=has_own)
-            else:
-                findings = write_report(source, page, sizes=sizes, slow_ms=slow_ms, has_own=has_own)
+            findings = collect_findings(source, sizes, slow_ms=slow_ms, has_own=has_own)
+            if page is not None:
+                write_page(findings, page)
     if as_json:
-        _tell_programs(output, findings)
+        _print_json(output, findings)
     else:
-        _tell_people(output, findings)
+        _print_text(output, findings)
     if page is not None:
-        output.note(f"the page is {page}")
+        output.note(f"wrote the page {page}")
 
 
 def figures(findings: Findings) -> list[tuple[str, str]]:
-    """The main figures, each with what it says."""
-    from skerry.spark.report.words import amount, bytes_text, count, gaps_text, span, span_text
+    """The main figures as pairs of name and text."""
+    from skerry.spark.report.formatting import amount, bytes_text, count, gaps_text, span, span_text
 
     summary = findings.summary
     if summary is None:
@@ -141,7 +140,7 @@ def figures(findings: Findings) -> list[tuple[str, str]]:
     return rows
 
 
-def _tell_programs(output: Output, findings: Findings) -> None:
+def _print_json(output: Output, findings: Findings) -> None:
     if findings.summary is None:
         return
     summary = asdict(findings.summary)
@@ -156,7 +155,7 @@ def _tell_programs(output: Output, findings: Findings) -> None:
         output.json_line({"_kind": "alarm", **row})
 
 
-def _tell_people(output: Output, findings: Findings) -> None:
+def _print_text(output: Output, findings: Findings) -> None:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
@@ -168,27 +167,27 @@ def _tell_people(output: Output, findings: Findings) -> None:
     grid = Table.grid(padding=(0, 2))
     for name, value in figures(findings):
         grid.add_row(Text(name, style="dim"), Text(visible(value), style="bold"))
-    console.print(Panel(grid, title="what happened", title_align="left", expand=False))
+    console.print(Panel(grid, title="report", title_align="left", expand=False))
     output.table(("type", "updates", "over time"), [_line(line) for line in findings.rates])
-    _tell_delays(output, findings)
+    _print_delays(output, findings)
     alarms = findings.alarms[:_ALARMS_SHOWN]
     if alarms:
-        from skerry.spark.report.words import amount, span_text
+        from skerry.spark.report.formatting import amount, span_text
 
         rows = [
             (a.kind, a.who, span_text(a.since, a.until), amount(a.score), a.evidence)
             for a in alarms
         ]
         output.line("")
-        output.table(("alarm", "who", "when", "score", "what was seen"), rows)
+        output.table(("alarm", "subject", "when", "score", "evidence"), rows)
     if len(findings.alarms) > len(alarms):
         output.note(
-            f"{len(findings.alarms) - len(alarms)} more alarms are in the page and the table"
+            f"{len(findings.alarms) - len(alarms)} more alarms are in the page and the table alarms"
         )
 
 
-def _tell_delays(output: Output, findings: Findings) -> None:
-    from skerry.spark.report.words import amount, count
+def _print_delays(output: Output, findings: Findings) -> None:
+    from skerry.spark.report.formatting import amount, count
 
     slow = [delay for delay in findings.delays if delay.slow_minutes]
     if not slow:
@@ -207,13 +206,13 @@ def _tell_delays(output: Output, findings: Findings) -> None:
 
 
 def _line(line: Line) -> tuple[str, str, str]:
-    from skerry.spark.report.words import count
+    from skerry.spark.report.formatting import count
 
     return line.name, count(int(line.total)), _bars(line.values)
 
 
 def _bars(values: tuple[float, ...]) -> str:
-    """A small plot, in one line of text."""
+    """The values as a bar chart in one line of text."""
     size = -(-len(values) // _SPARK_WIDTH)
     sums = [sum(values[start : start + size]) for start in range(0, len(values), size)]
     most = max(sums, default=0) or 1

@@ -1,4 +1,4 @@
-"""`skerry pipeline retain`: drop rows by their age, and keep figures by the minute."""
+"""`skerry pipeline retain`: deletes rows by age, and keeps figures by the minute."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ __all__ = ["ages_of", "retain"]
 @click.option(
     "--keep",
     metavar="AGE",
-    help="Drop rows of all types that are older, as 30d or 12h; pipeline.keep if not given.",
+    help="Maximum age of rows of all types, such as 30d or 12h; by default pipeline.keep of the"
+    " configuration.",
 )
 @click.option(
     "--type",
     "kept_types",
     multiple=True,
     metavar="T=AGE",
-    help="Another age for one type, or T= to keep all of it; may be given several times. Those of"
-    " pipeline.keep_types hold besides.",
+    help="Maximum age for one type, or T= to keep all of its rows; may be given several times, in"
+    " addition to pipeline.keep_types of the configuration.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be dropped.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows that would be deleted.")
 @json_option
 def retain(
     *, tables: str, keep: str | None, kept_types: tuple[str, ...], dry_run: bool, as_json: bool
 ) -> None:
-    """Drop updates and old states by their age.
+    """Delete updates and old states by age.
 
-    Figures of each object by the minute are kept in the table rollups/T: how many updates, and of
-    each field the count, the last value, the mean, the lowest and the highest. What is asked about
-    later times is answered as before; a question about earlier ones is refused. Bounds are full
-    hours. latest, gone, raw and the derived tables keep all they have. Disk space is freed by
-    `pipeline vacuum`. No Spark is started for it.
+    The table rollups/T keeps figures of each object by the minute: the number of updates, and for
+    each field the count, the last value, the mean, the minimum and the maximum. Queries about later
+    times have the same results as before; queries about earlier times are rejected. Ages are
+    rounded to full hours. latest, gone, raw and the derived tables do not change.
+    `pipeline vacuum` frees the disk space. Spark is not started.
 
     \b
     Examples:
@@ -67,7 +68,7 @@ def retain(
             output.json_line({**asdict(dropped), "is_dry_run": dry_run})
         return
     if not found:
-        output.note("nothing is old enough" if ages else "no age is given: see --keep")
+        output.note("no rows are old enough" if ages else "no maximum age is given: see --keep")
         return
     rows = [
         (
@@ -79,21 +80,21 @@ def retain(
         )
         for d in found
     ]
-    verb = "would go" if dry_run else "dropped"
+    verb = "to delete" if dry_run else "deleted"
     output.table(("type", "before", f"updates {verb}", f"states {verb}", "rollups added"), rows)
 
 
 def ages_of(names: Iterable[str], keep: str, *lists: Iterable[str]) -> Mapping[str, int]:
-    """How old rows of each type may become, in ns; types that are kept whole are left out."""
+    """The maximum age of rows in ns by type; types without one are left out."""
     from skerry.lake.series import duration_ns
-    from skerry.spark.lake.questions import unknown_name
+    from skerry.spark.lake.state_lookup import unknown_name
 
     known = list(names)
     ages = dict.fromkeys(known, duration_ns(keep)) if keep else {}
     for text in (item for items in lists for item in items):
         name, equals, age = text.partition("=")
         if not equals:
-            error = PipelineError(f"{text!r} names no age")
+            error = PipelineError(f"{text!r} has no age")
             error.hint = "write it as Vessel=7d"
             raise error
         if name not in known:

@@ -1,27 +1,27 @@
-"""`skerry pipeline run`: all that is recorded becomes tables, then end."""
+"""`skerry pipeline run`: merges everything that is recorded into tables, then ends."""
 
 from __future__ import annotations
 
 import click
 
 from skerry.cli.output import current_output, json_option
+from skerry.cli.pipeline.job_status import (
+    JobStatus,
+    metrics_option,
+    served_metrics,
+    shown_progress,
+    summary_text,
+)
 from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     batch_option,
-    is_little,
+    is_small,
     recordings_option,
     require_folder,
     spark_options,
     tables_option,
     vacuum_option,
-)
-from skerry.cli.pipeline.watching import (
-    Watch,
-    metrics_option,
-    served_metrics,
-    shown_progress,
-    summary_text,
 )
 from skerry.cli.stopping import stop_on_signals
 
@@ -35,7 +35,7 @@ __all__ = ["run"]
 @batch_option
 @spark_options
 @metrics_option
-@click.option("--strict", is_flag=True, help="Fail when a segment that is read is damaged.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if a segment is damaged.")
 @json_option
 def run(
     *,
@@ -48,12 +48,13 @@ def run(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Bring all that is recorded into the tables, and end.
+    """Merge everything that is recorded into the tables, and end.
 
-    What was brought in before is not done again, so it may be called as often as one likes. It may
-    be stopped at any moment, by Ctrl-C or by kill -9; the next run goes on from there. A recording
-    that is being written gives its closed segments. What is damaged is told and passed over: it is
-    a gap in the table raw, and all the rest comes in, also with --strict.
+    Segments that are in the tables already are not read again, so the command can be repeated at
+    any time. It may be stopped at any time, by Ctrl-C or kill -9; the next run continues. Of a
+    recording that is being written, closed segments are read. A damaged segment is reported, and
+    the missing updates become a gap in the table raw; all other rows are merged, also with
+    --strict.
 
     \b
     Examples:
@@ -65,15 +66,15 @@ def run(
     """
     require_folder(tables)
     output = current_output()
-    watch = Watch()
+    status = JobStatus()
     with (
         choice.session(
-            output, "skerry pipeline run", is_brief=is_little(tables, recordings)
+            output, "skerry pipeline run", is_brief=is_small(tables, recordings)
         ) as spark,
-        # After the session: Spark puts a handler of its own in place.
+        # After the session is started, because Spark installs its own signal handler.
         stop_on_signals() as stop,
-        served_metrics(metrics, watch, output),
-        shown_progress(output, watch) as show,
+        served_metrics(metrics, status, output),
+        shown_progress(output, status) as show,
     ):
         from skerry.spark.jobs.run import run_all
         from skerry.spark.lake.lake import Lake, LakeConfig
@@ -81,7 +82,7 @@ def run(
         config = LakeConfig(
             vacuum_hours=vacuum_hours, batch_bytes=batch_bytes, derived=configured_derived()
         )
-        lake = Lake(spark, tables, config, trace=watch.trace)
+        lake = Lake(spark, tables, config, trace=status.trace)
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:
         output.json_line(
@@ -96,7 +97,7 @@ def run(
     else:
         output.line(f"{tables}: {summary_text(done)}")
     if strict and done.damaged_count:
-        output.error(f"{_segments(done.damaged_count)} damaged; the rest is in the tables")
+        output.error(f"{_segments(done.damaged_count)} damaged; all other rows are in the tables")
         click.get_current_context().exit(1)
 
 

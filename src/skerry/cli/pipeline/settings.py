@@ -1,4 +1,4 @@
-"""Section `pipeline` of the configuration: what counts as slow, and how long rows are kept."""
+"""Section `pipeline` of the configuration: bounds of alarms and retention."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class PipelineConfig:
     """Section `pipeline`."""
 
     slow_ms: float = 1000.0
-    """Delay in milliseconds from which on a program is slow, however usual that is for it."""
+    """Latency in milliseconds from which a program is slow, even if it is usual for it."""
     keep: str = ""
-    """Age at which rows are dropped by `pipeline retain`, as `30d`; empty keeps them."""
+    """Maximum age of rows for `pipeline retain`, such as `30d`; empty keeps all rows."""
     keep_types: tuple[str, ...] = ()
-    """The same for single types, as `Vessel=7d`; `Vessel=` keeps all of that type."""
+    """Maximum age for single types, such as `Vessel=7d`; `Vessel=` keeps all rows of the type."""
 
 
 def configured_derived() -> tuple[Derived, ...]:
-    """The derived tables, with alarms from where on the configuration says; it imports Spark."""
+    """The derived tables, with the configured bounds of alarms; imports Spark."""
     from skerry.cli.config import load_section
     from skerry.spark.transforms.alarms import AlarmConfig
     from skerry.spark.transforms.derived import derived_with

@@ -1,7 +1,7 @@
-"""The Spark of a command: which one, and what people see while it starts.
+"""The Spark session of a command, its options, and the status line while it starts.
 
-A JVM takes seconds to start and has much to say while it does. People see one line that tells what
-is going on; the words of the JVM go to a file, and its last ones are shown where it fails.
+A JVM takes seconds to start and writes many lines to stderr. The user sees one status line; the
+messages of the JVM go to a file, and the last of them are shown if it fails.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SparkChoice",
     "batch_option",
-    "elsewhere",
-    "held_back",
-    "is_little",
+    "deferred_interrupt",
+    "is_small",
     "recordings_option",
+    "redirected_stderr",
     "require_folder",
     "require_tables",
+    "spark_errors",
     "spark_options",
-    "spoken_faults",
     "tables_option",
     "vacuum_option",
     "waiting",
@@ -49,19 +49,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULT_MEMORY: Final = "1g"
 _LAST_LINES: Final = 5
-_TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Loggers of Spark that tell of each fault with all that led to it."""
+_VERBOSE_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers of Spark that log each error with its tracebacks."""
 _OWN_ERROR: Final = re.compile(r"^(?:skerry\.errors\.|[\w.]*\.)?(\w+(?:Error|Exceeded)): (.+)$")
 _JVM_ERROR: Final = re.compile(
     r'(?:Exception in thread "[^"]*" |Caused by: )(?:[\w.$]+(?:Exception|Error): )?(.+)'
 )
-"""How a JVM says what ended it; lines of where it was follow."""
+"""The line of a JVM with the exception that ended it; the stack trace follows."""
 _MEMORY: Final = re.compile(r"\d+[kmgt]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkChoice:
-    """Which Spark a command uses."""
+    """The Spark options of a command."""
 
     master: str = "local[*]"
     memory: str = _DEFAULT_MEMORY
@@ -71,9 +71,9 @@ class SparkChoice:
     def session(
         self, output: Output, app_name: str, *, is_brief: bool = False
     ) -> Iterator[SparkSession]:
-        """Inside, a session; one that was there before stays. Faults of Spark are PipelineError.
+        """A session, stopped at the end unless it was active before.
 
-        With `is_brief` it is one for few rows.
+        Errors of Spark are raised as PipelineError. `is_brief` tunes the session for few rows.
         """
         from skerry.spark.startup.extras import require_spark
 
@@ -83,11 +83,11 @@ class SparkChoice:
         is_ours = SparkSession.getActiveSession() is None
         spark = self._started(output, app_name, is_brief)
         try:
-            with spoken_faults():
+            with spark_errors():
                 yield spark
         finally:
             if is_ours:
-                # A JVM that is gone already has nothing to be stopped.
+                # The JVM may have ended already.
                 with suppress(Exception):
                     spark.stop()
 
@@ -96,9 +96,12 @@ class SparkChoice:
 
         from skerry.spark.startup.session import session
 
-        with elsewhere() as (words, people):
+        with redirected_stderr() as (log, stderr):
             try:
-                with waiting(output, f"starting Spark on {self.master}", people), held_back():
+                with (
+                    waiting(output, f"starting Spark on {self.master}", stderr),
+                    deferred_interrupt(),
+                ):
                     return session(
                         self.master,
                         app_name=app_name,
@@ -109,27 +112,27 @@ class SparkChoice:
             except PipelineError as error:
                 if not isinstance(error.__cause__, PySparkException):
                     raise
-                # What the JVM said is in the file, where nobody sees it.
-                raise _not_started(self.master, error.__cause__, words) from error
+                # The messages of the JVM are only in the file.
+                raise _not_started(self.master, error.__cause__, log) from error
             except Exception as error:
-                raise _not_started(self.master, error, words) from error
+                raise _not_started(self.master, error, log) from error
 
 
 def require_tables(tables: str) -> None:
-    """PipelineError if there is no such folder: a slip in its name must not look like no rows."""
+    """PipelineError if the folder does not exist: a misspelled name must not look like no rows."""
     from skerry.spark.startup.extras import require_spark
 
     require_spark()
     from skerry.spark.lake.store import TableStore
 
     if not TableStore(tables).require():
-        error = PipelineError(f"there is no folder {tables}")
-        error.hint = "`skerry pipeline run` makes tables of recordings"
+        error = PipelineError(f"cannot read tables: there is no folder {tables}")
+        error.hint = "create tables from recordings with `skerry pipeline run`"
         raise error
 
 
 def require_folder(tables: str) -> None:
-    """PipelineError if tables cannot be made there: it is something else, or out of reach."""
+    """PipelineError if tables cannot be written there: not a folder, or not reachable."""
     from skerry.spark.startup.extras import require_spark
 
     require_spark()
@@ -137,23 +140,23 @@ def require_folder(tables: str) -> None:
 
     store = TableStore(tables)
     if not store.require() and store.is_local and Path(store.root).exists():
-        error = PipelineError(f"{tables} is no folder")
-        error.hint = "name a folder for the tables; it is made if it is not there"
+        error = PipelineError(f"cannot write tables: {tables} is not a folder")
+        error.hint = "give a folder for the tables; it is created if it does not exist"
         raise error
 
 
-def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
-    """Whether the tables are small, and what is recorded is not much: Spark will be done soon."""
+def is_small(tables: str, recordings: Sequence[str] = ()) -> bool:
+    """Whether tables and recordings are so small that Spark needs little time."""
     from skerry.spark.startup.extras import require_spark
 
     require_spark()
-    from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
     from skerry.spark.jobs.loop import backlog
     from skerry.spark.lake.store import TableStore
     from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS
 
-    if isinstance(place_of(tables), RemotePath):
-        # To list all files that are elsewhere takes longer than it can gain.
+    if isinstance(resolve_path(tables), RemotePath):
+        # Listing all files of a remote path takes longer than it saves.
         return False
     if recordings and backlog(recordings, {}) > FEW_ROWS:
         return False
@@ -161,7 +164,7 @@ def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
 
 
 def spark_options(command: Command) -> Command:
-    """Gives a command `--master`, `--memory` and `--conf`, as its argument `choice`."""
+    """Adds `--master`, `--memory` and `--conf` to a command, as its argument `choice`."""
 
     @functools.wraps(command)
     def with_choice(*, master: str, memory: str, conf: tuple[str, ...], **others: Any) -> Any:
@@ -175,7 +178,7 @@ def spark_options(command: Command) -> Command:
             default="local[*]",
             show_default=True,
             metavar="M",
-            help="Where Spark runs: local[N], spark://HOST:7077, yarn, k8s://URL.",
+            help="Master URL of Spark: local[N], spark://HOST:7077, yarn, k8s://URL.",
         ),
         click.option(
             "--memory",
@@ -183,13 +186,13 @@ def spark_options(command: Command) -> Command:
             show_default=True,
             metavar="SIZE",
             callback=_checked_memory,
-            help="Memory of the JVM of the driver; on local, Python takes about as much.",
+            help="Memory of the driver's JVM; on local, Python needs about as much in addition.",
         ),
         click.option(
             "--conf",
             multiple=True,
             metavar="KEY=VALUE",
-            help="A setting of Spark; may be given several times.",
+            help="A Spark setting; may be given several times.",
         ),
     ]
     wrapped: Any = with_choice
@@ -199,29 +202,29 @@ def spark_options(command: Command) -> Command:
 
 
 def tables_option(command: Command) -> Command:
-    """Gives a command `--tables`."""
+    """Adds `--tables` to a command."""
     return click.option(
         "--tables",
         required=True,
         metavar="DIR",
-        help="Folder of the tables, or a place such as s3a://bucket/lake.",
+        help="Folder of the tables, or a remote path such as s3a://bucket/lake.",
     )(command)
 
 
 def recordings_option(command: Command) -> Command:
-    """Gives a command `--recordings`."""
+    """Adds `--recordings` to a command."""
     return click.option(
         "--recordings",
         required=True,
         multiple=True,
         metavar="DIR",
-        help="A recording or a folder of recordings, or a place such as s3a://bucket/recordings;"
-        " may be given several times.",
+        help="A recording or a folder of recordings, or a remote path such as"
+        " s3a://bucket/recordings; may be given several times.",
     )(command)
 
 
 def vacuum_option(hours: float) -> Callable[[Command], Command]:
-    """Gives a command `--vacuum`, as its argument `vacuum_hours`: None leaves files alone."""
+    """Adds `--vacuum` to a command, as its argument `vacuum_hours`; None if it is 0."""
     return click.option(
         "--vacuum",
         "vacuum_hours",
@@ -230,25 +233,25 @@ def vacuum_option(hours: float) -> Callable[[Command], Command]:
         show_default=True,
         metavar="HOURS",
         callback=_checked_vacuum,
-        help="Once a day, or after so long if that is less, delete files that have been in no"
-        " table for so long; 0: never.",
+        help="Delete files that no table has named for this many hours, once a day or more often"
+        " if it is less than a day; 0 never deletes.",
     )
 
 
 def batch_option(command: Command) -> Command:
-    """Gives a command `--batch-bytes`."""
+    """Adds `--batch-bytes` to a command."""
     return click.option(
         "--batch-bytes",
         type=click.IntRange(min=1),
         default=None,
         metavar="N",
-        help="Recorded bytes of one batch at most; by default a sixth of the memory of Spark.",
+        help="Maximum size of one batch in recorded bytes; by default a sixth of Spark's memory.",
     )(command)
 
 
 @contextmanager
 def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Tells people on a terminal what takes so long."""
+    """Shows a status line on a terminal within the context."""
     stream = stream or sys.stderr
     if not (output.config.progress and stream.isatty()):
         yield
@@ -258,69 +261,69 @@ def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Inside, Ctrl-C has to wait, and is raised at the end.
+def deferred_interrupt() -> Iterator[None]:
+    """Within the context, Ctrl-C is deferred; it is raised at the end.
 
-    A JVM finds nobody to report to when it is left while it starts, and then it never ends.
+    A JVM whose parent is interrupted during the start waits for it forever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    is_asked = False
+    is_requested = False
 
-    def note(_number: int, _frame: object) -> None:
-        nonlocal is_asked
-        is_asked = True
+    def defer(_number: int, _frame: object) -> None:
+        nonlocal is_requested
+        is_requested = True
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, defer)
     try:
         yield
     finally:
-        # Once the JVM is there Spark has a handler of its own, which stays.
-        if signal.getsignal(signal.SIGINT) is note:
+        # Spark installs its own handler when the JVM has started, which is kept.
+        if signal.getsignal(signal.SIGINT) is defer:
             signal.signal(signal.SIGINT, before)
-        if is_asked:
+        if is_requested:
             raise KeyboardInterrupt
 
 
 @contextmanager
-def elsewhere() -> Iterator[tuple[Path, TextIO]]:
-    """Inside, programs that are started write to a file what they would write to stderr.
+def redirected_stderr() -> Iterator[tuple[Path, TextIO]]:
+    """Within the context, stderr of started processes is a file.
 
-    Gives the file, and a stream that still is the real stderr. What is started here keeps writing
-    to the file; it has no name any more once this ends, and goes with them.
+    Yields the path of the file, and a stream to the real stderr. Processes that were started here
+    keep writing to the file, which is unlinked at the end and freed when they end.
     """
     handle, name = tempfile.mkstemp(prefix="skerry-spark-", suffix=".log")
-    words = Path(name)
+    log = Path(name)
     real = os.dup(2)
     try:
         sys.stderr.flush()
         os.dup2(handle, 2)
-        with os.fdopen(os.dup(real), "w", encoding="utf-8") as people:
-            yield words, people
+        with os.fdopen(os.dup(real), "w", encoding="utf-8") as stderr:
+            yield log, stderr
     finally:
         os.dup2(real, 2)
         os.close(real)
         os.close(handle)
-        words.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
 
 
 @contextmanager
-def spoken_faults() -> Iterator[None]:
-    """Inside, an error of Spark is a PipelineError that says the one thing that matters."""
+def spark_errors() -> Iterator[None]:
+    """Within the context, errors of Spark are raised as PipelineError with their cause only."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
-    for name in _TALKATIVE:
-        # They would say it first, and in a form that nobody reads.
+    for name in _VERBOSE_LOGGERS:
+        # They would log the same error first, as JSON.
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise _fault(str(error)) from error
     except ConnectionError as error:
-        raise _fault("the JVM of Spark is gone") from error
+        raise _fault("the JVM of Spark has ended") from error
 
 
 def _fault(text: str) -> PipelineError:
@@ -328,25 +331,25 @@ def _fault(text: str) -> PipelineError:
     own = [match for match in map(_OWN_ERROR.match, lines) if match is not None]
     what = own[-1][2] if own else (lines or ["Spark failed"])[0]
     error = PipelineError(what)
-    error.hint = "`skerry --debug pipeline ...` shows all that Spark says about it"
+    error.hint = "`skerry --debug pipeline ...` shows all messages of Spark"
     return error
 
 
-def _not_started(master: str, error: Exception, words: Path) -> PipelineError:
-    text = words.read_text(encoding="utf-8", errors="replace")
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [match[1] for match in map(_JVM_ERROR.match, said) if match is not None]
-    last = causes[-1] if causes else "; ".join(said[-_LAST_LINES:])
+def _not_started(master: str, error: Exception, log: Path) -> PipelineError:
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [match[1] for match in map(_JVM_ERROR.match, lines) if match is not None]
+    last = causes[-1] if causes else "; ".join(lines[-_LAST_LINES:])
     reason = last or next(iter(str(error).splitlines()), type(error).__name__)
     fault = PipelineError(f"cannot start Spark on {master}: {reason}")
-    fault.hint = "is the master right, and is there memory for it? see --master and --memory"
+    fault.hint = "check --master, and that there is enough memory for --memory"
     return fault
 
 
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise click.UsageError(f"--conf takes KEY=VALUE, not {text!r}")
+        raise click.UsageError(f"--conf must be KEY=VALUE, not {text!r}")
     return key.strip(), value
 
 
@@ -354,11 +357,11 @@ def _checked_vacuum(
     _context: click.Context, _option: click.Parameter, hours: float
 ) -> float | None:
     if 0 < hours < 1:
-        raise click.BadParameter("a batch may take an hour; write 1 or more, or 0 for never.")
+        raise click.BadParameter("must be 1 or more, because a batch may take an hour, or 0.")
     return hours or None
 
 
 def _checked_memory(_context: click.Context, _option: click.Parameter, text: str) -> str:
     if not _MEMORY.fullmatch(text):
-        raise click.BadParameter(f"{text!r} is no amount of memory; write it as 2g or 512m.")
+        raise click.BadParameter(f"{text!r} is not a memory size; write it as 2g or 512m.")
     return text

@@ -1,4 +1,4 @@
-"""`skerry pipeline tables`: which tables there are, and how large they are."""
+"""`skerry pipeline tables`: lists the tables and their sizes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["tables"]
 @tables_option
 @json_option
 def tables(*, tables: str, as_json: bool) -> None:
-    """List the tables: rows, files and bytes of each.
+    """List the tables with their number of rows, files and bytes.
 
-    This is read from the logs of the tables, so no Spark is started for it.
+    The sizes are read from the logs of the tables; Spark is not started.
 
     \b
     Examples:
@@ -27,7 +27,7 @@ def tables(*, tables: str, as_json: bool) -> None:
 
     require_lake()
     from skerry.lake.reader import OpenLake
-    from skerry.spark.report.words import bytes_text
+    from skerry.spark.report.formatting import bytes_text
 
     output = current_output()
     found = OpenLake(tables).tables()
@@ -43,7 +43,7 @@ def tables(*, tables: str, as_json: bool) -> None:
             )
         return
     if not found:
-        output.note(f"there are no tables in {tables}; `skerry pipeline run` makes them")
+        output.note(f"there are no tables in {tables}; create them with `skerry pipeline run`")
         return
     rows = [(t.name, f"{t.rows:,}", f"{t.files:,}", bytes_text(t.byte_count)) for t in found]
     output.table(("table", "rows", "files", "size"), rows)

@@ -1,4 +1,4 @@
-"""`skerry pipeline vacuum`: delete files that no table names any more."""
+"""`skerry pipeline vacuum`: deletes files that no table names any more."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["vacuum"]
     default=168.0,
     show_default=True,
     metavar="HOURS",
-    help="Only files that have been in no table for so long.",
+    help="Only files that no table has named for this many hours.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only count the files that would be deleted.")
 @json_option
 def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> None:
     """Delete files that no table names any more.
 
-    These are replaced ones, and those of killed jobs. Whoever still reads them fails, so give it
-    more time than the longest question takes. With less than an hour nothing may write meanwhile.
-    No Spark is started for it.
+    These are replaced files, and files of killed jobs. Queries that still read them fail, so keep
+    them for longer than the longest query takes. With less than an hour, no job may write at the
+    same time. Spark is not started.
 
     \b
     Examples:
@@ -45,10 +45,10 @@ def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> N
     require_tables(tables)
     from skerry.spark.jobs.vacuum import vacuum as vacuum_tables
     from skerry.spark.lake.lake import Lake
-    from skerry.spark.report.words import bytes_text, count
+    from skerry.spark.report.formatting import bytes_text, count
 
     output = current_output()
-    # Files are listed and deleted here; a session is for rows.
+    # Only files are listed and deleted, which does not need a session.
     lake = Lake(cast("SparkSession", None), tables)
     done = vacuum_tables(lake, keep_hours, dry_run=dry_run)
     if as_json:

@@ -1,4 +1,13 @@
-"""`skerry record`: record a space, and work with recordings."""
+"""`skerry record`: record a space, and work with recordings.
+
+options      options and output that these commands share
+run          `record`: record a space
+info         `record info`: summarize a recording
+verify       `record verify`: check a recording
+cut, merge   `record cut`, `record merge`: make new recordings of existing ones
+export       `record export`: convert a recording to MCAP or JSON lines
+copy         `record copy`: upload a recording
+"""
 
 from __future__ import annotations
 

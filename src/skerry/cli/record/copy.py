@@ -1,4 +1,4 @@
-"""`skerry record copy`: a recording for others to read, on an object store or a file system."""
+"""`skerry record copy`: upload a recording to an object store or another file system."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from skerry.cli.record.options import found_folders, row_progress, shown_size
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.runtime.recordings.remote_paths import RemotePath
+    from skerry.runtime.recordings.files.remote_paths import RemotePath
 
 __all__ = ["copy"]
 
 
 class _Folder(click.Path):
-    """A folder of this computer."""
+    """A local folder; a remote path is rejected."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+        from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
-        if isinstance(place_of(value), RemotePath):
+        if isinstance(resolve_path(value), RemotePath):
             self.fail(
-                f"{value} is elsewhere, and DIR is a folder of this computer; copy it from there"
-                " with the store's own tools, or with `skerry record cut`",
+                f"{value} is a remote path, and DIR must be a local folder; copy from there with"
+                " the tools of the store, or with `skerry record cut`",
                 param,
                 ctx,
             )
-        return super().convert(str(place_of(value)), param, ctx)
+        return super().convert(str(resolve_path(value)), param, ctx)
 
 
 @click.command()
@@ -39,12 +39,12 @@ class _Folder(click.Path):
 @click.argument("target", metavar="URI")
 @json_option
 def copy(*, folder: str, target: str, as_json: bool) -> None:
-    """Copy what is sealed of a recording to an object store or another file system.
+    """Copy the sealed segments of a recording to an object store or another file system.
 
-    What is there already is not copied again, so it may be called as often as one likes, also while
-    a recorder writes; `pipeline follow` brings in what has come. Segments go first and the manifest
-    after them, so that whoever reads meanwhile finds all that it names. Of a folder of recordings
-    each goes to a folder of its own name; one that fails does not keep the others from it.
+    Segments that exist at URI are not copied again, so the command can be repeated, also while a
+    recorder writes; `pipeline follow` then reads the new segments. The manifest is copied after the
+    segments, so that readers find every segment that it lists. If DIR is a folder of recordings,
+    each is copied to a folder of its name, and a failure does not stop the others.
 
     \b
     Examples:
@@ -53,19 +53,19 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     """
     output = current_output()
     folders = found_folders(folder)
-    from skerry.runtime.recordings.folders import refuse_recording
-    from skerry.runtime.recordings.remote_paths import RemotePath, place_of
+    from skerry.runtime.recordings.files.folders import reject_recording
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
-    place = place_of(target)
+    place = resolve_path(target)
     if not isinstance(place, RemotePath):
         raise click.UsageError(
-            f"{target} is a folder of this computer; name a place such as"
+            f"{target} is a local folder; give a remote path such as"
             f" s3a://bucket/{place.name or 'recordings'}, or copy the folder with any tool"
         )
     if len(folders) == 1 and folders[0].samefile(folder):
         _copy(output, folders[0], place, as_json=as_json)
         return
-    refuse_recording(place)
+    reject_recording(place)
     failed = 0
     for each in folders:
         try:
@@ -81,8 +81,8 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
 def _copy(output: Output, folder: Path, goal: RemotePath, *, as_json: bool) -> None:
     from skerry.runtime.recordings.uploads import upload_recording
 
-    with row_progress(output, f"copying {folder.name}") as tell:
-        done = upload_recording(folder, goal, on_progress=tell)
+    with row_progress(output, f"copying {folder.name}") as show:
+        done = upload_recording(folder, goal, on_progress=show)
     if as_json:
         output.json_line({"folder": str(goal), **asdict(done)})
         return
@@ -90,5 +90,5 @@ def _copy(output: Output, folder: Path, goal: RemotePath, *, as_json: bool) -> N
         output.warning(f"{folder}: {text}")
     output.line(
         f"{goal}: {done.segments:,} segments and {shown_size(done.byte_count)} copied,"
-        f" {done.skipped:,} were there"
+        f" {done.skipped:,} existed already"
     )

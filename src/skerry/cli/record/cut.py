@@ -1,4 +1,4 @@
-"""`skerry record cut`: a part of a recording as one of its own."""
+"""`skerry record cut`: copy a part of a recording into a new one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.record.options import (
+    bare_option,
     opened,
     row_progress,
     selection_options,
@@ -21,7 +22,7 @@ __all__ = ["cut"]
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.argument("target", metavar="NEW", type=click.Path())
 @selection_options
-@click.option("--bare", is_flag=True, help="With --from: leave out what was there at that moment.")
+@bare_option
 @json_option
 def cut(
     *,
@@ -34,11 +35,11 @@ def cut(
     bare: bool,
     as_json: bool,
 ) -> None:
-    """Make a recording of a part of another: of some time, some types, some subjects.
+    """Copy a part of a recording into a new one: a time range, types or subjects.
 
-    With --from, the objects that are there at that moment come first, as in a recording that begins
-    then. They have the times at which they were changed last. NEW is a folder, or a place such as
-    s3a://bucket/accident.
+    With --from, the new recording begins with the objects that existed at that time, as a recording
+    that was started then. They have the times of their last changes. NEW is a folder, or a remote
+    path such as s3a://bucket/accident.
 
     \b
     Examples:
@@ -48,19 +49,19 @@ def cut(
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
+    from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.copying import cut_recording
-    from skerry.runtime.recordings.remote_paths import place_of
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
 
-    with row_progress(output, "cutting") as tell:
+    with row_progress(output, "cutting") as show:
         done = cut_recording(
             recordings,
-            place_of(target),
-            from_ns=from_ns,
-            to_ns=to_ns,
-            types=types or None,
-            subjects=subjects or None,
+            resolve_path(target),
+            selection_of(
+                from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
+            ),
             has_state=not bare,
-            on_progress=tell,
+            on_progress=show,
         )
     if as_json:
         output.json_line({"folder": str(target), **asdict(done)})

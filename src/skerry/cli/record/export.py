@@ -1,8 +1,7 @@
-"""`skerry record export`: a recording for other tools."""
+"""`skerry record export`: convert a recording to MCAP or JSON lines."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.record.options import (
+    is_uri,
     opened,
     row_progress,
     selection_options,
@@ -26,14 +26,14 @@ __all__ = ["export"]
     "--format",
     "form",
     type=click.Choice(["mcap", "jsonl"]),
-    help="MCAP for viewers, or a line of JSON for each update. If not given, the name tells.",
+    help="MCAP for viewers, or one JSON line per update. Default: by the suffix of FILE.",
 )
 @click.option(
     "--channels",
     type=click.Choice(["type", "subject"]),
     default="type",
     show_default=True,
-    help="MCAP: a channel for each type, or for each subject.",
+    help="Channels of the MCAP file: one per type, or one per subject.",
 )
 @selection_options
 @json_option
@@ -49,9 +49,9 @@ def export(
     subjects: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write a recording as MCAP, which common viewers open, or as lines of JSON.
+    """Convert a recording to MCAP, which common viewers open, or to JSON lines.
 
-    FILE `-` writes lines of JSON to standard output.
+    If FILE is `-`, JSON lines are written to standard output.
 
     \b
     Examples:
@@ -59,40 +59,39 @@ def export(
       skerry record export recordings/today - --types Vessel | head
       skerry record export recordings/today day.jsonl --from 2026-11-15T14:00:00Z
     """
-    # A path has lost one of the two slashes by now.
-    if re.match(r"[a-z][a-z0-9+]+:/", str(target), re.IGNORECASE):
+    if is_uri(target):
         raise click.BadParameter(
-            "an export is written to a file of this computer; name it by its path, and bring it"
-            " elsewhere with the store's own tools.",
+            "an export is written to a local file; give its path, and upload the file with the"
+            " tools of the store.",
             param_hint="FILE",
         )
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
+    from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
 
-    chosen: dict[str, Any] = {
-        "from_ns": from_ns,
-        "to_ns": to_ns,
-        "types": types or None,
-        "subjects": subjects or None,
-    }
+    selection = selection_of(
+        from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
+    )
     if str(target) == "-":
         if form == "mcap":
-            raise click.UsageError("MCAP is written to a file, and not to standard output")
-        for line in json_lines(recordings, **chosen):
+            raise click.UsageError("MCAP cannot be written to standard output; give a FILE")
+        for line in json_lines(recordings, selection):
             output.line(line)
         return
     kind = form or {".mcap": "mcap", ".jsonl": "jsonl"}.get(target.suffix)
     if kind is None:
-        raise click.UsageError(f"say with --format what {target.name} is to be: mcap or jsonl")
-    with row_progress(output, "exporting") as tell:
+        raise click.UsageError(
+            f"the format of {target.name} is unknown: give --format mcap or jsonl"
+        )
+    with row_progress(output, "exporting") as show:
         if kind == "mcap":
             count = export_mcap(
-                recordings, target, channels_by=channels, on_progress=tell, **chosen
+                recordings, target, selection, channels_by=channels, on_progress=show
             )
         else:
-            count = export_json_lines(recordings, target, on_progress=tell, **chosen)
+            count = export_json_lines(recordings, target, selection, on_progress=show)
     if as_json:
         output.json_line({"file": str(target), "format": kind, "rows": count})
     else:

@@ -1,4 +1,4 @@
-"""`skerry record info`: what is in a recording."""
+"""`skerry record info`: summarize a recording."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["info"]
 
 _SHOWN_COUNT: Final = 20
-"""Gaps and repairs that a person wants to read; --json has more."""
+"""Number of gaps and repairs that are printed; --json has more."""
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
 @json_option
 def info(*, folder: str, as_json: bool) -> None:
-    """Tell what is in a recording: how much, of which types, from when to when, what is missing.
+    """Summarize a recording: size, types, time range and gaps.
 
-    DIR is a recording, or a folder of recordings, or a place of such as s3a://bucket/recordings. A
-    recording may still grow.
+    DIR is a recording, a folder of recordings, or a remote path such as s3a://bucket/recordings. A
+    recorder may still be writing to it.
 
     \b
     Examples:
@@ -37,14 +37,14 @@ def info(*, folder: str, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.info import inspect_recording
 
-        with row_progress(output, f"reading {recording.place.name}") as tell:
-            found = inspect_recording(recording, on_progress=tell)
+        with row_progress(output, f"reading {recording.path.name}") as show:
+            found = inspect_recording(recording, on_progress=show)
         if not recording.has_manifest:
-            output.warning(f"{recording.place} has no manifest, so nothing of it can be read")
+            output.warning(f"{recording.path} has no manifest, so it cannot be read")
         if as_json:
-            output.json_line({"folder": str(recording.place), **_plain(found)})
+            output.json_line({"folder": str(recording.path), **_plain(found)})
         else:
-            _show(output, str(recording.place), found)
+            _show(output, str(recording.path), found)
 
 
 def _plain(found: RecordingInfo) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def _show(output: Output, folder: str, found: RecordingInfo) -> None:
     if found.gap_count > _SHOWN_COUNT:
         rows.append(("", f"and {found.gap_count - _SHOWN_COUNT:,} more"))
     rows += [
-        ("dropped", f"{count:,} segments for their {why}") for why, count in found.dropped.items()
+        ("dropped", f"{count:,} segments by their {why}") for why, count in found.dropped.items()
     ]
     rows += [
-        ("repaired", f"{repair.name}: {repair.lost_bytes} bytes were cut off")
+        ("repaired", f"{repair.name}: {repair.lost_bytes} bytes truncated")
         for repair in found.repairs[-_SHOWN_COUNT:]
     ]
     output.table(("", "value"), rows)
@@ -84,5 +84,5 @@ def _show(output: Output, folder: str, found: RecordingInfo) -> None:
 
 
 def _gap_text(gap: dict[str, Any]) -> str:
-    count = f"{gap['count']:,}" if gap["count"] else "unknown number of"
+    count = f"{gap['count']:,}" if gap["count"] else "an unknown number of"
     return f"{count} updates missing at {shown_time(gap['first_ns'])}: {gap['reason']}"

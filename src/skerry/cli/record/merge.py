@@ -1,4 +1,4 @@
-"""`skerry record merge`: several recordings as one."""
+"""`skerry record merge`: combine several recordings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ __all__ = ["merge"]
 @click.argument("target", metavar="NEW", type=click.Path())
 @json_option
 def merge(*, folders: tuple[str, ...], target: str, as_json: bool) -> None:
-    """Make one recording of several of one space.
+    """Merge several recordings of one space into a new one.
 
-    Rows are put in the order of their times. What more than one recorder has recorded is in the
-    new one once, and a gap of one of them that others fill is not in it. NEW is a folder, or a
-    place such as s3a://bucket/ship.
+    Rows are ordered by time. Rows that more than one recorder wrote are kept once, and a gap that
+    another recording fills is removed. NEW is a folder, or a remote path such as s3a://bucket/ship.
 
     \b
     Examples:
@@ -30,14 +29,14 @@ def merge(*, folders: tuple[str, ...], target: str, as_json: bool) -> None:
     output = current_output()
     recordings = opened(*folders)
     from skerry.runtime.recordings.copying import merge_recordings
-    from skerry.runtime.recordings.remote_paths import place_of
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
 
-    with row_progress(output, "merging") as tell:
-        done = merge_recordings(recordings, place_of(target), on_progress=tell)
+    with row_progress(output, "merging") as show:
+        done = merge_recordings(recordings, resolve_path(target), on_progress=show)
     if as_json:
         output.json_line({"folder": str(target), **asdict(done)})
     else:
         output.line(
             f"{target}: {done.rows:,} rows of {len(recordings)} recordings;"
-            f" {done.duplicates:,} were there twice, {done.filled_gaps:,} gaps are filled"
+            f" {done.duplicates:,} duplicates removed, {done.filled_gaps:,} gaps filled"
         )

@@ -1,17 +1,18 @@
-"""Options that the commands about recordings have alike, and the kinds of values they take."""
+"""Options and output that the commands for recordings share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from skerry.cli.groups import group_reach_options
+from skerry.cli.group_options import group_key_option, group_reach_options
 from skerry.cli.output import Output
 from skerry.cli.parameters import CheckedText, check_group, check_pattern
 from skerry.cli.progress import progress_bar
@@ -19,17 +20,19 @@ from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
 
 if TYPE_CHECKING:
-    from skerry.apps.recorder.node_source import NodeWishes
-    from skerry.cli.nodes import NodeChoice
+    from skerry.apps.recorder.node_source import NodeOptions
+    from skerry.cli.node_options import NodeChoice
     from skerry.runtime.recordings.reader import Recording
 
 __all__ = [
     "Age",
     "Instant",
     "Size",
+    "bare_option",
     "found_folders",
     "group_options",
-    "node_wishes",
+    "is_uri",
+    "node_options_of",
     "opened",
     "row_progress",
     "selection_options",
@@ -45,7 +48,7 @@ _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Instant(click.ParamType[int]):
-    """A moment, in nanoseconds since the epoch."""
+    """A time, converted to nanoseconds since the epoch."""
 
     name = "instant"
 
@@ -59,7 +62,7 @@ class Instant(click.ParamType[int]):
 
 
 class Age(click.ParamType[float]):
-    """A time such as 90s, 12h or 7d, in seconds."""
+    """An age such as 90s, 12h or 7d, converted to seconds."""
 
     name = "age"
 
@@ -68,7 +71,7 @@ class Age(click.ParamType[float]):
     ) -> float:
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no age; write 90s, 30m, 12h or 7d", param, ctx)
+            self.fail(f"{value!r} is not an age such as 90s, 30m, 12h or 7d", param, ctx)
         age_s = float(found[1]) * _AGES[found[2]]
         if not age_s:
             self.fail(f"{value!r} would keep nothing; without the option all is kept", param, ctx)
@@ -76,14 +79,14 @@ class Age(click.ParamType[float]):
 
 
 class Size(click.ParamType[int]):
-    """A size such as 500M or 20G, in bytes."""
+    """A size such as 500M or 20G, converted to bytes."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"(\d{1,12})([KMGT]?)i?B?", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no size; write 500M or 20G", param, ctx)
+            self.fail(f"{value!r} is not a size such as 500M or 20G", param, ctx)
         size = int(found[1]) * _SIZES[found[2]]
         if not size:
             self.fail(f"{value!r} would keep nothing; without the option all is kept", param, ctx)
@@ -91,12 +94,12 @@ class Size(click.ParamType[int]):
 
 
 def selection_options(command: Command) -> Command:
-    """Which rows are meant: `from_ns`, `to_ns`, `types` and `subjects`."""
+    """Add the options that select rows: `from_ns`, `to_ns`, `types` and `subjects`."""
 
     @wraps(command)
     def checked(*, from_ns: int | None, to_ns: int | None, **given: Any) -> Any:
         if from_ns is not None and to_ns is not None and from_ns >= to_ns:
-            raise click.UsageError("nothing can be asked for: --from is not before --to")
+            raise click.UsageError("the time range is empty: --from must be before --to")
         return command(from_ns=from_ns, to_ns=to_ns, **given)
 
     options = (
@@ -105,20 +108,28 @@ def selection_options(command: Command) -> Command:
             "from_ns",
             type=Instant(),
             metavar="T",
-            help="From this moment on, as 2026-11-15T14:03:07Z or nanoseconds since the epoch.",
+            help="Start of the range, as 2026-11-15T14:03:07Z or nanoseconds since the epoch."
+            " Default: the beginning of the recording.",
         ),
         click.option(
-            "--to", "to_ns", type=Instant(), metavar="T", help="Up to this moment, not included."
+            "--to",
+            "to_ns",
+            type=Instant(),
+            metavar="T",
+            help="End of the range, exclusive. Default: the end of the recording.",
         ),
         click.option(
-            "--types", multiple=True, metavar="NAME", help="Only this type; several are fine."
+            "--types",
+            multiple=True,
+            metavar="NAME",
+            help="Only this type; may be repeated. Default: all types.",
         ),
         click.option(
             "--subjects",
             multiple=True,
             type=CheckedText(check_pattern),
             metavar="PATTERN",
-            help="Only what is under this pattern; several are fine.",
+            help="Only subjects that match this pattern; may be repeated. Default: all subjects.",
         ),
     )
     made: Any = checked
@@ -127,14 +138,21 @@ def selection_options(command: Command) -> Command:
     return cast("Command", made)
 
 
+def bare_option(command: Command) -> Command:
+    """Add `--bare`, which omits the objects that existed at `--from`."""
+    return click.option(
+        "--bare", is_flag=True, help="With --from: omit the objects that existed at that time."
+    )(command)
+
+
 def group_options(command: Command) -> Command:
-    """A multicast group, and how to get there."""
+    """Add `--multicast` and the other options of a multicast group."""
     options = (
         click.option(
             "--multicast",
             type=CheckedText(check_group),
             metavar="GROUP",
-            help="A multicast group, as 239.192.7.1:4711, instead of a node.",
+            help="Multicast group, such as 239.192.7.1:4711, to use instead of a node.",
         ),
         group_reach_options,
         click.option(
@@ -142,48 +160,35 @@ def group_options(command: Command) -> Command:
             type=click.Choice(["bytes", "objects"]),
             default="bytes",
             show_default=True,
-            help="What is published in the group: bytes, or objects of nodes.",
+            help="Content of the group: bytes, or objects as nodes publish them.",
         ),
-        click.option(
-            "--key-file",
-            type=click.Path(dir_okay=False),
-            default="",
-            help="Keys of the group, if it is sealed.",
-        ),
+        group_key_option,
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def node_wishes(
+def node_options_of(
     choice: NodeChoice, *, types: tuple[str, ...] = (), subjects: tuple[str, ...] = ()
-) -> NodeWishes:
-    """The node that was chosen, and what of it."""
-    from skerry.apps.recorder.node_source import NodeWishes
+) -> NodeOptions:
+    """The chosen node, with the types and subjects to record."""
+    from skerry.apps.recorder.node_source import NodeOptions
 
-    return NodeWishes(
-        endpoint=choice.endpoint,
-        secret=choice.secret,
-        ca=choice.ca,
-        cert=choice.cert,
-        key=choice.key,
-        types=types,
-        subjects=subjects,
-    )
+    return NodeOptions(**asdict(choice), types=types, subjects=subjects)
 
 
 def opened(*paths: str | Path) -> list[Recording]:
-    """The recordings in these folders; RecordingError where there is none, or no pyarrow."""
+    """Open the recordings in these folders; RecordingError if there is none, or no pyarrow."""
     with _needing_packages():
         from skerry.runtime.recordings.reader import open_recordings
     return [recording for path in paths for recording in open_recordings(path)]
 
 
 def found_folders(path: str) -> list[Path]:
-    """The folders of the recordings in one of this computer, which are not looked into yet."""
+    """The folders of the recordings in a local folder, without opening them."""
     with _needing_packages():
-        from skerry.runtime.recordings.folders import find_recordings
+        from skerry.runtime.recordings.files.folders import find_recordings
     return [Path(found) for found in find_recordings(Path(path)) if isinstance(found, Path)]
 
 
@@ -197,24 +202,29 @@ def _needing_packages() -> Iterator[None]:
         raise missing from error
 
 
+def is_uri(path: Path) -> bool:
+    """Whether a local path was given as a URI; Path() has merged the two slashes."""
+    return re.match(r"[a-z][a-z0-9+]+:/", str(path), re.IGNORECASE) is not None
+
+
 def warn_of_absent(output: Output, recordings: list[Recording], types: tuple[str, ...]) -> None:
-    """Say which of the types that were asked for are in none of the recordings."""
+    """Warn about selected types that none of the recordings contains."""
     there = {name for found in recordings for segment in found.segments() for name in segment.types}
     for name in sorted(set(types) - there):
         known = ", ".join(sorted(there - {""})) or "none"
-        output.warning(f"there is nothing of type {name}; the types there are: {known}")
+        output.warning(f"the recording has no type {name}; its types are: {known}")
 
 
 @contextmanager
 def row_progress(output: Output, what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for who tells how much is done, and of how much.
+    """Yield a function that shows progress; it is called with the amount done and the total.
 
-    Who tells is interrupted if a signal asked for the end: what it began it has to undo.
+    It raises KeyboardInterrupt after a signal, so that the caller undoes its work.
     """
     with stop_on_signals() as stop, progress_bar(output, what, total=1.0) as advance:
         shown = 0.0
 
-        def tell(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             nonlocal shown
             if stop.is_requested:
                 raise KeyboardInterrupt
@@ -222,18 +232,18 @@ def row_progress(output: Output, what: str) -> Iterator[Callable[[int, int], Non
             advance(share - shown)
             shown = share
 
-        yield tell
+        yield show
 
 
 def shown_time(time_ns: int) -> str:
-    """A moment for people; empty for none."""
+    """A time as text; empty for 0."""
     from skerry.recording.json_rows import time_text
 
     return re.sub(r"\.?0*Z$", "Z", time_text(time_ns)) if time_ns else ""
 
 
 def shown_size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes with its unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

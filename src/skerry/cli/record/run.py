@@ -1,12 +1,9 @@
-"""`skerry record`: record what crosses a space, until told to stop."""
+"""`skerry record`: record the updates of a space until a stop request."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -14,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern
+from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
     Age,
     Size,
     group_options,
-    node_wishes,
+    is_uri,
+    node_options_of,
     opened,
     shown_size,
 )
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from skerry.apps.recorder.program import Recorder, RecorderSummary
     from skerry.observe.recorder_metrics import RecorderStatistics
 
-__all__ = ["line_of", "record"]
+__all__ = ["progress_text", "record"]
 
 _SHOW_S: Final = 0.5
 
@@ -39,10 +38,9 @@ _SHOW_S: Final = 0.5
 def _checked_folder(
     _context: click.Context, _option: click.Parameter, folder: Path | None
 ) -> Path | None:
-    # A path has lost one of the two slashes by now.
-    if folder is not None and re.match(r"[a-z][a-z0-9+]+:/", str(folder), re.IGNORECASE):
+    if folder is not None and is_uri(folder):
         raise click.BadParameter(
-            "a recorder writes to a disk; record to a folder, and bring it elsewhere with"
+            "a recorder writes to a local folder; record to one, and upload it with"
             " `skerry record copy`."
         )
     return folder
@@ -55,34 +53,56 @@ def _checked_folder(
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     callback=_checked_folder,
-    help="Folder of the recording; one that is there goes on.",
+    help="Folder of the recording. An existing recording is continued.",
 )
 @click.option(
     "--types",
     multiple=True,
     metavar="NAME",
-    help="Record this type; several are fine. Without, and without --subjects: everything.",
+    help="Record this type; may be repeated. Default: all types, unless --subjects is given.",
 )
 @click.option(
     "--subjects",
     multiple=True,
     type=CheckedText(check_pattern),
     metavar="PATTERN",
-    help="Record what is under this pattern.",
+    help="Record subjects that match this pattern; may be repeated. Default: all subjects.",
 )
-@click.option(
-    "--space", metavar="NAME", help="Name of the space in the rows; `local` if not given."
-)
+@click.option("--space", metavar="NAME", help="Name of the space in the rows. Default: local.")
 @click.option(
     "--durability",
     type=click.Choice(["none", "interval", "batch"]),
-    help="When rows are synced to the disk; each second (`interval`) if not given.",
+    help="When rows are synced to disk: never, each second or after each batch. Default: interval.",
 )
-@click.option("--keep-age", type=Age(), metavar="AGE", help="Drop what is older, such as 7d.")
-@click.option("--keep-size", type=Size(), metavar="SIZE", help="Keep no more than, such as 20G.")
-@click.option("--seconds", type=FiniteFloat(min=0), metavar="S", help="End after this time.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N updates.")
-@click.option("--metrics", metavar="HOST:PORT|off", help="Where metrics and health are served.")
+@click.option(
+    "--keep-age",
+    type=Age(),
+    metavar="AGE",
+    help="Drop segments older than this, such as 90s, 30m, 12h or 7d. Default: keep all.",
+)
+@click.option(
+    "--keep-size",
+    type=Size(),
+    metavar="SIZE",
+    help="Drop the oldest segments above this size, such as 500M or 20G. Default: keep all.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteFloat(min=0),
+    metavar="S",
+    help="End after S seconds. Default: no limit.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N updates. Default: no limit.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT|off",
+    help="Address at which metrics and health are served, or off. Default: off.",
+)
 @group_options
 @node_options
 @json_option
@@ -97,12 +117,12 @@ def record(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Record what crosses a space, until Ctrl-C or SIGTERM; or work with recordings.
+    """Record the updates of a space until Ctrl-C or SIGTERM; or work with recordings.
 
-    What is there when it begins is recorded first. When the connection is lost it is restored, and
-    a gap in the recording says how many updates are missing. The space never waits for the disk:
-    while that is full, fails or is too slow, updates wait in a bounded queue; past the bound new
-    ones are dropped, and a gap says which.
+    The objects that exist at the start are recorded first. A lost connection is restored, and a gap
+    in the recording states how many updates are missing. The space never waits for the disk: while
+    the disk is full, slow or failing, updates wait in a bounded queue. If the queue is full, new
+    updates are dropped, and a gap states which.
 
     \b
     Examples:
@@ -114,20 +134,20 @@ def record(
     if click.get_current_context().invoked_subcommand is not None:
         return
     if folder is None:
-        raise click.UsageError("say where to with --to DIR, or name a command")
+        raise click.UsageError("give the folder with --to DIR, or a command")
     if types and given["multicast"] and given["kind"] == "bytes":
-        raise click.UsageError("a group of bytes has no types; see --subjects and --kind objects")
+        raise click.UsageError("a group of bytes has no types; use --subjects, or --kind objects")
     _check_extra()
     output = current_output()
     recorder = _recorder(folder, output, given)
     _add_sources(recorder, types, subjects, choice, output, given)
-    with stop_on_signals() as stop, _live_line(output) as show:
+    with stop_on_signals() as stop, status_line(output, "recording") as show:
         summary = asyncio.run(
             recorder.run(
                 lambda: stop.is_requested,
                 seconds=seconds,
                 count=count,
-                show=show,
+                show=_at_intervals(show),
                 on_started=lambda: output.note(f"recording to {folder}; Ctrl-C ends it"),
             )
         )
@@ -138,7 +158,7 @@ def record(
 
 
 def _check_extra() -> None:
-    """RecordingError that tells what to install, before anything is begun."""
+    """Raise RecordingError with the package to install, before the recording starts."""
     opened()
 
 
@@ -158,11 +178,11 @@ def _recorder(folder: Path, output: Output, given: dict[str, Any]) -> Recorder:
         )
     }
     config = load_section("recorder", RecorderConfig, flags).value
-    recorder = Recorder(folder, config, tell=output.note)
+    recorder = Recorder(folder, config, report=output.note)
     for repair in recorder.repairs:
         output.warning(
             f"{repair.name} was not sealed: {repair.kept_rows} rows are kept, and"
-            f" {repair.lost_bytes} bytes of an unfinished batch are cut off"
+            f" {repair.lost_bytes} bytes of an incomplete batch are truncated"
         )
     return recorder
 
@@ -175,12 +195,12 @@ def _add_sources(
     output: Output,
     given: dict[str, Any],
 ) -> None:
-    from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+    from skerry.apps.recorder.group_source import GroupOptions, GroupSource
     from skerry.apps.recorder.node_source import NodeSource
 
-    queue, space, tell = recorder.queue, recorder.space, output.note
+    queue, space, report = recorder.queue, recorder.space, output.note
     if given["multicast"]:
-        group = GroupWishes(
+        group = GroupOptions(
             group=given["multicast"],
             interface=given["interface"],
             ttl=given["ttl"],
@@ -190,42 +210,37 @@ def _add_sources(
             types=types,
             subjects=subjects,
         )
-        recorder.add(GroupSource(queue, group, space=space, tell=tell, ending=recorder.ending))
+        recorder.add(GroupSource(queue, group, space=space, report=report, ending=recorder.ending))
     if choice.endpoint or not given["multicast"]:
-        wishes = node_wishes(choice, types=types, subjects=subjects)
-        recorder.add(NodeSource(queue, wishes, space=space, tell=tell, ending=recorder.ending))
+        node = node_options_of(choice, types=types, subjects=subjects)
+        recorder.add(NodeSource(queue, node, space=space, report=report, ending=recorder.ending))
 
 
-@contextmanager
-def _live_line(output: Output) -> Iterator[Callable[[RecorderStatistics], None]]:
-    """On a terminal, a line that tells how it goes."""
-    if not (output.config.progress and sys.stderr.isatty()):
-        yield lambda _now: None
-        return
-    with output.console(sys.stderr).status("recording") as status:
-        shown_s, shown_rows = monotonic(), 0
+def _at_intervals(show: Callable[[str], None]) -> Callable[[RecorderStatistics], None]:
+    """A function that shows statistics and the rate since the last time, every _SHOW_S."""
+    shown_s, shown_rows = monotonic(), 0
 
-        def show(now: RecorderStatistics) -> None:
-            nonlocal shown_s, shown_rows
-            passed_s = monotonic() - shown_s
-            if passed_s >= _SHOW_S:
-                status.update(line_of(now, (now.rows - shown_rows) / passed_s))
-                shown_s, shown_rows = monotonic(), now.rows
+    def show_due(now: RecorderStatistics) -> None:
+        nonlocal shown_s, shown_rows
+        passed_s = monotonic() - shown_s
+        if passed_s >= _SHOW_S:
+            show(progress_text(now, (now.rows - shown_rows) / passed_s))
+            shown_s, shown_rows = monotonic(), now.rows
 
-        yield show
+    return show_due
 
 
-def line_of(now: RecorderStatistics, rate: float) -> str:
-    """How a recording goes, in a line."""
+def progress_text(now: RecorderStatistics, rate: float) -> str:
+    """Statistics of a recording as one line."""
     parts = [
         f"{now.rows:,} rows",
         f"{rate:,.0f} rows/s",
         shown_size(now.bytes),
         f"{now.gaps} gaps",
-        f"{shown_size(now.queued_bytes)} wait",
+        f"{shown_size(now.queued_bytes)} queued",
     ]
     if now.trouble:
-        parts.append(f"trouble: {now.trouble}")
+        parts.append(f"error: {now.trouble}")
     return ", ".join(parts)
 
 

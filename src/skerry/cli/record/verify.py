@@ -1,4 +1,4 @@
-"""`skerry record verify`: whether a recording is whole."""
+"""`skerry record verify`: check a recording for damage and losses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["verify"]
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
-@click.option("--strict", is_flag=True, help="Fail when something is lost or wrong.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if updates are lost or data is damaged.")
 @json_option
 def verify(*, folder: str, strict: bool, as_json: bool) -> None:
-    """Check every byte of a recording, and name each gap and what is lost.
+    """Check every byte of a recording, and list gaps, lost rows and damage.
 
-    All commands skip what is damaged, so a damaged recording is still of use: this command fails
-    for damage, and for updates that the recorder dropped, with --strict only.
+    All commands skip damaged data, so a damaged recording remains usable. Therefore damage and
+    updates that the recorder dropped are failures only with --strict.
 
     \b
     Examples:
@@ -36,12 +36,12 @@ def verify(*, folder: str, strict: bool, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.verify import verify_recording
 
-        with row_progress(output, f"checking {recording.place.name}") as tell:
-            report = verify_recording(recording, on_progress=tell)
+        with row_progress(output, f"checking {recording.path.name}") as show:
+            report = verify_recording(recording, on_progress=show)
         is_sound = is_sound and report.is_sound
-        _show(output, str(recording.place), report, as_json=as_json)
+        _show(output, str(recording.path), report, as_json=as_json)
     if strict and not is_sound:
-        output.error("something is lost or wrong")
+        output.error("the recording has losses or damage")
         click.get_current_context().exit(1)
 
 

@@ -1,4 +1,13 @@
-"""`skerry types`: check, format, show, compare and generate types; list those of a node."""
+"""`skerry types`: check, format, show, compare and generate types; list those of a node.
+
+sources      type files of a command: reading them, and printing their problems
+check        `types check`: report the problems of type files
+format       `types format`: format type files
+show         `types show`: print the types of type files
+diff         `types diff`: compare two type files
+generate     `types generate`: write a Python module of classes
+list         `types list`: list the types of a node
+"""
 
 from __future__ import annotations
 
@@ -18,8 +27,8 @@ __all__ = ["check", "diff", "format_files", "generate", "list_types", "show", "t
 def types() -> None:
     """Work with type files, and with the types of a node.
 
-    A file may be given as `-`, which is standard input. Imports are followed: `import Foo` is met
-    by a type `Foo` of any file given, else by `Foo.dots` beside the importing file.
+    The file `-` is standard input. `import Foo` refers to a type `Foo` of any given file, otherwise
+    to the file `Foo.dots` in the folder of the importing file.
     """
 
 

@@ -1,4 +1,4 @@
-"""`skerry types check`: every fault of the files, with the place it stands at."""
+"""`skerry types check`: report all problems of type files, with file and line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["check"]
 
 @click.command()
 @files_argument
-@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings, too.")
 @json_option
 @click.pass_context
 def check(context: click.Context, *, files: Sequence[str], strict: bool, as_json: bool) -> None:
-    """Find every fault of type files.
+    """Report all problems of type files.
 
-    Errors keep the types from being used, warnings deserve a look. With --json each problem is a
-    line on standard output.
+    Types with errors cannot be used. Types with warnings can, but should be reviewed. With --json,
+    each problem is a line on standard output.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def check(context: click.Context, *, files: Sequence[str], strict: bool, as_json
       skerry types check --strict types/*.dots
       git show HEAD:fleet.dots | skerry types check -
 
-    Exit code 0: no errors; 1: there are some (with --strict also: there are warnings).
+    Exit code 0: no errors; 1: errors, or warnings with --strict.
     """
     output = current_output()
     examined = examine(files)
@@ -66,4 +66,4 @@ def _sum_up(output: Output, examined: Examined) -> None:
         parts.append(counted(len(examined.checked.types), "type"))
     output.note(f"{', '.join(parts)}: {', '.join(found) or 'no problems'}")
     if any(severities.count(severity) >= PROBLEM_COUNT_MAX for severity in Severity):
-        output.note(f"only the first {PROBLEM_COUNT_MAX} are shown: there may be more")
+        output.note(f"only the first {PROBLEM_COUNT_MAX} problems are shown")

@@ -1,4 +1,4 @@
-"""`skerry types diff`: what changed between two sets of types, and who survives it."""
+"""`skerry types diff`: changes between two type files, and their effect on readers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ __all__ = ["diff"]
 @json_option
 @click.pass_context
 def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
-    """Say which changes between OLD and NEW their readers survive.
+    """Compare two type files, and report which readers each change affects.
 
-    Three are asked how they fare: a program with the old types that receives new data, one with
-    the new types that receives old data, and data that was stored before. `fine` sees what was
-    meant, `loses` reads on without the value, `breaks` cannot read some objects at all.
+    Three readers are considered: a program with the old types that receives new data, a program
+    with the new types that receives old data, and a program with the new types that reads stored
+    data. `fine` reads all values, `loses` reads objects without the changed value, and `breaks`
+    cannot read some objects.
 
     \b
     Examples:
@@ -34,17 +35,17 @@ def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
       git show v1.0:fleet.dots | skerry types diff - fleet.dots
       skerry types diff --json fleet.dots fleet-next.dots
 
-    With --json each change is a line, and the verdict is the last one.
+    With --json, each change is a line, and the last line is the verdict.
 
-    Exit code 0: all readers survive; 1: some break.
+    Exit code 0: compatible for all readers; 1: some readers break.
     """
     from skerry.schema.evolve import Verdict, compare_all, verdict
 
     if (old, new) == ("-", "-"):
         raise click.UsageError("standard input, `-`, can be read only once")
     changes = compare_all(load_files([old]).types, load_files([new]).types)
-    # The worst first; what is equally bad stays in the order of the files.
-    ordered = sorted(changes, key=_badness, reverse=True)
+    # The worst changes first; equal ones in the order of the files.
+    ordered = sorted(changes, key=_severity, reverse=True)
     result = verdict(changes)
     output = current_output()
     if as_json:
@@ -54,7 +55,7 @@ def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
     context.exit(0 if result == Verdict.COMPATIBLE else 1)
 
 
-def _badness(change: Change) -> int:
+def _severity(change: Change) -> int:
     return max(change.old_reader, change.new_reader, change.stored)
 
 
@@ -80,7 +81,7 @@ def _print_table(output: Output, changes: Sequence[Change], result: Verdict) -> 
         output.table(columns, [_cells(change) for change in changes])
         output.line("")
     for change in changes:
-        if _badness(change):
+        if _severity(change):
             output.line(f"{change.where}: {change.what.value}: {change.why}")
     found = counted(len(changes), "change") if changes else "no changes"
     output.line(f"{result.value}: {found}")

@@ -1,4 +1,4 @@
-"""`skerry types format`: type files in the one layout."""
+"""`skerry types format`: format type files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["format_files"]
 
 @click.command("format")
 @files_argument
-@click.option("--check", is_flag=True, help="Change nothing; say which files would change.")
-@click.option("--diff", is_flag=True, help="Change nothing; print what would change.")
+@click.option("--check", is_flag=True, help="Only list the files that would change.")
+@click.option("--diff", is_flag=True, help="Only print the changes.")
 @click.pass_context
 def format_files(context: click.Context, *, files: Sequence[str], check: bool, diff: bool) -> None:
-    """Rewrite type files in the one layout.
+    """Rewrite type files in the standard layout.
 
-    Comments stay, and so does the meaning. Files that do not parse are left alone. A file `-` is
+    Comments and meaning are preserved. Files that do not parse are not changed. The file `-` is
     read from standard input and printed.
 
     \b
@@ -58,14 +58,14 @@ def format_files(context: click.Context, *, files: Sequence[str], check: bool, d
 
 
 def _layouts(given: TypeFiles, name: str) -> tuple[bytes, bytes]:
-    """The content of a file as it is, and as it should be."""
+    """The content of a file, and its formatted content."""
     from skerry.schema.formatter import format_text
     from skerry.schema.lexer import decode
 
     before = given.read(name)
     assert before is not None, "it was read when the command began"
     after = format_text(decode(before, name), name)
-    # Who works where lines end with CR and LF does not want them all changed.
+    # A file with CR LF line ends keeps them.
     if b"\r\n" in before:
         after = after.replace("\n", "\r\n")
     return before, after.encode()

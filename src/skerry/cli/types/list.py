@@ -1,4 +1,4 @@
-"""`skerry types list`: the types that a node knows."""
+"""`skerry types list`: list the types of a node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options, types_option
+from skerry.cli.node_options import NodeChoice, node_options, types_option
 from skerry.cli.output import current_output, json_option
 
 if TYPE_CHECKING:
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["list_types"]
 
 _DEFINITIONS_S_MAX: Final = 10.0
-"""How long to wait for the next definition of a list that is not complete."""
+"""Time to wait for the next definition of an incomplete list."""
 _LEDGER_S_MAX: Final = 2.5
-"""How long to wait for the counts, which a node tells each second."""
+"""Time to wait for the counts, which a node publishes each second."""
 
 
 @click.command(name="list")
-@click.option("--quick", is_flag=True, help="Leave out the counts, which take a second.")
+@click.option("--quick", is_flag=True, help="Omit the counts, which take a second.")
 @types_option
 @node_options
 @json_option
 def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_json: bool) -> None:
-    """List the types that a node knows: objects, publishers, subscribers and definitions.
+    """List the types of a node with their objects, publishers, subscribers and definitions.
 
-    Programs may have several definitions of a type. The node serves the union of those that are
-    compatible and refuses the others. `definitions` counts them, and a second table shows the
-    clients that have each, for types with more than one.
+    Programs may use several definitions of a type. The node serves the union of the compatible ones
+    and rejects the others. `definitions` is their number. For types with more than one definition,
+    a second table lists the clients that use each.
 
-    With --types each type is compared with its definition there: `conflict` says in what the two
-    differ, and the command fails if any does. A DOTS host that is not a skerry node leaves the
-    counts and the definitions empty.
+    With --types, each type is compared with its definition in the files: `conflict` states the
+    difference, and the exit code is 1 if there is one. For a foreign host, the counts and the
+    definitions are empty.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
       skerry types list --types fleet.dots
     """
     output = current_output()
-    with choice.ask("skerry-types") as space:
+    with choice.connect_or_fail("skerry-types") as space:
         rows = _rows(space, types, with_counts=not quick)
     if as_json:
         for row in rows:
@@ -59,7 +59,7 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
             output.line("")
             output.table(("name", "definition", "clients", "state"), details)
     if any(row["conflict"] for row in rows):
-        output.error("the node knows other definitions of some types than the files")
+        output.error("definitions of the node conflict with the type files")
         click.get_current_context().exit(1)
 
 
@@ -93,28 +93,28 @@ def _rows(space: Space, types: Mapping[str, Any], *, with_counts: bool) -> list[
 
 
 def _definitions(space: Space) -> dict[str, list[dict[str, Any]]] | None:
-    """The definitions of each type, the oldest first; None of a host that does not list them."""
+    """The definitions of each type, oldest first; None if the host does not list them."""
     found: dict[str, list[dict[str, Any]]] = {}
     with space.subscribe("SkerryDefinition") as messages:
-        # A node that lists them has sent the first of them before it answers this.
+        # A node that lists definitions sends the first one before it answers the flush.
         space.flush()
         for event in iter(lambda: messages.get(_DEFINITIONS_S_MAX if found else 0.0), None):
-            told = event.object
-            if told.typeName is None:
+            message = event.object
+            if message.typeName is None:
                 return found
-            found.setdefault(told.typeName, []).append(_definition(told))
+            found.setdefault(message.typeName, []).append(_definition(message))
     return None
 
 
-def _definition(told: Any) -> dict[str, Any]:
-    named = zip(told.clientNames, told.clients, strict=True)
+def _definition(message: Any) -> dict[str, Any]:
+    named = zip(message.clientNames, message.clients, strict=True)
     return {
-        "fingerprint": f"{told.fingerprint & 0xFFFFFFFFFFFFFFFF:016x}",
-        "served": told.isServed,
-        "text": told.text,
+        "fingerprint": f"{message.fingerprint & 0xFFFFFFFFFFFFFFFF:016x}",
+        "served": message.isServed,
+        "text": message.text,
         "clients": [f"{name} ({number})" for name, number in named],
-        "client_count": told.clientCount,
-        "conflict": told.conflict,
+        "client_count": message.clientCount,
+        "conflict": message.conflict,
     }
 
 
@@ -124,7 +124,7 @@ def _counted(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _details(row: Mapping[str, Any]) -> list[list[str]]:
-    """Lines about the definitions of a type of which there are several."""
+    """Table rows for the definitions of a type with more than one."""
     definitions = row["definitions"] or []
     lines = []
     for definition in definitions if len(definitions) > 1 else ():
@@ -138,14 +138,14 @@ def _details(row: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _only_fields(text: str, texts: list[str]) -> str:
-    """The lines of a definition that not all have."""
+    """The lines of a definition that some other definition does not have."""
     mine = [line.strip() for line in text.splitlines()]
     shared = set(mine).intersection(*({line.strip() for line in t.splitlines()} for t in texts))
     return " ".join(line for line in mine if line not in shared) or "(fewer fields)"
 
 
 def _conflicts(known: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, str]:
-    """In what the node's definition of a type differs from that of the files."""
+    """Differences between the definitions of the node and of the files, by type name."""
     from skerry.errors import SchemaMismatchError
     from skerry.schema.registry import Registry
 
@@ -153,7 +153,7 @@ def _conflicts(known: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, 
     for origin, classes in (("the files", types), ("the node", known)):
         for cls in classes.values():
             with suppress(SchemaMismatchError):
-                # What is refused is kept, and asked for below.
+                # The registry keeps the conflict, which is read below.
                 registry.add(cls.descriptor, origin=origin)
     return {conflict.known.name: conflict.difference() for conflict in registry.conflicts}
 

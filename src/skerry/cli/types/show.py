@@ -1,4 +1,4 @@
-"""`skerry types show`: what the files define, for people and for programs."""
+"""`skerry types show`: print the types of type files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ __all__ = ["show"]
 @click.command()
 @files_argument
 @click.option(
-    "-t", "--type", "names", metavar="NAME", multiple=True, help="Only this type; repeatable."
+    "-t",
+    "--type",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Only this type; may be repeated. Default: all types.",
 )
 @json_option
 def show(*, files: Sequence[str], names: Sequence[str], as_json: bool) -> None:
-    """Print what type files define.
+    """Print the types that type files define.
 
-    Types come in the order of the files, those of imported files at the end. The fingerprint
-    stands for all that travels: two programs with the same one understand each other.
+    Types are printed in the order of the files, imported types last. Definitions that encode alike
+    have equal fingerprints.
 
     \b
     Examples:
@@ -41,7 +46,7 @@ def show(*, files: Sequence[str], names: Sequence[str], as_json: bool) -> None:
     checked = load_files(files)
     chosen = _chosen(checked.types, names)
     if not chosen and not as_json:
-        output.note("there are no types in there")
+        output.note("the files define no types")
     for index, type_ in enumerate(chosen):
         origin = checked.origins[type_.name]
         if as_json:
@@ -56,14 +61,14 @@ def _chosen(types: Sequence[NamedType], names: Sequence[str]) -> list[NamedType]
     known = {type_.name: type_ for type_ in types}
     for name in names:
         if name not in known:
-            error = SchemaError(f"there is no type {name} in the files")
+            error = SchemaError(f"the files do not define a type {name}")
             guess = nearest(name, known)
-            error.hint = f"did you mean {guess}?" if guess else f"there are: {', '.join(known)}"
+            error.hint = f"did you mean {guess}?" if guess else f"they define {', '.join(known)}"
             raise error
     return [known[name] for name in names] if names else list(types)
 
 
-# -- for people
+# -- text
 
 
 def _print_type(output: Output, type_: NamedType, origin: str, *, is_first: bool) -> None:
@@ -77,7 +82,7 @@ def _print_type(output: Output, type_: NamedType, origin: str, *, is_first: bool
     head.append(type_.name, style="bold")
     head.append(f"  {visible(origin)}", style="dim")
     output.console(sys.stdout).print(head, soft_wrap=True)
-    # Not splitlines(): it also splits at form feeds and the like, which are to be seen.
+    # Not splitlines(), which also splits at form feeds and similar characters.
     for line in type_.documentation.split("\n") if type_.documentation else ():
         output.line(f"  {visible(line)}".rstrip())
     output.line(f"  {visible(', '.join(_traits(type_)))}")
@@ -89,10 +94,10 @@ def _print_type(output: Output, type_: NamedType, origin: str, *, is_first: bool
         (f.tag, f.name, f.type.name, ", ".join(_options(f)), _first_line(f.documentation))
         for f in type_.fields
     ]
-    gone = [
+    removed = [
         (r.tag, r.name, r.type_name, "removed", _first_line(r.documentation)) for r in type_.removed
     ]
-    output.table(("  tag", "name", "type", "options", "documentation"), _indented(fields + gone))
+    output.table(("  tag", "name", "type", "options", "documentation"), _indented(fields + removed))
 
 
 def _indented(rows: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
@@ -131,7 +136,7 @@ def _first_line(documentation: str) -> str:
     return f"{first} ..." if more else first
 
 
-# -- for programs
+# -- JSON
 
 
 def _row(type_: NamedType, origin: str) -> dict[str, object]:
@@ -196,5 +201,5 @@ def _flags(type_: StructType) -> Mapping[str, bool]:
 def _fingerprint(type_: NamedType) -> str:
     from skerry.schema.fingerprint import fingerprint
 
-    # As hexadecimal digits: JSON readers in other languages round a number of 64 bits.
+    # In hexadecimal digits: JSON readers of other languages round 64-bit numbers.
     return f"{fingerprint(type_) & (1 << 64) - 1:016x}"

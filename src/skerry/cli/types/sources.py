@@ -1,4 +1,4 @@
-"""The type files that a command was given: reading them, and showing what is wrong with them."""
+"""Type files of a command: reading them, and printing their problems."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 STDIN: Final = "<stdin>"
-"""How standard input is called where files have names."""
+"""Name of standard input in messages."""
 
 
 def files_argument(command: Command) -> Command:
-    """Gives a command one file or more, as its argument `files`."""
+    """Add one or more files to a command, as its argument `files`."""
     kind = click.Path(path_type=str)
     return click.argument("files", metavar="FILE...", nargs=-1, required=True, type=kind)(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What the files are: types, or problems that keep them from being types."""
+    """Types of the files, or the problems that prevent them."""
 
     checked: Checked | None
     """None when there are errors."""
@@ -52,7 +52,7 @@ class Examined:
 
 
 def examine(files: Sequence[str]) -> Examined:
-    """Read, parse and check the files and what they import."""
+    """Read, parse and check the files and their imports."""
     from skerry.schema.check import check
     from skerry.schema.loading import resolve
 
@@ -67,7 +67,7 @@ def examine(files: Sequence[str]) -> Examined:
 
 
 def load_files(files: Sequence[str]) -> Checked:
-    """The types of the files; where they have errors, these are shown and the command ends."""
+    """The types of the files. Errors are printed, and end the command with exit code 1."""
     examined = examine(files)
     if examined.checked is not None:
         return examined.checked
@@ -85,7 +85,7 @@ class TypeFiles:
         self._contents: dict[str, bytes] = {}
 
     def add(self, files: Sequence[str]) -> list[str]:
-        """The names of the files given. Where some cannot be read, says so and ends the command."""
+        """Read files and return their names; ends the command if a file cannot be read."""
         if files.count("-") > 1:
             raise click.UsageError("standard input, `-`, can be read only once")
         from skerry.runtime.whole_files import once_each
@@ -99,7 +99,7 @@ class TypeFiles:
         return names
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None when it is not there."""
+        """The content of a file; None if it does not exist."""
         if name not in self._contents:
             try:
                 self._contents[name] = _content(name)
@@ -110,7 +110,7 @@ class TypeFiles:
         return self._contents[name]
 
     def text(self, name: str) -> str | None:
-        """The text of a file that was read, whatever is in it."""
+        """The text of a file that was read; invalid UTF-8 is replaced."""
         content = self._contents.get(name)
         return None if content is None else content.decode(errors="replace")
 
@@ -118,22 +118,22 @@ class TypeFiles:
         return len(self._contents)
 
     def _fault(self, name: str) -> tuple[str, str | None] | None:
-        """Why a file cannot be read, and what to do about it; None when it was read."""
+        """Read a file; returns the error and a hint if that fails."""
         try:
             self._contents[name] = _content(name)
         except FileNotFoundError:
-            return f"{name}: there is no such file", _missing_hint(Path(name))
+            return f"{name}: no such file", _missing_hint(Path(name))
         except IsADirectoryError:
-            return f"{name}: this is a folder", f"name its files: {PurePath(name, '*.dots')}"
+            return f"{name} is a folder", f"give its files: {PurePath(name, '*.dots')}"
         except OSError as error:
             return f"{name}: {_refusal(error)}", None
         except LimitExceeded as error:
-            return str(error), "is it a type file? if so, split it"
+            return str(error), "check that it is a type file, or split it"
         return None
 
 
 def show_problem(output: Output, problem: Problem, text: str | None) -> None:
-    """One problem for people, with its line of the file and a mark under the place."""
+    """Print a problem to stderr, with its source line and a mark under the column."""
     from skerry.schema.problems import render
 
     label = f" {problem.severity.value}: "
@@ -144,7 +144,7 @@ def show_problem(output: Output, problem: Problem, text: str | None) -> None:
 
 
 def problem_row(problem: Problem) -> dict[str, object]:
-    """One problem for programs."""
+    """A problem as JSON."""
     return {
         "file": click.format_filename(problem.file),
         "line": problem.line,
@@ -168,7 +168,7 @@ def _content(name: str) -> bytes:
     if name != STDIN:
         return read_whole(name, bytes_max=SOURCE_BYTES_MAX)
     if sys.stdin is None or sys.stdin.closed:
-        raise OSError(errno.EBADF, "it is closed")
+        raise OSError(errno.EBADF, "standard input is closed")
     content = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
     if len(content) > SOURCE_BYTES_MAX:
         raise LimitExceeded(
@@ -178,7 +178,7 @@ def _content(name: str) -> bytes:
 
 
 def _refusal(error: OSError) -> str:
-    return f"it cannot be read: {error.strerror or error}"
+    return f"cannot be read: {error.strerror or error}"
 
 
 def _missing_hint(path: Path) -> str | None:
@@ -187,6 +187,6 @@ def _missing_hint(path: Path) -> str | None:
     try:
         beside = {file.name for file in path.parent.iterdir() if file.is_file()}
     except OSError:
-        return f"there is no folder {path.parent} either"
+        return f"the folder {path.parent} does not exist either"
     guess = nearest(path.name, beside)
     return f"did you mean {path.with_name(guess)}?" if guess else None

@@ -1,8 +1,8 @@
-"""New recordings from old ones: a part of one, or several as one.
+"""Makes new recordings from existing ones: a part of one, or several merged into one.
 
-They are made beside their place and take it when they are whole: a copy that could not be finished
-leaves nothing that could be taken for one. Those for a place elsewhere are made among the temporary
-files, and copied there.
+A new recording is written to a temporary folder beside its target and renamed when it is complete,
+so a copy that fails leaves no incomplete recording. For a remote target it is written to a
+temporary folder and uploaded.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection, selection_of
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.unions import united_types
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     IDENTITY_NAME,
     is_recording,
     make_folder,
-    refuse_holder,
+    reject_parent_of_recordings,
     sync_folder,
 )
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_paths import RemotePath, told
-from skerry.runtime.recordings.time_range import span_updates
-from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
+from skerry.runtime.recordings.time_range import range_updates
+from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -46,43 +46,39 @@ __all__ = ["Copied", "cut_recording", "merge_recordings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What a new recording was made of."""
+    """Counts of the rows that were copied and left out."""
 
     rows: int
-    """Updates and gaps; descriptions of types are written as they are needed."""
+    """Updates and gaps, without descriptions of types."""
     duplicates: int
-    """Updates that were left out since they were there already."""
+    """Updates that were left out because another recording has them, too."""
     filled_gaps: int = 0
-    """Gaps that were left out since what one recorder missed is there from another."""
+    """Gaps that were left out because another recording has the missing updates."""
 
 
 def cut_recording(
     recordings: Sequence[Recording],
     target: Path | RemotePath,
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     has_state: bool = True,
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
 ) -> Copied:
-    """Make a recording of what is asked for. The target must not be there yet, or be empty.
+    """Make a recording of a selection. The target must not exist, or be an empty folder.
 
-    What was there at `from_ns` comes first, unless it is not wanted (`has_state=False`): without
-    it, updates of objects that were made before would say too little.
+    It begins with the objects that existed at `selection.from_ns`, unless `has_state` is False:
+    updates of those objects could not be interpreted without them.
     """
-    selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
     known = read_all_types(recordings)
     seen = SeenUpdates()
     if has_state:
         united = united_types(known)
-        # Objects that were updated by several definitions are described by their union.
+        # Objects that were updated with several definitions are described by their union.
         known |= {fingerprint(type_): type_ for type_ in united.values()}
-        updates = span_updates(recordings, united, selection, seen=seen, on_progress=on_progress)
+        updates = range_updates(recordings, united, selection, seen=seen, on_progress=on_progress)
     else:
-        updates = selected_updates(recordings, selection, seen=seen, on_progress=on_progress)
+        updates = read_updates(recordings, selection, seen=seen, on_progress=on_progress)
     return _copy(updates, known, seen, _space(recordings), target, config)
 
 
@@ -93,13 +89,13 @@ def merge_recordings(
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
 ) -> Copied:
-    """Make one recording of several; what more than one of them has is in it once."""
+    """Merge several recordings into one; updates in more than one of them are copied once."""
     space = _space(recordings)
     known = read_all_types(recordings)
     seen = SeenUpdates()
     filled = filled_gaps(recordings)
     filled_count = 0
-    updates = selected_updates(recordings, RowSelection(), seen=seen, on_progress=on_progress)
+    updates = read_updates(recordings, seen=seen, on_progress=on_progress)
 
     def unfilled() -> Iterator[Update]:
         nonlocal filled_count
@@ -123,7 +119,9 @@ def _copy(
 ) -> Copied:
     rows = 0
     with (
-        _going_to(target) if isinstance(target, RemotePath) else _taking_place(target) as folder,
+        _remote_target(target)
+        if isinstance(target, RemotePath)
+        else _local_target(target) as folder,
         closing(RecordingWriter(folder, config, space=space)) as writer,
     ):
         for type_ in known.values():
@@ -138,23 +136,23 @@ def _copy(
 
 
 @contextmanager
-def _taking_place(target: Path) -> Iterator[Path]:
-    """A folder beside the target, which takes its place at the end; and is gone after a failure."""
+def _local_target(target: Path) -> Iterator[Path]:
+    """A folder beside the target, renamed to it on success and removed after a failure."""
     _check_free(target)
-    # A place such as `..` has no name of its own.
-    place = Path(os.path.abspath(target))  # noqa: PTH100 - where a link leads does not count
-    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.part")
+    # A path such as `..` has no name of its own.
+    final = Path(os.path.abspath(target))  # noqa: PTH100 - links must not be resolved
+    part = final.with_name(f".{final.name[:100]}.{secrets.token_hex(4)}.part")
     try:
-        make_folder(place.parent)
+        make_folder(final.parent)
         yield part
-        if place.exists():
-            # It is empty, and its mode was chosen by the user.
-            part.chmod(place.stat().st_mode & 0o7777)
-        part.rename(place)
-        sync_folder(place.parent)
+        if final.exists():
+            # The existing folder is empty, and the user chose its mode.
+            part.chmod(final.stat().st_mode & 0o7777)
+        part.rename(final)
+        sync_folder(final.parent)
     except (OSError, RecordingError) as error:
         detail = error.strerror or error if isinstance(error, OSError) else error
-        failure = RecordingError(f"cannot make {target}: {detail}".replace(str(part), place.name))
+        failure = RecordingError(f"cannot make {target}: {detail}".replace(str(part), final.name))
         failure.hint = getattr(error, "hint", "") or "name another folder"
         raise failure from error
     finally:
@@ -162,19 +160,16 @@ def _taking_place(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _going_to(target: RemotePath) -> Iterator[Path]:
-    """A folder of this computer, which is copied to the target at the end."""
-    with told("cannot make", target, RecordingError):
-        _refuse_taken(target, "is a recording already" if _has_identity(target) else "")
-        refuse_holder(target, "new")
+def _remote_target(target: RemotePath) -> Iterator[Path]:
+    """A temporary folder that is uploaded to the target on success."""
+    with store_errors("cannot make", target, RecordingError):
+        is_recorded = (target / IDENTITY_NAME).exists()
+        _reject_if(target, "is a recording already" if is_recorded else "")
+        reject_parent_of_recordings(target, "new")
     with tempfile.TemporaryDirectory(prefix="skerry-record-") as folder:
         part = Path(folder, "part")
         yield part
         upload_recording(part, target)
-
-
-def _has_identity(target: RemotePath) -> bool:
-    return (target / IDENTITY_NAME).exists()
 
 
 def _check_free(target: Path) -> None:
@@ -184,14 +179,14 @@ def _check_free(target: Path) -> None:
     elif target.is_dir() and any(target.iterdir()):
         what = "is not empty"
     elif target.exists() and not target.is_dir():
-        what = "is no folder"
-    _refuse_taken(target, what)
+        what = "is not a folder"
+    _reject_if(target, what)
 
 
-def _refuse_taken(target: Path | RemotePath, what: str) -> None:
+def _reject_if(target: Path | RemotePath, what: str) -> None:
     if what:
         error = RecordingError(f"{target} {what}")
-        error.hint = "name a folder that is not there yet"
+        error.hint = "name a folder that does not exist yet"
         raise error
 
 
@@ -199,6 +194,6 @@ def _space(recordings: Sequence[Recording]) -> str:
     spaces = {recording.space for recording in recordings}
     if len(spaces) != 1:
         error = RecordingError(f"the recordings are of {len(spaces)} spaces: {sorted(spaces)}")
-        error.hint = "make a recording of each space"
+        error.hint = "make one recording per space"
         raise error
     return spaces.pop()

@@ -1,4 +1,4 @@
-"""Recordings for other tools: as JSON lines, and as MCAP for viewers."""
+"""Exports recordings as JSON lines, and as MCAP files for viewers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
-from skerry.recording.json_rows import plain_row
+from skerry.recording.json_rows import json_row
 from skerry.recording.json_schema import json_schema
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.updates import is_description
-from skerry.runtime.recordings.folders import open_private
+from skerry.runtime.recordings.files.folders import open_private
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress, read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint
@@ -38,43 +39,28 @@ ChannelsBy = Literal["type", "subject"]
 
 def json_lines(
     recordings: Sequence[Recording],
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """A line of JSON for each update and gap."""
+    """One line of JSON for each update and gap."""
     known = read_united_types(recordings)
-    for update in read_updates(
-        recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
-    ):
+    for update in read_updates(recordings, selection, on_progress=on_progress):
         if not is_description(update):
-            yield json.dumps(plain_row(update, known.get(update.fingerprint)), allow_nan=False)
+            yield json.dumps(json_row(update, known.get(update.fingerprint)), allow_nan=False)
 
 
 def export_json_lines(
     recordings: Sequence[Recording],
     target: Path,
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> int:
-    """Write a file with a line for each update and gap; how many those are."""
+    """Write a file with one line of JSON for each update and gap; the number of lines."""
     count = 0
     with _new_file(target) as file:
-        for line in json_lines(
-            recordings,
-            from_ns=from_ns,
-            to_ns=to_ns,
-            types=types,
-            subjects=subjects,
-            on_progress=on_progress,
-        ):
+        for line in json_lines(recordings, selection, on_progress=on_progress):
             file.write(line.encode() + b"\n")
             count += 1
     return count
@@ -83,18 +69,15 @@ def export_json_lines(
 def export_mcap(
     recordings: Sequence[Recording],
     target: Path,
+    selection: RowSelection = ALL_ROWS,
     *,
     channels_by: ChannelsBy = "type",
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> int:
-    """Write an MCAP file with a message for each update and gap; how many those are.
+    """Write an MCAP file with one message for each update and gap; the number of messages.
 
-    Messages are JSON with a JSON schema, which common viewers show. There is a channel for each
-    type, or for each subject.
+    Messages are JSON with a JSON schema, which common viewers display. There is one channel for
+    each type, or for each subject.
     """
     try:
         from mcap.writer import Writer
@@ -108,9 +91,7 @@ def export_mcap(
         writer: Any = Writer(file)
         writer.start(profile="", library="skerry")
         channels = _Channels(writer, channels_by)
-        for update in read_updates(
-            recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
-        ):
+        for update in read_updates(recordings, selection, on_progress=on_progress):
             if is_description(update):
                 continue
             type_ = known.get(update.fingerprint)
@@ -121,7 +102,7 @@ def export_mcap(
 
 
 class _Channels:
-    """Channels of an MCAP file, each made when its first message comes."""
+    """Channels of an MCAP file, each created with its first message."""
 
     def __init__(self, writer: Any, channels_by: ChannelsBy) -> None:
         self._writer = writer
@@ -130,14 +111,14 @@ class _Channels:
         self._channels: dict[tuple[str, int], int] = {}
 
     def add_message(self, update: Update, type_: StructType | None) -> None:
-        # A time before the epoch is no time to MCAP.
+        # MCAP has no times before 1970.
         time_ns = max(update.time_ns, 0)
         self._writer.add_message(
             channel_id=self._channel(update, type_),
             log_time=time_ns,
             publish_time=max(update.sent_ns, 0) if update.sent_ns != -1 else time_ns,
             sequence=update.sequence & 0xFFFFFFFF,
-            data=json.dumps(plain_row(update, type_), allow_nan=False).encode(),
+            data=json.dumps(json_row(update, type_), allow_nan=False).encode(),
         )
 
     def _channel(self, update: Update, type_: StructType | None) -> int:
@@ -152,7 +133,7 @@ class _Channels:
                 value=len(self._channels) + 1,
                 limit=RECORDING_CHANNEL_COUNT_MAX,
             )
-            error.hint = "make a channel of each type, or choose fewer subjects"
+            error.hint = "export one channel per type, or select fewer subjects"
             raise error
         schema = 0 if type_ is None else self._schema(number, type_)
         made: int = self._writer.register_channel(
@@ -181,9 +162,9 @@ class _Channels:
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when it is whole, and is not there otherwise.
+    """A temporary file that is renamed to the target on success and removed after a failure.
 
-    A new one is private, as the recording is; one that is replaced keeps its mode.
+    A new file is private, like the recording. A replaced one keeps its mode.
     """
     if target.is_dir():
         error = RecordingError(f"cannot write {target}: it is a folder")
@@ -199,7 +180,7 @@ def _new_file(target: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         failure = RecordingError(f"cannot write {target}: {error.strerror or error}")
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        failure.hint = "make room" if is_full else "name a file in a folder that can be written to"
+        failure.hint = "free disk space" if is_full else "name a file in a writable folder"
         raise failure from error
     finally:
         part.unlink(missing_ok=True)

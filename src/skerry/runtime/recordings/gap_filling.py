@@ -1,8 +1,8 @@
-"""Gaps of one recording that others fill: what one recorder missed, another of the space has.
+"""Finds gaps of one recording that other recordings of the same space fill.
 
-A gap that tells its node, and from which position to which, is filled when each position between is
-a row of some recording. Batches tell their positions in the manifest, so only those are read that
-may have one of them.
+A gap with a node and a range of positions is filled if every position of the range is in a row of
+some recording. The manifest has the positions of each batch, so only batches are read that may
+contain one of them.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ RECORDING_FILLED_COUNT_MAX: Final = 100_000_000
 longer gap is not one that another recorder could fill."""
 
 Range: TypeAlias = tuple[int, int, int]
-"""A node, the first position that is missing there, and the first that is not any more."""
+"""A node, the first missing position, and the first that is not missing any more."""
 
 
 def filled_gaps(
     recordings: Sequence[Recording], *, count_max: int = RECORDING_FILLED_COUNT_MAX
 ) -> frozenset[Range]:
-    """Gaps of which nothing is missing when the recordings are put together.
+    """The gaps whose updates are all in one of the recordings.
 
-    Gaps of more than `count_max` updates are taken to be real.
+    Gaps of more than `count_max` updates are not examined and count as unfilled.
     """
     wanted = {found for found in _ranges(recordings) if 0 < found[2] - found[1] <= count_max}
     return frozenset(found for found in wanted if _is_filled(recordings, found))
 
 
 def range_of(update: Update) -> Range | None:
-    """What is missing by a gap row; None for other rows, and where it tells no positions."""
+    """The range of a gap row; None for other rows and for gaps without positions."""
     if update.operation != GAP or update.sender:
         return None
     gap = readable_gap(update.payload)
@@ -60,7 +60,7 @@ def _ranges(recordings: Sequence[Recording]) -> Iterator[Range]:
 
 def _is_filled(recordings: Sequence[Recording], wanted: Range) -> bool:
     node, first, stop = wanted
-    is_there = np.zeros(stop - first, bool)
+    is_present = np.zeros(stop - first, bool)
 
     def may_have(batch: RecordedBatch) -> bool:
         return batch.position_max >= first and 0 < batch.position_min < stop
@@ -71,8 +71,8 @@ def _is_filled(recordings: Sequence[Recording], wanted: Range) -> bool:
         is_update = (operations != GAP) & (operations != SNAPSHOT)
         is_in = (positions >= first) & (positions < stop)
         is_own = rows.column("node").to_numpy() == node
-        is_there[positions[is_update & is_in & is_own] - first] = True
-    return bool(is_there.all())
+        is_present[positions[is_update & is_in & is_own] - first] = True
+    return bool(is_present.all())
 
 
 def _batches(

@@ -1,4 +1,4 @@
-"""What is in a recording."""
+"""Summary of the content of a recording."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skerry.codec.envelope import GAP
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap, readable_gap
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.manifest import Repair
+from skerry.recording.manifest_lines import Repair
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
 
@@ -22,7 +22,7 @@ __all__ = ["RecordedSender", "RecordingInfo", "inspect_recording"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSender:
-    """Who sent rows, and how many."""
+    """A sender, and the number of its rows."""
 
     node: int
     sender: int
@@ -32,46 +32,46 @@ class RecordedSender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingInfo:
-    """What is in a recording."""
+    """Summary of the content of a recording."""
 
     id: str
     space: str
     created_ns: int
     is_being_written: bool
     segment_count: int
-    """Sealed ones, and the one that is being written."""
+    """Including the segment that is being written."""
     batch_count: int
     row_count: int
     byte_count: int
     time_min_ns: int
     time_max_ns: int
     types: dict[str, int]
-    """Rows by type."""
+    """Number of rows by type."""
     fingerprints: dict[str, tuple[int, ...]]
     """Definitions by type."""
     dropped: dict[str, int]
-    """How many segments are gone by intention, by the reason: age or size."""
+    """Number of dropped segments by reason: `age` or `size`."""
     repairs: tuple[Repair, ...]
-    """What crashes have taken; only the last ones."""
+    """The last repairs, up to a limit."""
     gaps: tuple[Gap, ...]
-    """What is missing; only the first ones. Damaged batches are gaps."""
+    """The first gaps, up to a limit. Damaged batches are gaps."""
     gap_count: int
     senders: tuple[RecordedSender, ...]
-    """Those with most rows first; only so many."""
+    """The senders with most rows, in that order, up to a limit."""
     sender_count: int
 
 
 def inspect_recording(
     recording: Recording, *, on_progress: Progress | None = None
 ) -> RecordingInfo:
-    """Read through a recording, the segment that is being written included."""
+    """Summarize a recording by reading all of it, including the segment that is being written."""
     segments = recording.segments(include_open=True)
     found = _Found()
     total = sum(segment.rows for segment in segments)
     done = 0
     for segment in segments:
         for batch, rows in recording.batches(segment):
-            found.take(rows)
+            found.add(rows)
             done += batch.rows
             if on_progress is not None:
                 on_progress(done, total)
@@ -99,14 +99,14 @@ def inspect_recording(
 
 
 class _Found:
-    """What only the rows tell."""
+    """Facts that are only found in the rows."""
 
     def __init__(self) -> None:
         self.gaps: list[Gap] = []
         self.gap_count = 0
         self.row_counts: Counter[tuple[int, int, str]] = Counter()
 
-    def take(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         names = ["node", "sender", "source"]
         columns = [rows.column("node"), rows.column("sender"), rows.column("source").cast("string")]
         groups = pa.table(columns, names).group_by(names).aggregate([([], "count_all")])

@@ -1,7 +1,7 @@
-"""Reads recordings: which there are, their segments, and the batches in those.
+"""Reads recordings, their segments and the batches in them.
 
-Every batch is checked before it is looked at. One that is damaged becomes a batch of one gap row,
-which says how many rows are missing and from when to when.
+The checksum of every batch is verified before the batch is decoded. A damaged batch is replaced by
+one gap row with the number and the time range of the missing rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, to_record_batch
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.index import RecordedBatch, Segment, segment_of
+from skerry.recording.manifest_lines import Forgotten, Repair
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,
     SEALED_SUFFIX,
     find_recordings,
@@ -30,20 +31,19 @@ from skerry.runtime.recordings.folders import (
     open_names,
     read_identity,
 )
-from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.manifest import Forgotten, Manifest, Repair
-from skerry.runtime.recordings.manifest_facts import ManifestFacts
-from skerry.runtime.recordings.remote_manifest import RemoteManifest
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of, told
-from skerry.runtime.recordings.segment_files import map_file, read_open
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
+from skerry.runtime.recordings.files.followers import touch_follower
+from skerry.runtime.recordings.files.manifest import Manifest, ManifestReader
+from skerry.runtime.recordings.files.remote_manifest import RemoteManifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
+from skerry.runtime.recordings.files.segment_files import map_file, read_open
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
 __all__ = [
     "RecordedBatch",
     "Recording",
     "Segment",
-    "is_whole",
+    "is_intact",
     "open_recordings",
     "read_batch",
     "read_block",
@@ -53,55 +53,55 @@ __all__ = [
 
 
 def open_recordings(path: str | os.PathLike[str]) -> list[Recording]:
-    """The recording that a folder or a place is, or those in it; RecordingError if none is."""
-    return [Recording(place) for place in find_recordings(place_of(path))]
+    """The recording at a path, or the recordings in that folder; RecordingError if none exists."""
+    return [Recording(found) for found in find_recordings(resolve_path(path))]
 
 
 class Recording:
     """One recording, which may still grow.
 
-    Of one that is elsewhere there is what its manifest names, and nothing else: who copied it
-    there says with the manifest what is whole.
+    A recording at a remote path has only the segments in its manifest: the manifest is copied after
+    the segments, so it states which of them are complete.
     """
 
-    def __init__(self, place: Path | RemotePath | str) -> None:
-        place = place_of(place) if isinstance(place, str) else place
-        self.place = place
-        """The folder of this computer that it is, or where else it is."""
-        self.identity = read_identity(place)
-        self._manifest: ManifestFacts
-        self._strays: UnlistedSegments | None = None
-        if isinstance(place, Path):
-            self._manifest = manifest = Manifest(place)
-            self._strays = UnlistedSegments(place, manifest)
+    def __init__(self, path: Path | RemotePath | str) -> None:
+        path = resolve_path(path) if isinstance(path, str) else path
+        self.path = path
+        """The local folder or the remote path."""
+        self.identity = read_identity(path)
+        self._manifest: ManifestReader
+        self._unlisted: UnlistedSegments | None = None
+        if isinstance(path, Path):
+            self._manifest = manifest = Manifest(path)
+            self._unlisted = UnlistedSegments(path, manifest)
         else:
-            self._manifest = RemoteManifest(place)
+            self._manifest = RemoteManifest(path)
 
     @property
     def folder(self) -> Path:
-        """The folder, of one on this computer."""
-        assert isinstance(self.place, Path), f"{self.place} is elsewhere"
-        return self.place
+        """The folder of a local recording."""
+        assert isinstance(self.path, Path), f"{self.path} is remote"
+        return self.path
 
     @property
     def is_being_written(self) -> bool:
-        """Whether a recorder writes to it now."""
-        return isinstance(self.place, Path) and is_being_written(self.place)
+        """Whether a recorder writes to the recording now."""
+        return isinstance(self.path, Path) and is_being_written(self.path)
 
     @property
     def has_manifest(self) -> bool:
-        """Whether a place had one at the last look; in a folder one is made of what is there."""
-        return not isinstance(self._manifest, RemoteManifest) or self._manifest.is_there
+        """Whether a remote recording has a manifest. A local one is created from the segments."""
+        return not isinstance(self._manifest, RemoteManifest) or self._manifest.exists
 
     @property
     def open_names(self) -> list[str]:
-        """Files of segments that are being written, or that a crash left."""
-        return open_names(self.place) if isinstance(self.place, Path) else []
+        """Names of the segments that are being written or that a crash left."""
+        return open_names(self.path) if isinstance(self.path, Path) else []
 
     @property
     def unindexed(self) -> tuple[str, ...]:
-        """Files that are named like segments and are none, or are still being copied."""
-        return () if self._strays is None else self._strays.unindexed
+        """Names of files that are named like segments but are not, or are still being copied."""
+        return () if self._unlisted is None else self._unlisted.unindexed
 
     @property
     def id(self) -> str:
@@ -110,62 +110,62 @@ class Recording:
 
     @property
     def space(self) -> str:
-        """What was recorded."""
+        """Name of the recorded space."""
         return self.identity.space
 
     @property
     def line_count(self) -> int:
-        """One more than the last line of the manifest at the last look: how far it has come."""
+        """One more than the number of the last line that was read from the manifest."""
         return self._manifest.line_count
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """What crashes have taken."""
+        """Repairs of segments that a crash had left."""
         return tuple(self._manifest.repairs)
 
     @property
     def dropped(self) -> dict[str, str]:
-        """Segments that are gone by intention, and why: age or size; those not forgotten."""
+        """Why segments were dropped (`age` or `size`), by name; without the forgotten ones."""
         return dict(self._manifest.dropped)
 
     @property
     def forgotten(self) -> Forgotten:
-        """What the manifest does not tell one by one any more."""
+        """Summary of the lines that were removed from the manifest."""
         return self._manifest.forgotten
 
     def dropped_between(self, first: int, stop: int) -> list[Segment]:
-        """Dropped segments whose lines are from the first up to the stop, without batches."""
-        return [s for s in self._manifest.gone.values() if first <= s.line < stop]
+        """Dropped segments with line numbers from `first` up to `stop`, without batches."""
+        return [s for s in self._manifest.dropped_segments.values() if first <= s.line < stop]
 
     def forgotten_between(self, first: int, stop: int) -> Forgotten | None:
-        """All that is forgotten, if some of its rows may be from the first up to the stop."""
+        """The summary of removed lines if rows of lines from `first` up to `stop` may be in it."""
         forgotten = self._manifest.forgotten
         is_reached = first <= forgotten.last_line and forgotten.first_line < stop
         return forgotten if is_reached and forgotten.rows else None
 
     @property
     def unreadable_lines(self) -> tuple[int, ...]:
-        """Lines of the manifest that say nothing, counted from 0."""
+        """Numbers of the lines of the manifest that could not be read."""
         return tuple(self._manifest.unreadable)
 
     def segments(self, *, include_open: bool = False) -> list[Segment]:
-        """Sealed segments in the order of the manifest, and the one being written if asked for.
+        """Sealed segments in the order of the manifest; on request also the one being written.
 
-        Segments without a line in the manifest get one, or come last where one may not write.
+        Segments without a line get one, or follow the others if the folder is not writable.
         """
-        # Before the others: what is sealed meanwhile is then seen twice, and not missed.
+        # First: a segment that is sealed meanwhile is then found twice instead of missed.
         being_written = self._open_segments() if include_open else []
-        if self._strays is None:
+        if self._unlisted is None:
             self._manifest.refresh()
         else:
-            self._strays.look()
+            self._unlisted.refresh()
         known = self._manifest.segments
-        # One that was just being sealed when the folder was listed has its line by now.
-        found_strays = [] if self._strays is None else self._strays.segments
-        strays = [segment for segment in found_strays if segment.name not in known]
-        found = [*known.values(), *strays]
+        # A segment that was being sealed when the folder was listed has its line by now.
+        candidates = [] if self._unlisted is None else self._unlisted.segments
+        unlisted = [segment for segment in candidates if segment.name not in known]
+        found = [*known.values(), *unlisted]
         names = {segment.name for segment in found} | self._manifest.dropped.keys()
-        line = self._manifest.line_count + len(strays)
+        line = self._manifest.line_count + len(unlisted)
         found += [
             replace(segment, line=line)
             for segment in being_written
@@ -174,9 +174,9 @@ class Recording:
         return found
 
     def arrived(self) -> list[Segment]:
-        """Segments in the manifest, up to the first that is not there yet.
+        """Segments in the manifest, up to the first whose file is missing.
 
-        On this computer they are there before their line is; who copies may do it otherwise.
+        In a local folder a segment exists before its line; other tools may copy in any order.
         """
         segments = self.segments()
         line_count = self.line_count
@@ -187,17 +187,17 @@ class Recording:
         return list(takewhile(lambda segment: segment.name not in missing, found))
 
     def absent(self) -> list[Segment]:
-        """Segments that the manifest of a place named at the last look, and that are not there."""
+        """Segments in the manifest of a remote recording whose files are missing or incomplete."""
         manifest = self._manifest
         return manifest.absent() if isinstance(manifest, RemoteManifest) else []
 
     def batches(
         self, segment: Segment, is_wanted: Callable[[RecordedBatch], bool] = lambda _batch: True
     ) -> Iterator[tuple[RecordedBatch, pa.RecordBatch]]:
-        """The batches of a segment that are wanted, with their rows.
+        """The wanted batches of a segment, with their rows.
 
-        Of a segment that is gone all batches are damaged; one that was dropped since it was listed
-        has none.
+        If the file of the segment is missing, all its batches are damaged. If the segment was
+        dropped since it was listed, there are none.
         """
         wanted = [batch for batch in segment.batches if is_wanted(batch)]
         if not wanted:
@@ -206,21 +206,21 @@ class Recording:
             yield batch, read_block(block, batch, space=self.space)
 
     def data(self, segment: Segment) -> memoryview | None:
-        """The bytes of a segment, none if its file is gone; None if it was dropped meanwhile."""
-        found = self._read_here(segment) if isinstance(self.place, Path) else _fetched(segment)
+        """The bytes of a segment, empty if its file is missing; None if it was dropped since."""
+        found = self._map(segment) if isinstance(self.path, Path) else _fetch(segment)
         if found is not None:
             return found
-        return None if self._is_dropped_by_now(segment) else memoryview(b"")
+        return None if self._was_dropped(segment) else memoryview(b"")
 
     def types(self, segment: Segment) -> dict[int, StructType]:
-        """Structs that the segment describes, by fingerprint."""
+        """The structs that a segment describes, by fingerprint."""
         return _types_in(self._blocks(segment, _describing(segment)))
 
     def _blocks(
         self, segment: Segment, batches: Sequence[RecordedBatch]
     ) -> Iterator[tuple[RecordedBatch, memoryview]]:
-        """The bytes of batches: none of a segment that is gone, and nothing of a dropped one."""
-        if isinstance(self.place, Path):
+        """The bytes of batches: empty ones if the file is missing, nothing if it was dropped."""
+        if isinstance(self.path, Path):
             data = self.data(segment)
             if data is not None:
                 yield from cut_blocks(data, batches)
@@ -231,11 +231,11 @@ class Recording:
                 next(left)
                 yield found
         except FileNotFoundError:
-            if not self._is_dropped_by_now(segment):
+            if not self._was_dropped(segment):
                 yield from cut_blocks(memoryview(b""), left)
 
-    def _read_here(self, segment: Segment) -> memoryview | None:
-        # The one that was being written may be sealed by now: the same file, by another name.
+    def _map(self, segment: Segment) -> memoryview | None:
+        # A segment that was being written may be sealed by now: the same file with another name.
         for name in dict.fromkeys((segment.name, _sealed_name(segment.name))):
             path = self.folder / name
             if path.exists():
@@ -246,14 +246,13 @@ class Recording:
                         raise
         return None
 
-    def _is_dropped_by_now(self, segment: Segment) -> bool:
+    def _was_dropped(self, segment: Segment) -> bool:
+        """Whether the segment was dropped since it was listed."""
         self._manifest.refresh()
-        return self._is_dropped(replace(segment, name=_sealed_name(segment.name)))
-
-    def _is_dropped(self, segment: Segment) -> bool:
-        if segment.name in self._manifest.dropped:
+        name = _sealed_name(segment.name)
+        if name in self._manifest.dropped:
             return True
-        is_known = segment.name in self._manifest.segments
+        is_known = name in self._manifest.segments
         return not is_known and segment.line <= self._manifest.forgotten.last_line
 
     def _open_segments(self) -> list[Segment]:
@@ -262,7 +261,7 @@ class Recording:
             try:
                 data = read_open(self.folder / name)
             except RecordingError:
-                continue  # it was sealed this moment
+                continue  # It was sealed since its name was listed.
             contents = scan(data).contents
             found.append(
                 segment_of(contents, folder=self.folder, name=name, line=-1, byte_count=len(data))
@@ -271,25 +270,25 @@ class Recording:
 
 
 def read_batch(data: memoryview, batch: RecordedBatch, *, space: str = "") -> pa.RecordBatch:
-    """The rows of a batch of a segment, or a gap row if it is damaged."""
+    """The rows of a batch, cut from the bytes of its segment; a gap row if it is damaged."""
     return read_block(data[batch.offset : batch.stop], batch, space=space)
 
 
 def read_block(block: memoryview, batch: RecordedBatch, *, space: str = "") -> pa.RecordBatch:
-    """The same where the bytes of the batch alone are known."""
-    if not is_whole(block, batch):
+    """The rows of a batch from its own bytes; a gap row if it is damaged."""
+    if not is_intact(block, batch):
         return _gap_batch(batch, space)
     return decode_block(block)
 
 
-def is_whole(block: memoryview, batch: RecordedBatch) -> bool:
-    """Whether these are the bytes of the batch that were written."""
+def is_intact(block: memoryview, batch: RecordedBatch) -> bool:
+    """Whether these bytes match the size and checksum of the batch."""
     found = block_at(block, 0) if len(block) == batch.size else None
     return found is not None and found.crc == batch.crc and found.stop == batch.size
 
 
 def read_types(segment: Segment) -> dict[int, StructType]:
-    """Structs that the segment describes, by fingerprint; only batches that do so are read."""
+    """The structs that a segment describes, by fingerprint; reads only the batches needed."""
     return _types_in(read_blocks(segment, _describing(segment)))
 
 
@@ -303,17 +302,17 @@ def _types_in(blocks: Iterable[tuple[RecordedBatch, memoryview]]) -> dict[int, S
     return {number: type_ for number, type_ in found.items() if isinstance(type_, StructType)}
 
 
-def _fetched(segment: Segment) -> memoryview | None:
-    place = RemotePath(segment.place)
+def _fetch(segment: Segment) -> memoryview | None:
+    path = RemotePath(segment.uri)
     try:
-        with told("cannot read", place, RecordingError):
-            return memoryview(place.read())
+        with store_errors("cannot read", path, RecordingError):
+            return memoryview(path.read())
     except FileNotFoundError:
         return None
 
 
 def _sealed_name(name: str) -> str:
-    """What a segment is called when it is sealed, or is called already."""
+    """The name that a segment has once it is sealed."""
     return name.removesuffix(OPEN_SUFFIX).removesuffix(SEALED_SUFFIX) + SEALED_SUFFIX
 
 

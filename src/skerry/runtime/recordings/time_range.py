@@ -1,7 +1,7 @@
-"""A span of a recording, with what was there at its beginning.
+"""The updates of a time range, preceded by the objects that existed at its beginning.
 
-Which rows belong to it is told by the order of each node: a clock that is set back does not take an
-update out of its place. So the time of an update is the latest that its node had stamped by then.
+The time of an update is the latest that its node had stamped by then. So an update keeps its
+position in the order of its node when the clock of the node is set back.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skerry.recording.selection import RowSelection
 from skerry.recording.states import States, has_state
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.updates import Progress, selected_updates
+from skerry.runtime.recordings.updates import Progress, read_updates
 from skerry.schema.model import StructType
 
-__all__ = ["span_of", "span_updates"]
+__all__ = ["range_updates", "updates_in_range"]
 
 
-def span_updates(
+def range_updates(
     recordings: Sequence[Recording],
     known: Mapping[int, StructType],
     selection: RowSelection,
@@ -30,32 +30,32 @@ def span_updates(
     seen: SeenUpdates | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
-    """Updates and gaps of a selection, the objects that are there at its beginning first.
+    """Updates and gaps of a selection, preceded by the objects that existed at its beginning.
 
-    `known` has what reads each definition, by fingerprint. Everything before the end is read.
+    `known` has the definitions for reading, by fingerprint. All rows before the end are read.
     """
     chosen = replace(selection, from_ns=None, to_ns=None)
-    found = selected_updates(recordings, chosen, seen=seen, on_progress=on_progress)
+    found = read_updates(recordings, chosen, seen=seen, on_progress=on_progress)
     updates = (update for update in found if not is_description(update))
-    return span_of(updates, known, from_ns=selection.from_ns, to_ns=selection.to_ns)
+    return updates_in_range(updates, known, from_ns=selection.from_ns, to_ns=selection.to_ns)
 
 
-def span_of(
+def updates_in_range(
     updates: Iterable[Update],
     known: Mapping[int, StructType],
     *,
     from_ns: int | None = None,
     to_ns: int | None = None,
 ) -> Iterator[Update]:
-    """Those of a span, of updates in their order."""
+    """The updates of a time range, from all updates in their order."""
     states = States(known)
     clocks: dict[int, int] = {}
     unfinished: set[int] = set()
-    """Nodes that have not come to the end of the span."""
+    """Nodes that have not reached the end of the range."""
     has_begun = from_ns is None
     for update in updates:
         if update.operation == GAP:
-            if _concerns(update, from_ns, to_ns):
+            if _overlaps(update, from_ns, to_ns):
                 yield update
             continue
         time_ns = update.time_ns
@@ -69,20 +69,20 @@ def span_of(
             unfinished.add(update.node)
         is_early = from_ns is not None and time_ns < from_ns
         if is_early and not has_begun:
-            states.take(update)
+            states.apply(update)
             continue
         if not has_begun:
             has_begun = True
             yield from states.take_updates()
-        # Nodes do not have one clock, and what was found there has the time of its last change:
-        # what comes late still is a part of what is there.
+        # Clocks of nodes differ, and a snapshot row has the time of the last change. A late update
+        # with the state of an object is still part of the objects at the beginning.
         if not is_early or has_state(update, known.get(update.fingerprint)):
             yield update
     yield from states.take_updates()
 
 
-def _concerns(update: Update, from_ns: int | None, to_ns: int | None) -> bool:
-    """Whether something is missing in the span; a gap that nobody could date may be anywhere."""
+def _overlaps(update: Update, from_ns: int | None, to_ns: int | None) -> bool:
+    """Whether a gap may be in the range; a gap without times may be anywhere."""
     gap = readable_gap(update.payload)
     if not gap.last_ns:
         return True

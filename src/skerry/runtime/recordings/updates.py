@@ -1,15 +1,15 @@
-"""Updates of recordings, in the order in which they happened."""
+"""Updates of recordings, merged in the order of time."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import Segment
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection, selection_of
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.unions import united_types
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
@@ -20,40 +20,25 @@ __all__ = [
     "read_all_types",
     "read_united_types",
     "read_updates",
-    "selected_updates",
 ]
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many rows are done, and of how many."""
+"""Called with the number of rows that are done, and the total."""
 
 
 def read_updates(
     recordings: Sequence[Recording],
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
-    *,
-    on_progress: Progress | None = None,
-) -> Iterator[Update]:
-    """Updates from `from_ns` up to `to_ns`, of these types, under these patterns.
-
-    Each recorder's rows come in the order in which it wrote them; those of several are merged by
-    time, node and position, and an update that more than one of them has comes once. Descriptions
-    of types and gaps are among them.
-    """
-    selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
-    return selected_updates(recordings, selection, on_progress=on_progress)
-
-
-def selected_updates(
-    recordings: Sequence[Recording],
-    selection: RowSelection,
+    selection: RowSelection = ALL_ROWS,
     *,
     seen: SeenUpdates | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
-    """The same for a selection; `seen` counts what was left out because it was there before."""
+    """The selected updates of recordings. `seen` counts the duplicates.
+
+    The rows of one recorder keep their order. The rows of several are merged by time, node and
+    position, and an update that several have is returned once. Descriptions of types and gaps are
+    included.
+    """
     streams = [(recording, stream) for recording in recordings for stream in _streams(recording)]
     count = _Count(sum(s.rows for _, stream in streams for s in stream), on_progress)
     merged = heapq.merge(
@@ -72,7 +57,7 @@ def read_united_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
 
 
 def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
-    """All structs that the recordings describe, by fingerprint."""
+    """The structs that the recordings describe, by fingerprint."""
     found: dict[int, StructType] = {}
     for recording in recordings:
         for segment in recording.segments():
@@ -83,7 +68,7 @@ def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
 
 
 def _streams(recording: Recording) -> list[list[Segment]]:
-    """Segments of each recorder, in order: those that were copied here are streams of their own."""
+    """The segments of each recorder, in order: the name of a segment begins with its recorder."""
     streams: dict[str, list[Segment]] = {}
     for segment in recording.segments():
         streams.setdefault(segment.name.rpartition("-")[0], []).append(segment)
@@ -107,7 +92,7 @@ def _order(update: Update) -> tuple[int, int, int]:
 
 
 class _Count:
-    """Rows that are done."""
+    """Counts the rows that are done, and reports progress."""
 
     def __init__(self, total: int, on_progress: Progress | None) -> None:
         self._total = total

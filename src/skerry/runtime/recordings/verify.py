@@ -1,9 +1,9 @@
-"""Whether a recording is what its manifest says, byte by byte.
+"""Verifies every byte of a recording against its manifest.
 
-A **fault** is something that is lost or wrong: a damaged batch, a file that is gone, updates that
-the recorder dropped. A **note** is what a reader may want to know and what can be right: a type
-without a description, rows of a node that are not in its order, what a crash took, what was
-published while no recorder was connected.
+A **fault** is lost or wrong data: a damaged batch, a missing file, updates that the recorder
+dropped. A **note** may be correct, but a reader may want to know it: a type without a description,
+rows of a node out of order, the losses of a crash, updates published while no recorder was
+connected.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from skerry.recording.index import NO_CRC, RecordedBatch, Segment, batch_of_rows
 from skerry.recording.json_rows import time_text
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
+from skerry.runtime.recordings.files.segment_files import read_open
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.segment_files import read_open
 from skerry.runtime.recordings.updates import Progress
 
 __all__ = ["VerifyFinding", "VerifyReport", "verify_recording"]
@@ -33,27 +33,27 @@ __all__ = ["VerifyFinding", "VerifyReport", "verify_recording"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:
-    """One thing that is not as it should be."""
+    """One fault or note."""
 
     is_fault: bool
     segment: str
-    """Its name; empty if it concerns the recording."""
+    """Name of the segment; empty if the finding concerns the recording."""
     batch: int
-    """Which one of the segment, counted from 0; -1 if it concerns the segment."""
+    """Index of the batch in the segment; -1 if the finding concerns the segment."""
     rows: int
-    """How many are lost; 0 if none is, or if nobody knows."""
+    """Number of lost rows; 0 if none is lost or the number is unknown."""
     detail: str
 
     def __str__(self) -> str:
-        place = f"{self.segment}: " if self.segment else ""
-        place += f"batch {self.batch}: " if self.batch >= 0 else ""
+        subject = f"{self.segment}: " if self.segment else ""
+        subject += f"batch {self.batch}: " if self.batch >= 0 else ""
         lost = f" ({self.rows} rows are lost)" if self.rows else ""
-        return f"{place}{self.detail}{lost}"
+        return f"{subject}{self.detail}{lost}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What a look at every byte gave."""
+    """The result of a verification."""
 
     segment_count: int
     batch_count: int
@@ -62,7 +62,7 @@ class VerifyReport:
     byte_count: int
     lost_row_count: int
     findings: tuple[VerifyFinding, ...]
-    """The first ones of them."""
+    """The first findings, up to a limit."""
     finding_count: int
     fault_count: int
 
@@ -73,17 +73,17 @@ class VerifyReport:
 
 
 def verify_recording(recording: Recording, *, on_progress: Progress | None = None) -> VerifyReport:
-    """Check every byte of the sealed segments, and how far the open one can be read."""
+    """Verify every byte of the sealed segments, and how much of the open one is readable."""
     found = _Findings()
     segments = recording.segments()
     if not recording.has_manifest:
         found.fault("there is no manifest, so nothing of it can be read")
     for line in recording.unreadable_lines:
-        found.fault(f"line {line + 1} of the manifest says nothing that can be understood")
+        found.fault(f"line {line + 1} of the manifest cannot be read")
     if count := recording.forgotten.unreadable:
-        found.fault(f"{count} lines that the manifest had before said nothing, either")
+        found.fault(f"{count} lines could not be read that were removed from the manifest since")
     if count := recording.forgotten.repairs:
-        found.note(f"crashes left {count} segments open of which the manifest tells no more")
+        found.note(f"crashes left {count} segments open whose lines were removed from the manifest")
     for repair in recording.repairs:
         found.note(
             f"a crash left it open; {repair.kept_batches} batches with {repair.kept_rows} rows"
@@ -91,7 +91,7 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
             segment=repair.name,
         )
     for name in recording.unindexed:
-        found.fault("it is no segment, or is still being copied", segment=name)
+        found.fault("it is not a segment, or is still being copied", segment=name)
     order = _Order()
     done, total = 0, sum(segment.byte_count for segment in segments)
     for segment in segments:
@@ -140,13 +140,13 @@ class _Findings:
 
 
 class _Order:
-    """Positions of the rows of each node, which only grow in what one recorder wrote."""
+    """The last position of each node; positions increase in the segments of one recorder."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], int] = {}
 
     def fault(self, recorder: str, rows: pa.RecordBatch) -> str | None:
-        """What is out of order in these rows, if anything is."""
+        """The first row out of order as text, or None."""
         operations = rows.column("operation").to_numpy()
         positions = rows.column("position").to_numpy()
         nodes = rows.column("node").to_numpy()
@@ -158,7 +158,7 @@ class _Order:
             steps = np.diff(own, prepend=last)
             if (steps <= 0).any():
                 at = int(own[int(np.argmax(steps <= 0))])
-                return f"position {at} of node {node} stands behind a higher one, or stands twice"
+                return f"position {at} of node {node} follows a higher one or is repeated"
         return None
 
 
@@ -183,9 +183,9 @@ class _Check:
             self._found.fault(str(error), segment=name, rows=self._segment.rows)
             return
         if data is None:
-            return  # dropped since it was listed
+            return  # It was dropped since it was listed.
         if not data:
-            self._found.fault("its file is gone", segment=name, rows=self._segment.rows)
+            self._found.fault("its file is missing", segment=name, rows=self._segment.rows)
             return
         self._check_frame(data)
         for index, batch in enumerate(self._segment.batches):
@@ -197,27 +197,27 @@ class _Check:
             )
 
     def _check_frame(self, data: memoryview) -> None:
-        """All that is not in a batch."""
+        """Check the bytes outside the batches."""
         segment = self._segment
         head = head_at(data)
         if head is None:
-            self._found.fault("the head is damaged; the batches are not", segment=segment.name)
+            self._found.fault("its header is damaged; the batches are not", segment=segment.name)
         if len(data) != segment.byte_count:
             self._found.fault(
-                f"it has {len(data)} bytes; the manifest says {segment.byte_count}",
+                f"it has {len(data)} bytes; the manifest states {segment.byte_count}",
                 segment=segment.name,
             )
         stop = head.stop if head is not None else None
         for index, batch in enumerate(segment.batches):
             if stop is not None and batch.offset != stop:
                 self._found.fault(
-                    f"there are {batch.offset - stop} bytes before it that are no batch",
+                    f"{batch.offset - stop} bytes before it do not belong to a batch",
                     segment=segment.name,
                     batch=index,
                 )
             stop = batch.stop
         if stop is not None and bytes(data[stop:]) != END_OF_STREAM:
-            self._found.fault("its end is not the one of a segment", segment=segment.name)
+            self._found.fault("its end marker is missing or damaged", segment=segment.name)
 
     def _check_batch(self, data: memoryview, index: int, batch: RecordedBatch) -> None:
         name = self._segment.name
@@ -235,7 +235,7 @@ class _Check:
         content = batch_of_rows(rows, offset=batch.offset, size=batch.size, crc=batch.crc)
         if content.batch != batch:
             self._found.fault(
-                "the manifest says other things of it than it has", segment=name, batch=index
+                "its content differs from what the manifest states", segment=name, batch=index
             )
         if batch.has_descriptors:
             self._described |= described_types(description_rows(rows)).keys()
@@ -244,20 +244,20 @@ class _Check:
         }
         if fault := self._order.fault(name.rpartition("-")[0], rows):
             self._found.note(fault, segment=name, batch=index)
-        self._name_gaps(rows, index)
+        self._report_gaps(rows, index)
 
-    def _name_gaps(self, rows: pa.RecordBatch, index: int) -> None:
+    def _report_gaps(self, rows: pa.RecordBatch, index: int) -> None:
         gaps = rows.filter(pc.equal(rows.column("operation"), GAP))
         for payload, node in zip(gaps.column("payload"), gaps.column("node"), strict=True):
-            gap, place = readable_gap(payload.as_py()), {"segment": self._segment.name}
+            gap, name = readable_gap(payload.as_py()), self._segment.name
             when = f"from {time_text(gap.first_ns)} to {time_text(gap.last_ns)}"
             where = f"of node {node.as_py()}, {when}: {gap.reason}"
             if gap.is_dropped:
                 detail = f"the recorder dropped updates {where}"
-                self._found.fault(detail, batch=index, rows=gap.count, **place)
+                self._found.fault(detail, segment=name, batch=index, rows=gap.count)
             else:
                 count = f"{gap.count:,}" if gap.count else "an unknown number of"
-                self._found.note(f"{count} updates are missing {where}", batch=index, **place)
+                self._found.note(f"{count} updates are missing {where}", segment=name, batch=index)
 
 
 def _check_open(recording: Recording, found: _Findings) -> None:
@@ -265,15 +265,15 @@ def _check_open(recording: Recording, found: _Findings) -> None:
         return
     for name in recording.open_names:
         try:
-            looked = scan(read_open(recording.folder / name))
+            scanned = scan(read_open(recording.folder / name))
         except RecordingError as error:
             if (recording.folder / name).exists():
                 found.fault(str(error), segment=name)
-            continue  # or a recorder has just begun, and sealed it
-        whole = sum(content.batch.crc != NO_CRC for content in looked.contents)
-        rows = sum(content.batch.rows for content in looked.contents)
+            continue  # A recorder has started and sealed it.
+        complete = sum(content.batch.crc != NO_CRC for content in scanned.contents)
+        rows = sum(content.batch.rows for content in scanned.contents)
         found.fault(
-            f"its recorder did not end orderly: {whole} batches with {rows} rows are whole,"
-            f" {looked.tail} bytes behind them are not; the next recorder seals it",
+            f"its recorder crashed: {complete} batches with {rows} rows are complete,"
+            f" {scanned.tail} bytes behind them are not; the next recorder seals it",
             segment=name,
         )

@@ -1,13 +1,11 @@
-"""Writes a recording: rows to batches, batches to a segment, segments to the manifest."""
+"""Writes a recording: collects rows into batches, batches into segments, and lists segments."""
 
 from __future__ import annotations
 
 import errno
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Final
 
 from skerry.closing import Closing
 from skerry.codec.envelope import Update
@@ -15,28 +13,30 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
 from skerry.recording.gaps import Gap, Missing, gap_update
-from skerry.recording.index import SegmentContent, batch_of_rows
+from skerry.recording.index import SegmentContent
+from skerry.recording.manifest_lines import Repair
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     create_identity,
     hold_reserve,
     make_folder,
     open_names,
-    refuse_strange,
+    reject_foreign_folder,
     release_reserve,
     sealed_names,
     segment_number,
     sync_folder,
     writer_lock,
 )
-from skerry.runtime.recordings.followers import forget_gone, is_followed
-from skerry.runtime.recordings.manifest import Manifest, Repair
-from skerry.runtime.recordings.repairs import adopt_strays, repair_open
-from skerry.runtime.recordings.resume_point import ResumePoint, ending_of
-from skerry.runtime.recordings.retention import drop_segments, remove_dropped
-from skerry.runtime.recordings.segment_files import SegmentFile
+from skerry.runtime.recordings.files.followers import is_followed, remove_stale_followers
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.repairs import repair_open
+from skerry.runtime.recordings.files.retention import drop_segments, remove_dropped
+from skerry.runtime.recordings.files.segment_files import SegmentFile
+from skerry.runtime.recordings.files.unlisted_segments import list_unlisted
+from skerry.runtime.recordings.resume_point import ResumePoint, find_resume_point
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 
@@ -51,13 +51,13 @@ _UNWRITTEN: Final = "the recorder could not write them"
 
 
 class RecordingWriter(Closing):
-    """The one writer of a folder; not for several threads at once.
+    """The only writer of a folder; not thread-safe.
 
-    Rows are appended, by `append` or to `rows` directly, and `flush_if_due` is called now and then.
-    When the disk is full or fails, that raises RecordingError and no row is dropped: rows of the
-    writer stay in `rows` until a later flush succeeds, and a batch that `append_columns` refused
-    stays with the caller, which calls again or gives the batch up with `leave_out`. Whatever was
-    written of a failed batch is overwritten by the next one, so no row is torn or duplicated.
+    The caller appends rows, by `append` or to `rows` directly, and calls `flush_if_due` regularly.
+    If the disk is full or fails, that raises RecordingError and no row is dropped: rows of the
+    writer stay in `rows` until a later flush succeeds, and a batch that `append_columns` could not
+    write stays with the caller, which repeats the call or gives up the batch with `leave_out`. The
+    bytes of a failed batch are overwritten by the next one, so no row is torn or duplicated.
     """
 
     def __init__(self, folder: Path, config: RecordingConfig | None = None, *, space: str) -> None:
@@ -65,44 +65,45 @@ class RecordingWriter(Closing):
         self.config = config if config is not None else RecordingConfig()
         self.rows = Rows()
         self.row_count = 0
-        """Rows that were written, descriptions among them."""
+        """Rows that were written, including descriptions."""
         self.byte_count = 0
         self.lost_row_count = 0
-        """Rows that were given up; gap rows name them."""
+        """Rows that were given up and are replaced by gap rows."""
         self.gap_count = 0
-        """Gap rows that were written for those."""
+        """Gap rows that were written for lost rows."""
         self.dropped_count = 0
-        """Segments that were dropped, being too old or too many."""
+        """Segments that retention dropped."""
         self._types: dict[int, NamedType] = {}
         self._described: set[int] = set()
-        """Fingerprints of what is described in the segment that is being written."""
+        """Fingerprints of the types described in the open segment."""
         self._segment: SegmentFile | None = None
         self._missing = Missing()
         self._rows_since_ns: int | None = None
         self._segment_since_ns = 0
         self._synced_ns = 0
         self._is_unsynced = False
-        self._looked_ns = 0
+        self._followers_checked_ns = 0
         self._is_followed = False
-        self._has_strays = False
+        self._has_unlisted = False
+        """Whether a sealed segment could not be added to the manifest."""
         with ExitStack() as stack:
             try:
                 make_folder(folder)
-                # Before anything is put into it.
-                refuse_strange(folder)
+                # Before any file is created in it.
+                reject_foreign_folder(folder)
                 stack.enter_context(writer_lock(folder))
                 self.identity = create_identity(folder, space=space)
                 self._manifest = Manifest(folder, has_batches=False)
                 self._manifest.remove_left_over()
                 self.repairs: tuple[Repair, ...] = tuple(repair_open(folder, self._manifest))
-                """Segments that a crash had left, and what was lost with it."""
-                self.ending: ResumePoint | None = ending_of(
+                """Segments that a crash had left, and what was lost."""
+                self.resume_point: ResumePoint | None = find_resume_point(
                     folder, self._manifest, self.identity.id
                 )
-                """How far recorders before this one had come; None if there was none."""
-                adopt_strays(folder, self._manifest)
+                """The last update of earlier recorders; None if they wrote no rows."""
+                list_unlisted(folder, self._manifest)
                 remove_dropped(folder, self._manifest)
-                forget_gone(folder)
+                remove_stale_followers(folder)
                 self._next_number = self._first_free_number()
                 hold_reserve(folder)
             except OSError as error:
@@ -111,27 +112,27 @@ class RecordingWriter(Closing):
 
     @property
     def space(self) -> str:
-        """The space that is recorded."""
+        """Name of the recorded space."""
         return self.identity.space
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows that wait are enough for a batch."""
+        """Whether enough rows for a batch are waiting."""
         rows = self.rows
         return rows.count >= self.config.batch_rows or rows.byte_count >= RECORDING_BATCH_BYTES
 
     def append(self, update: Update) -> None:
-        """One row more; it is written with its batch."""
+        """Append a row, which is written with its batch."""
         self.rows.append_update(update)
 
     def append_gap(self, gap: Gap, *, type_name: str = "", sender: int = 0, node: int = 0) -> None:
-        """Say that updates are missing here."""
+        """Append a row that states which updates are missing."""
         self.append(
             gap_update(gap, space=self.space, type_name=type_name, sender=sender, node=node)
         )
 
     def append_columns(self, columns: Columns) -> None:
-        """Write rows that were gathered elsewhere as one batch, after those that wait in `rows`.
+        """Write collected rows as one batch, after the rows that wait in `rows`.
 
         After RecordingError none of `columns` is written, and the call can be repeated.
         """
@@ -140,31 +141,25 @@ class RecordingWriter(Closing):
             self._write(columns)
 
     def leave_out(self, columns: Columns, reason: str) -> None:
-        """Give rows up: a gap row replaces them as soon as one can be written."""
+        """Give up rows: a gap row replaces them as soon as it can be written."""
         self.lost_row_count += self._missing.leave_out(columns, reason)
 
-    def append_batch(self, batch: pa.RecordBatch) -> None:
-        """The same for rows that are a batch of Arrow already."""
-        self.flush()
-        if batch.num_rows:
-            self._write(batch, batch_of_rows(batch, offset=0, size=0, crc=0))
-
     def describe(self, type_: NamedType) -> None:
-        """Know a type, of which rows may come from now on; those are told by their fingerprint.
+        """Register a type. In each segment, its description precedes the first row of the type.
 
-        Its description is written before the first row of the type, in each segment anew.
+        The rows of the type are recognized by their fingerprint.
         """
         number = fingerprint(type_)
-        # Who is described again is the newest.
+        # A type that is registered again becomes the newest.
         self._types.pop(number, None)
         self._types[number] = type_
         if len(self._types) > TYPE_COUNT_MAX:
-            # Definitions change while a recorder runs for a year. Where there are too many, the one
-            # that was told first is the one that is least likely in use.
+            # Definitions change while a recorder runs for a year. The one that was registered
+            # first is the least likely to be in use.
             del self._types[next(iter(self._types))]
 
     def flush_if_due(self, now_ns: int) -> None:
-        """Do what is due at this moment of monotonic time; call it at `deadline_ns` or before."""
+        """Write, sync and seal what is due at this monotonic time; call it by `deadline_ns`."""
         if self.rows.count:
             if self._rows_since_ns is None:
                 self._rows_since_ns = now_ns
@@ -184,14 +179,14 @@ class RecordingWriter(Closing):
             since_ns = self._rows_since_ns
             due.append(0 if since_ns is None else since_ns + self.config.batch_ms * 1_000_000)
         if self._segment is not None:
-            # Whether somebody follows is looked up each second.
-            due.append(min(self._seal_due_ns(), self._looked_ns + _SECOND_NS))
+            # Followers are checked every second.
+            due.append(min(self._seal_due_ns(), self._followers_checked_ns + _SECOND_NS))
             if self._is_unsynced and self._is_durable:
                 due.append(self._sync_due_ns())
         return min(due, default=None)
 
     def flush(self) -> None:
-        """Write the rows that wait as one batch."""
+        """Write the waiting rows as one batch."""
         if not self.rows.count:
             return
         self._write(Columns(self.rows))
@@ -199,7 +194,7 @@ class RecordingWriter(Closing):
         self._rows_since_ns = None
 
     def seal(self) -> None:
-        """Finish the segment, which is seen by those who follow from then on."""
+        """Finish the segment, which followers see from then on."""
         self.flush()
         self._seal()
 
@@ -208,24 +203,24 @@ class RecordingWriter(Closing):
         if segment is None:
             return
         if not segment.contents:
-            # Not even its first batch could be written.
+            # Even its first batch could not be written.
             segment.discard()
             self._segment = None
             return
         sync = self._is_durable
         try:
-            if self._has_strays or self._manifest.is_changed:
-                adopt_strays(self.folder, self._manifest)
+            if self._has_unlisted or self._manifest.is_changed:
+                list_unlisted(self.folder, self._manifest)
             with self._manifest.locked():
                 sealed = segment.seal(sync=sync)
                 self._segment = None
                 self._described.clear()
                 self._is_unsynced = False
-                self._has_strays = True
+                self._has_unlisted = True
                 if sync:
                     sync_folder(self.folder)
                 self._manifest.add_sealed(sealed, sync=sync)
-                self._has_strays = False
+                self._has_unlisted = False
             dropped = drop_segments(self.folder, self._manifest, self.config, now_ns=wall_ns())
         except OSError as error:
             raise self._failure("seal a segment in", error) from error
@@ -242,11 +237,11 @@ class RecordingWriter(Closing):
             try:
                 self.flush()
             except RecordingError as error:
-                # A gap row takes less room than the rows, so it may still be written.
+                # A gap row needs less space than the rows, so it may still be written.
                 failure = error
                 self.leave_out(self.rows.take(), _UNWRITTEN)
             if self._missing:
-                self._tell_missing()
+                self._write_missing()
             self.seal()
             if failure is not None:
                 raise failure
@@ -259,22 +254,18 @@ class RecordingWriter(Closing):
     def _is_durable(self) -> bool:
         return self.config.durability != Durability.NONE
 
-    def _write(self, rows: Columns | Any, noted: SegmentContent | None = None) -> None:
-        """Write a batch, and before it what its reader has to know.
-
-        One that is a batch of Arrow already comes with what is in it.
-        """
-        pairs = rows.definitions if noted is None else noted.definitions
-        since_ns = rows.time_min_ns if noted is None else noted.batch.time_min_ns
+    def _write(self, columns: Columns) -> None:
+        """Write a batch, preceded by the gap rows and descriptions that its readers need."""
         try:
             segment = self._open_segment()
-            self._introduce(segment, {number for _, number in pairs}, since_ns)
-            self._count(segment.write(rows) if noted is None else segment.write_batch(rows))
+            definitions = {number for _, number in columns.definitions}
+            self._introduce(segment, definitions, columns.time_min_ns)
+            self._count(segment.write(columns))
         except OSError as error:
             raise self._failure("write to", error) from error
 
-    def _tell_missing(self) -> None:
-        """Say what is missing though nothing follows it."""
+    def _write_missing(self) -> None:
+        """Write gap rows although no batch follows them."""
         try:
             self._introduce(self._open_segment(), set(), self._missing.first_ns)
         except OSError as error:
@@ -282,7 +273,7 @@ class RecordingWriter(Closing):
 
     def _open_segment(self) -> SegmentFile:
         if self._segment is not None and len(self._segment.contents) >= RECORDING_BATCH_COUNT_MAX:
-            # It could not be sealed for long, and more batches do not fit into its line.
+            # It could not be sealed for long, and its line cannot describe more batches.
             self._seal()
         if self._segment is None:
             self._segment = SegmentFile(
@@ -291,12 +282,12 @@ class RecordingWriter(Closing):
             self._next_number += 1
             self._segment_since_ns = monotonic_ns()
             if self._is_durable:
-                # A file is not on the disk before its name is.
+                # A file is not durable before its name is.
                 sync_folder(self.folder)
         return self._segment
 
     def _introduce(self, segment: SegmentFile, definitions: set[int], time_ns: int) -> None:
-        """A batch of what is missing before this one, and of types that it is the first to have."""
+        """Write a batch of pending gap rows and of types that the next batch uses first."""
         due = sorted((definitions & self._types.keys()) - self._described)
         if not self._missing and not due:
             return
@@ -325,8 +316,8 @@ class RecordingWriter(Closing):
             return True
         if len(segment.contents) >= RECORDING_BATCH_COUNT_MAX:
             return True
-        if now_ns - self._looked_ns >= _SECOND_NS:
-            self._looked_ns = now_ns
+        if now_ns - self._followers_checked_ns >= _SECOND_NS:
+            self._followers_checked_ns = now_ns
             self._is_followed = is_followed(self.folder)
         return now_ns >= self._seal_due_ns()
 
@@ -340,8 +331,8 @@ class RecordingWriter(Closing):
         return self._synced_ns + int(self.config.sync_interval_s * _SECOND_NS)
 
     def _is_sync_due(self, now_ns: int) -> bool:
-        # Never as part of writing a batch: a batch that is written must not be written again
-        # because it could not be synced.
+        # Never as part of writing a batch: a written batch must not be written again because the
+        # sync failed.
         return self._is_unsynced and self._is_durable and now_ns >= self._sync_due_ns()
 
     def _sync(self, now_ns: int) -> None:
@@ -357,16 +348,16 @@ class RecordingWriter(Closing):
         names = {*sealed_names(self.folder), *open_names(self.folder)}
         names |= self._manifest.segments.keys() | self._manifest.dropped.keys()
         numbers = [segment_number(self.identity.id, name) for name in names]
-        # Names of segments that are forgotten are not given again either.
+        # The names of forgotten segments are not used again either.
         numbers.append(self._manifest.forgotten.numbers.get(self.identity.id[:8], 0))
         return 1 + max(numbers)
 
     def _failure(self, verb: str, error: OSError) -> RecordingError:
         failure = RecordingError(f"cannot {verb} {self.folder}: {error.strerror or error}")
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            failure.hint = "make room, or bound what is kept by age or size"
+            failure.hint = "free disk space, or limit the recording by age or size"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             failure.hint = "get permission to write there, or name another folder"
         else:
-            failure.hint = "look at the disk, or name another folder"
+            failure.hint = "check the disk, or name another folder"
         return failure

@@ -1,4 +1,4 @@
-"""What can be configured about stored objects."""
+"""Configuration of stored objects."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["StorageConfig", "SyncPolicy"]
 
 
 class SyncPolicy(enum.Enum):
-    """When an object counts as stored, which is when a flush is answered."""
+    """When an object counts as stored, and a flush is answered."""
 
     COMMIT = "commit"
-    """Each batch is on the disk before it counts."""
+    """When its batch is on the disk."""
     INTERVAL = "interval"
-    """The same, but batches are gathered: at most one in each interval."""
+    """When its batch is on the disk, with at most one batch per interval."""
     NONE = "none"
-    """A batch counts once the operating system has it. It survives the end of the node, and of a
-    power cut all but the last moments."""
+    """When the operating system has its batch. It survives a crash of the node, but a power cut may
+    lose the last moments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +27,19 @@ class StorageConfig:
     """Where and how persistent objects are stored."""
 
     url: str = field(default="", repr=False)
-    """`sqlite:PATH`, `postgresql://...`, or `none`; empty means a file in the folder for state."""
+    """`sqlite:PATH`, `postgresql://...`, or `none`; empty means a file in the state folder."""
     sync: SyncPolicy = SyncPolicy.COMMIT
     sync_interval_ms: int = 100
-    """Least time from one batch to the next, with `interval`."""
+    """Minimum time between two batches, with `interval`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.sync_interval_ms <= STORAGE_INTERVAL_MS_MAX:
             raise ValueError(
-                f"sync_interval_ms is {self.sync_interval_ms}, not 1 to {STORAGE_INTERVAL_MS_MAX}"
+                f"sync_interval_ms is {self.sync_interval_ms};"
+                f" it must be 1 to {STORAGE_INTERVAL_MS_MAX}"
             )
 
     @property
     def interval_ns(self) -> int:
-        """What the journal is to be given."""
+        """The interval for the journal."""
         return self.sync_interval_ms * 1_000_000 if self.sync == SyncPolicy.INTERVAL else 0

@@ -1,4 +1,4 @@
-"""What every storage does. It blocks, so a running node leaves it to the thread of its keeper."""
+"""The interface of every storage. Its calls block, so a node makes them in a separate thread."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from skerry.errors import StorageError
 __all__ = ["FORMAT_VERSION", "Storage", "failure", "text_of_subject", "wrong_version"]
 
 FORMAT_VERSION: Final = 1
-"""Of the tables. A storage with another one is not touched."""
+"""Version of the tables. A storage with another version is rejected unchanged."""
 
 
 class Storage(Protocol):
-    """Objects on a disk, for one node at a time. Every fault is a StorageError."""
+    """Stored objects, for one node at a time. Every error is a StorageError."""
 
     @property
-    def place(self) -> str:
-        """Where it is, for messages; without a password."""
+    def location(self) -> str:
+        """Path or URL without password, for messages."""
 
     def meta(self) -> dict[str, int]:
-        """The small values that came with the batches."""
+        """The values in `meta` of all batches written so far."""
 
     def load(self) -> Iterator[StoredType | StoredObject]:
-        """All objects, and before them their types. It reads as it goes; nobody writes meanwhile.
+        """All types, then all objects. It reads lazily; nothing must be written meanwhile.
 
-        A type that has no objects any more binds nobody, so it is left out.
+        Types without objects are left out.
         """
 
     def write(self, batch: WriteBatch) -> None:
-        """Write all of the batch, as durable as the sync policy says, or nothing of it."""
+        """Write the batch atomically, as durable as the sync policy requires."""
 
     def close(self) -> None:
-        """Let another node have it."""
+        """Release the storage for other nodes."""
 
 
 def failure(message: str, hint: str | None = None) -> StorageError:
-    """The error with that message and advice."""
+    """A StorageError with a message and a hint."""
     error = StorageError(message)
     error.hint = hint
     return error
 
 
-def wrong_version(place: str, found: int) -> StorageError:
-    """The error for tables of another format."""
+def wrong_version(location: str, found: int) -> StorageError:
+    """The error for tables of another version."""
     return failure(
-        f"{place} has format {found}, this skerry reads format {FORMAT_VERSION}",
-        "use the skerry that wrote it, or name another place for the storage",
+        f"{location} has format {found}, this version of skerry reads format {FORMAT_VERSION}",
+        "use the version of skerry that wrote it, or configure another storage",
     )
 
 
 def text_of_subject(data: bytes) -> str:
-    """A subject from its stored bytes. They are kept as bytes since databases refuse some texts."""
+    """A subject from its stored bytes. Databases reject some texts, so subjects are bytes there."""
     return data.decode("utf-8", "surrogatepass")

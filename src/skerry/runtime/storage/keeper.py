@@ -1,8 +1,8 @@
-"""Brings batches from the journal to the storage, in a thread of its own.
+"""Writes batches of the journal to the storage, in a separate thread.
 
-Everything but the writing happens in the loop, so the journal needs no lock. There is one batch
-under way at a time; what changes meanwhile is joined into the next, so the slower the disk, the
-larger the batches and the fewer the syncs.
+Everything except writing happens in the event loop, so the journal needs no lock. One batch is
+written at a time. Changes made meanwhile go into the next batch, so a slower disk gets larger
+batches and fewer syncs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["StorageKeeper"]
 log = logging.getLogger(__name__)
 
 _CLOSE_PATIENCE_S: Final = 10.0
-"""How long the end of a node is put off by a storage that fails."""
+"""Time for which a failing storage delays the end of a node."""
 
 
 class StorageKeeper:
-    """Writes what is in the journal. `on_stored` is called whenever more of it is stored."""
+    """Writes the journal. `on_stored` is called whenever a batch is stored."""
 
     def __init__(self, journal: Journal, storage: Storage, on_stored: Callable[[], None]) -> None:
         self._journal = journal
@@ -40,37 +40,37 @@ class StorageKeeper:
         self._is_closing = False
         self._is_closed = False
         self._is_done = asyncio.Event()
-        """Set when all is stored, or when nothing will be any more."""
+        """Set when everything is stored, or nothing will be stored any more."""
         self._fault: BaseException | None = None
-        """Something that no storage should raise. Nothing is written after it."""
+        """An unexpected exception of the storage. Nothing is written after it."""
 
     def start(self) -> None:
-        """Begin, in the running loop, with what is there already."""
-        assert self._loop is None, "it has been started"
+        """Start in the running loop, and write the changes already in the journal."""
+        assert self._loop is None, "the keeper is already started"
         self._loop = asyncio.get_running_loop()
         self.wake()
 
     def wake(self) -> None:
-        """Something may have been put into the journal. Costs next to nothing when not."""
+        """Write changes in the journal, if there are any; cheap if not."""
         if self._is_busy or self._is_closed:
             return
         due_ns = self._journal.deadline_ns()
         if due_ns is None or self._loop is None or self._fault is not None:
             return
         now_ns = monotonic_ns()
-        # An interval is for nodes that go on; the delay after a failure is for all.
+        # When closing, the interval is skipped, but not the delay after a failure.
         is_urgent = self._is_closing and not self._journal.trouble
         if due_ns <= now_ns or is_urgent:
             self._begin(is_urgent=is_urgent)
         else:
-            self._timer = self._loop.call_later((due_ns - now_ns) / 1e9, self._ring)
+            self._timer = self._loop.call_later((due_ns - now_ns) / 1e9, self._timer_fired)
 
     async def close(self, *, patience_s: float = _CLOSE_PATIENCE_S) -> None:
-        """Write all that waits, and close the storage; StorageError if it could not be written.
+        """Write all waiting changes and close the storage; StorageError if that failed.
 
-        A storage that fails is tried again until `patience_s` have passed.
+        Writing to a failing storage is retried for `patience_s`.
         """
-        assert self._loop is not None, "it has not been started"
+        assert self._loop is not None, "the keeper is not started"
         self._is_closing = True
         self._cancel_timer()
         if self._writing is None and self._fault is None:
@@ -81,23 +81,22 @@ class StorageKeeper:
         except TimeoutError:
             pass
         finally:
-            await self._free()
+            await self._close_storage()
         if self._fault is not None:
             raise self._fault
         statistics = self._journal.statistics()
         if statistics.stored < statistics.number:
             raise failure(
                 f"{statistics.waiting_count} changes were not stored: {statistics.trouble}",
-                "they are gone with this node; mend the storage before the next one",
+                "they are lost; repair the storage before you start the node again",
             )
 
-    async def _free(self) -> None:
-        """Let go of the storage."""
+    async def _close_storage(self) -> None:
         assert self._loop is not None
         self._is_closed = True
         self._cancel_timer()
         if self._writing is not None:
-            # A write cannot be broken off, and the storage is in use until it has ended.
+            # A write cannot be interrupted, and the storage is in use until it has ended.
             await asyncio.wait([self._writing])
         try:
             await self._loop.run_in_executor(self._thread, self._storage.close)
@@ -136,26 +135,26 @@ class StorageKeeper:
 
     def _written(self, batch: WriteBatch) -> None:
         if self._journal.trouble:
-            log.info("objects are stored again", extra={"place": self._storage.place})
+            log.info("objects are stored again", extra={"place": self._storage.location})
         self._journal.written(batch.number)
         self._on_stored()
 
     def _failed(self, batch: WriteBatch, fault: StorageError) -> None:
-        # Said once: the statistics tell how often it was tried since.
+        # Logged once; the statistics count the retries.
         if not self._journal.trouble:
             log.error("objects cannot be stored", extra={"reason": str(fault), "hint": fault.hint})
         self._journal.failed(batch.number, str(fault), monotonic_ns())
 
     def _break(self, batch: WriteBatch, fault: BaseException) -> None:
-        """A mistake of ours: publishers will be refused once the journal is full, and we say so."""
+        """Handle a bug in the storage: publishers are rejected once the journal is full."""
         self._fault = fault
         self._journal.failed(batch.number, repr(fault), monotonic_ns())
         assert self._loop is not None
         self._loop.call_exception_handler(
-            {"message": "the storage broke; nothing is stored any more", "exception": fault}
+            {"message": "the storage failed; nothing is stored any more", "exception": fault}
         )
 
-    def _ring(self) -> None:
+    def _timer_fired(self) -> None:
         self._timer = None
         self.wake()
 

@@ -17,19 +17,19 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def open_storage(url: str, *, sync: SyncPolicy = SyncPolicy.COMMIT) -> Storage:
-    """`sqlite:PATH` or `postgresql://...`; StorageError says what is in the way.
+    """Open `sqlite:PATH` or `postgresql://...`; StorageError if that fails.
 
-    A relative path is meant from the folder the program runs in; `%` begins an escape in it.
+    A relative path starts from the working directory; `%` begins an escape in it.
     """
     scheme, colon, rest = url.partition(":")
     if scheme == "sqlite" and colon:
         if not rest.strip("/"):
-            raise failure(f"{url} names no file", "write it as in sqlite:/var/lib/skerry/node.db")
-        # Both sqlite:/path and sqlite:///path are in use for the same thing.
+            raise failure(f"{url} has no file", "write it as in sqlite:/var/lib/skerry/node.db")
+        # Both sqlite:/path and sqlite:///path are in common use.
         path = rest.removeprefix("//") if rest.startswith("///") else rest
         return SqliteStorage(Path(unquote(path)), sync=sync)
     if scheme in _POSTGRES and rest.startswith("//"):
-        # Imported here: it brings a library that a node with a file does without.
+        # Imported here: a node with an SQLite file does not need psycopg.
         from skerry.runtime.storage.postgres import PostgresStorage
 
         return PostgresStorage(url, sync=sync)
@@ -40,7 +40,7 @@ def open_storage(url: str, *, sync: SyncPolicy = SyncPolicy.COMMIT) -> Storage:
 
 
 def default_url(environ: Mapping[str, str], *, name: str) -> str:
-    """The file of the node of that name in the folder for state."""
-    # The name is anybody's text; quoted it has no slash, and alone no folder is called so.
+    """The file of the node with that name in the state folder."""
+    # The name is any text. Quoted it has no slash, and with the suffix it is not `.` or `..`.
     file = f"{quote(name, safe='')}.db"
     return f"sqlite:{quote(str(state_folder(environ)))}/{quote(file)}"

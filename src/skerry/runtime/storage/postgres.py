@@ -1,8 +1,8 @@
-"""Objects in a PostgreSQL database: for sites that already care for one.
+"""Stores objects in a PostgreSQL database, for sites that operate one.
 
-The tables are in the first schema of the search path, and that schema belongs to one node at a
-time, by an advisory lock of the session. A session that broke is opened again by the next write,
-which goes on only if nobody else had the schema meanwhile.
+The tables are in the first schema of the search path. An advisory lock of the session reserves that
+schema for one node. If the session breaks, the next write opens another one, and fails if another
+node has used the schema meanwhile.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ except ImportError as error:
 else:
     _missing = None
 
-__all__ = ["PostgresStorage", "shown_place"]
+__all__ = ["PostgresStorage", "url_without_password"]
 
 _LOCK: Final = 0x736B7279
-"""First half of the number of the lock; the second is made of the schema's name."""
+"""First key of the advisory lock; the second is a hash of the name of the schema."""
 
 _TABLES: Final = """
 CREATE TABLE skerry_format (version integer NOT NULL, life bigint NOT NULL);
@@ -70,34 +70,34 @@ WHERE EXISTS (SELECT 1 FROM skerry_objects WHERE type = name)
 
 _DEFAULTS: Final = {
     "client_encoding": "utf8",
-    # Seconds and milliseconds for a server that does not answer.
+    # Timeouts in seconds and in milliseconds.
     "connect_timeout": "10",
     "tcp_user_timeout": "30000",
 }
-"""Settings of the connection, unless the URL says otherwise."""
+"""Settings of the connection, unless the URL has others."""
 
 _ROWS_AT_ONCE: Final = 5000
-"""Objects fetched with one round trip when all are loaded."""
+"""Objects per round trip when all are loaded."""
 
 
 class PostgresStorage:
-    """The schema that a URL leads to. Its tables are made if they are not there."""
+    """The schema that a URL selects. Missing tables are created."""
 
     def __init__(self, url: str, *, sync: SyncPolicy = SyncPolicy.COMMIT) -> None:
         if _missing is not None:
             raise failure(
-                f"PostgreSQL needs the library psycopg, which cannot be used here: {_missing}",
-                "install it with the extra: pip install 'skerry[postgres]'",
+                f"PostgreSQL needs the library psycopg, which cannot be imported: {_missing}",
+                "install it with pip install 'skerry[postgres]'",
             )
-        self.place = shown_place(url)
+        self.location = url_without_password(url)
         self._url = url
         self._sync = sync
         self._life = 0
-        """Counts the nodes that had the schema; 0 until this one has it."""
+        """Number of this use of the schema by a node; 0 until the schema is locked."""
         self._connection = self._connect()
 
     def meta(self) -> dict[str, int]:
-        """The small values that came with the batches."""
+        """The values in `meta` of all batches written so far."""
         try:
             with self._connection.transaction():
                 return dict(self._connection.execute("SELECT name, value FROM skerry_meta"))
@@ -105,7 +105,7 @@ class PostgresStorage:
             raise self._failure(error) from error
 
     def load(self) -> Iterator[StoredType | StoredObject]:
-        """All objects, and before them their types."""
+        """All types, then all objects."""
         connection = self._connection
         try:
             with connection.transaction(), connection.cursor("objects", binary=True) as cursor:
@@ -119,20 +119,20 @@ class PostgresStorage:
             raise self._failure(error) from error
 
     def write(self, batch: WriteBatch) -> None:
-        """One transaction."""
+        """Write the batch in one transaction."""
         if self._connection.closed:
             self._connection = self._connect()
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 _execute(cursor, batch)
         except (OverflowError, psycopg.Error) as error:
-            # Also after a fault that it would survive: who knows in which state it is.
+            # Also after an error that the session would survive: its state is unknown.
             self._connection.close()
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """End the session, and with it the lock."""
-        # The server may notice the end of a session a moment later, when the next node has begun.
+        """Release the lock and end the session."""
+        # Explicitly: the server may notice the end of the session only after the next node started.
         with suppress(psycopg.Error):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -159,17 +159,17 @@ class PostgresStorage:
         connection.execute(f"SET synchronous_commit = {'off' if is_lazy else 'on'}")
         if not is_lazy and _setting(connection, "fsync") != "on":
             raise failure(
-                f"{self.place}: the server does not write through to its disk (fsync is off)",
-                'switch fsync on there, or set sync = "none" to do without the promise',
+                f"{self.location}: the server does not sync to its disk (fsync is off)",
+                'switch fsync on there, or set sync = "none" to accept losses',
             )
         if _setting(connection, "server_encoding") != "UTF8":
             raise failure(
-                f"{self.place}: the database cannot keep every text",
+                f"{self.location}: the encoding of the database is not UTF8",
                 "create the database with ENCODING 'UTF8'",
             )
         self._lock(connection)
         with connection.transaction():
-            self._take(connection)
+            self._check_tables(connection)
 
     def _lock(self, connection: psycopg.Connection[Any]) -> None:
         row = connection.execute(
@@ -180,17 +180,17 @@ class PostgresStorage:
         is_ours, schema = row
         if schema is None:
             raise failure(
-                f"{self.place}: no schema of the search path is there",
-                "create the schema that the URL names, and let this user create tables in it",
+                f"{self.location}: no schema of the search path exists",
+                "create the schema that the URL names, and permit this user to create tables in it",
             )
         if not is_ours:
             raise failure(
-                f"schema {schema} of {self.place} is in use by another node",
+                f"schema {schema} of {self.location} is in use by another node",
                 "a schema is for one node; stop the other, or name another database or schema",
             )
 
-    def _take(self, connection: psycopg.Connection[Any]) -> None:
-        """Have the schema for this node, which must have been the last to have it if it had."""
+    def _check_tables(self, connection: psycopg.Connection[Any]) -> None:
+        """Create missing tables, and check that no other node has used them since."""
         known = connection.execute("SELECT to_regclass('skerry_format')").fetchone()
         if known == (None,):
             connection.execute(_TABLES)
@@ -198,11 +198,11 @@ class PostgresStorage:
         row = connection.execute("SELECT version, life FROM skerry_format").fetchone()
         version, life = row or (0, 0)
         if version != FORMAT_VERSION:
-            raise wrong_version(self.place, version)
+            raise wrong_version(self.location, version)
         if self._life and life != self._life:
             raise failure(
-                f"{self.place} was used by another node while this one was cut off from it",
-                "restart this node, so that it begins with what is stored now",
+                f"{self.location} was used by another node while this one was disconnected from it",
+                "restart this node, so that it loads what is stored now",
             )
         if not self._life:
             connection.execute("UPDATE skerry_format SET life = %s", (life + 1,))
@@ -211,20 +211,20 @@ class PostgresStorage:
     def _failure(self, error: Exception) -> StorageError:
         text = " ".join(str(error).split())
         return failure(
-            f"{self.place} cannot be used: {text}",
-            "see that the server runs, and that this user may create tables in the database",
+            f"{self.location} cannot be used: {text}",
+            "check that the server runs, and that this user may create tables in the database",
         )
 
 
-def shown_place(url: str) -> str:
-    """The URL without what must not be shown; StorageError when it is none."""
+def url_without_password(url: str) -> str:
+    """The URL for messages, without its password; StorageError if it is invalid."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error as error:
-        # The library repeats the URL, password and all, so its words are kept back.
+        # The message of the library contains the URL with its password.
         raise failure(
-            f"the URL of the storage cannot be read ({type(error).__name__})",
-            "it looks like postgresql://user:password@host:5432/database",
+            f"the URL of the storage is invalid ({type(error).__name__})",
+            "write it as in postgresql://user:password@host:5432/database",
         ) from None
     user = f"{parts['user']}@" if parts.get("user") else ""
     host = str(parts.get("host") or "")

@@ -1,8 +1,8 @@
-"""Objects in an SQLite file: the storage that needs nothing to be set up.
+"""Stores objects in an SQLite file, which needs no setup.
 
-The file is in WAL mode and locked for one node, as long as that node lives. With `synchronous` FULL
-a transaction is on the disk when its commit returns; with NORMAL it is with the operating system,
-and a power cut takes the last transactions, but never leaves half of one.
+The file is in WAL mode and locked by the node as long as it runs. With `synchronous` FULL a
+transaction is on the disk when its commit returns. With NORMAL the operating system has it, and a
+power cut may lose the last transactions, but never leaves a part of one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skerry.runtime.storage.contract import (
 __all__ = ["SqliteStorage"]
 
 _APPLICATION: Final = 0x736B7279
-"""Stands in the file for whose it is (`skry`)."""
+"""Identifies the file as a storage of skerry (`skry`)."""
 
 _SET_UP: Final = (
     "CREATE TABLE types (name TEXT PRIMARY KEY, definition BLOB NOT NULL) WITHOUT ROWID",
@@ -42,18 +42,18 @@ _SET_UP: Final = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {FORMAT_VERSION}",
 )
-"""Makes an empty file one of ours."""
+"""Statements that create the tables in an empty file."""
 
 _TYPES_IN_USE: Final = """
 SELECT name, definition FROM types WHERE EXISTS (SELECT 1 FROM objects WHERE type = name)
 """
 
 _WAL_BYTES: Final = 64 * 1024 * 1024
-"""To which the log is cut back after a large transaction."""
+"""Size to which the log is truncated after a large transaction."""
 
 
 class SqliteStorage:
-    """One file, made if it is not there."""
+    """One file, created if it does not exist."""
 
     def __init__(self, path: Path, *, sync: SyncPolicy = SyncPolicy.COMMIT) -> None:
         self.path = path.absolute()
@@ -72,19 +72,19 @@ class SqliteStorage:
             raise
 
     @property
-    def place(self) -> str:
-        """The file."""
+    def location(self) -> str:
+        """The path of the file."""
         return str(self.path)
 
     def meta(self) -> dict[str, int]:
-        """The small values that came with the batches."""
+        """The values in `meta` of all batches written so far."""
         try:
             return dict(self._connection.execute("SELECT name, value FROM meta").fetchall())
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
     def load(self) -> Iterator[StoredType | StoredObject]:
-        """All objects, and before them their types."""
+        """All types, then all objects."""
         try:
             with closing(self._connection.cursor()) as cursor:
                 for name, definition in cursor.execute(_TYPES_IN_USE):
@@ -95,7 +95,7 @@ class SqliteStorage:
             raise self._failure(error) from error
 
     def write(self, batch: WriteBatch) -> None:
-        """One transaction."""
+        """Write the batch in one transaction."""
         connection = self._connection
         try:
             self._check_file()
@@ -112,7 +112,7 @@ class SqliteStorage:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Bring the log into the file, and unlock it."""
+        """Write the log into the file, and unlock it."""
         try:
             self._connection.close()
         except sqlite3.Error as error:
@@ -121,10 +121,10 @@ class SqliteStorage:
     def _prepare(self, sync: SyncPolicy) -> None:
         try:
             for pragma in (
-                # Before the file is first read, or the lock is not kept from then on.
+                # Must precede the first read, or the lock is released after it.
                 "locking_mode = EXCLUSIVE",
                 f"synchronous = {'NORMAL' if sync == SyncPolicy.NONE else 'FULL'}",
-                # Where fsync does not reach the disk without it (macOS).
+                # On macOS fsync alone does not reach the disk.
                 "fullfsync = ON",
                 "checkpoint_fullfsync = ON",
                 f"journal_size_limit = {_WAL_BYTES}",
@@ -140,12 +140,12 @@ class SqliteStorage:
             raise self._failure(error) from error
         if mode != "wal":
             raise failure(
-                f"{self.place} cannot be written with a log ahead (its mode is {mode})",
+                f"{self.location} cannot be used in WAL mode (its mode is {mode})",
                 "keep the file on a local file system",
             )
 
     def _is_new(self) -> bool:
-        """Whether there is nothing yet; StorageError when there is something that is not ours."""
+        """Whether the file is empty; StorageError if it is not a storage of skerry."""
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         (table_count,) = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -153,37 +153,37 @@ class SqliteStorage:
             return True
         if application != _APPLICATION:
             raise failure(
-                f"{self.place} is a database of another program",
+                f"{self.location} is a database of another program",
                 "name another file for the storage",
             )
         if version != FORMAT_VERSION:
-            raise wrong_version(self.place, version)
+            raise wrong_version(self.location, version)
         return False
 
     def _check_file(self) -> None:
-        """What is written to a file that has no name any more is gone when the node ends."""
+        """StorageError if the file was removed or replaced: what is written to it would be lost."""
         try:
             found = self.path.stat().st_ino
         except FileNotFoundError:
             found = -1
         if found != self._inode:
             raise failure(
-                f"{self.place} was removed or replaced while it was in use",
-                "put the file back, or restart the node to begin with what is there now",
+                f"{self.location} was removed or replaced while it was in use",
+                "restore the file, or restart the node to use the present one",
             )
 
     def _failure(self, error: Exception) -> StorageError:
         code = getattr(error, "sqlite_errorcode", None)
-        # The low byte is the kind of fault, what is above it says more.
+        # The low byte is the kind of error, the others are details.
         known = None if code is None else _FAULTS.get(code & 0xFF)
         if known is None:
             detail = getattr(error, "strerror", None) or error
-            return failure(f"{self.place} cannot be used: {detail}", _LOOK)
+            return failure(f"{self.location} cannot be used: {detail}", _CHECK_FOLDER)
         what, hint = known
-        return failure(f"{self.place} {what} ({error})", hint)
+        return failure(f"{self.location} {what} ({error})", hint)
 
 
-_LOOK: Final = "see that its folder is there, and that this user may write in it"
+_CHECK_FOLDER: Final = "check that its folder exists, and that this user may write to it"
 
 _FAULTS: Final = {
     sqlite3.SQLITE_BUSY: (
@@ -193,22 +193,25 @@ _FAULTS: Final = {
     sqlite3.SQLITE_NOTADB: ("is not a database", "name another file for the storage"),
     sqlite3.SQLITE_CORRUPT: (
         "is damaged",
-        "go back to a copy of it, or name another file to begin with nothing stored",
+        "restore a copy of it, or name another file to start without stored objects",
     ),
-    sqlite3.SQLITE_FULL: ("has no room left", "make room on the disk; the node tries again"),
-    sqlite3.SQLITE_READONLY: ("cannot be written", _LOOK),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", _LOOK),
+    sqlite3.SQLITE_FULL: (
+        "has no space left",
+        "free space on the disk; the node retries",
+    ),
+    sqlite3.SQLITE_READONLY: ("cannot be written", _CHECK_FOLDER),
+    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", _CHECK_FOLDER),
 }
-"""What the faults of the library that people meet are called, and what to do."""
+"""Messages and hints for common errors of the library."""
 
 
 def _create(path: Path) -> None:
-    """Make an empty file for its owner alone, and see that the folder has its name for good."""
+    """Create an empty private file, and make its name durable."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
-        # Not opened here: closing it would take the locks of this process off the file.
+        # Not opened here: closing it would release the locks of this process on the file.
         return
     folder = os.open(path.parent, os.O_RDONLY)
     try:

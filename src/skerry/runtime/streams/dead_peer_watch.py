@@ -1,8 +1,9 @@
-"""Notices peers whose computer is gone while bytes are under way to them.
+"""Detects peers whose computer is gone while sent bytes are not acknowledged.
 
-A quiet peer is asked by the system whether it lives. One to which bytes are under way is not: they
-are sent to it again and again, for a quarter of an hour. That is too long where others wait for
-what it holds. A peer that is only slow, or stopped, is there: its system answers for it.
+The system probes idle connections (keep-alive). It does not probe while sent bytes are
+unacknowledged, but retransmits them for about 15 minutes. That is too long if other clients wait
+for the claims of the peer. A program that is slow or stopped is not affected: its system still
+acknowledges. `docs/decisions/dead-peers.md` has the reasons.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from typing import Any, Final
 __all__ = ["DeadPeerWatch", "is_gone"]
 
 _INFO: Final = struct.Struct("=2xBB52xI")
-"""Of what Linux tells of a TCP connection: how often it has sent the same again, how often it has
-asked whether there is room by now, both since the last answer; and how many ms ago that was."""
-_ASKED_COUNT_MIN: Final = 3
-"""What is asked once may be lost. To ask for room, Linux takes up to two minutes the next time."""
-_LOOKS: Final = 5
-"""How often somebody silent is looked at until it counts as gone."""
+"""Fields of `TCP_INFO` of Linux: retransmissions and window probes since the last acknowledgement,
+and the milliseconds since that acknowledgement."""
+_PROBE_COUNT_MIN: Final = 3
+"""A single probe may be lost. Linux sends the next window probe after up to two minutes."""
+_CHECK_COUNT: Final = 5
+"""Number of checks within the time after which a silent peer counts as gone."""
 
 log = logging.getLogger(__name__)
 
 
 class DeadPeerWatch:
-    """Ends connections of a node to those who are gone; looks while there are connections."""
+    """Aborts the connections of a node to peers that are gone."""
 
     def __init__(self, silence_s_max: float) -> None:
         self._silence_s_max = silence_s_max
@@ -35,24 +36,24 @@ class DeadPeerWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def is_looking(self) -> bool:
-        """Whether there is anybody to look at."""
+    def is_active(self) -> bool:
+        """Whether connections are checked."""
         return self._timer is not None
 
     def add(self, transport: asyncio.WriteTransport, raw: Any) -> None:
-        """Look at this one, too, until `discard`."""
+        """Check this connection until `discard`."""
         if raw.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
             return
         self._sockets[transport] = raw
-        if not self.is_looking:
+        if not self.is_active:
             self._set_timer()
 
     def discard(self, transport: asyncio.WriteTransport) -> None:
-        """It is closed."""
+        """Stop checking a closed connection."""
         self._sockets.pop(transport, None)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop all checks."""
         self._sockets.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -60,12 +61,12 @@ class DeadPeerWatch:
 
     def _set_timer(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._silence_s_max / _LOOKS, self._look)
+        self._timer = loop.call_later(self._silence_s_max / _CHECK_COUNT, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._sockets:
-            # First: whatever may go wrong with one, the others are looked at again.
+            # First, so that an error with one connection does not end the checks of the others.
             self._set_timer()
         for transport, raw in list(self._sockets.items()):
             if not transport.is_closing() and is_gone(raw, self._silence_s_max):
@@ -75,8 +76,8 @@ class DeadPeerWatch:
 
 
 def is_gone(raw: Any, silence_s_max: float) -> bool:
-    """Whether the other end of a TCP connection was asked often, and has been silent for long."""
+    """Whether the peer of a TCP connection was probed often enough and was silent for too long."""
     found = raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
-    sent_again, asked_for_room, silence_ms = _INFO.unpack(found)
-    is_asked = max(sent_again, asked_for_room) >= _ASKED_COUNT_MIN
-    return bool(is_asked and silence_ms > silence_s_max * 1000)
+    retransmit_count, probe_count, silence_ms = _INFO.unpack(found)
+    is_probed = max(retransmit_count, probe_count) >= _PROBE_COUNT_MIN
+    return bool(is_probed and silence_ms > silence_s_max * 1000)

@@ -1,4 +1,4 @@
-"""Endpoints: where a node listens and where clients find it, as text and as facts."""
+"""Endpoints: addresses at which a node listens and to which clients connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.errors import ConfigError
 __all__ = ["Endpoint", "Kind", "parse_endpoint"]
 
 Kind = Literal["tcp", "tls", "unix", "websocket"]
-"""How bytes are carried; also what a node calls the origin of a client."""
+"""Kind of transport; also the kind of the origin of a client."""
 
 _PORTS: Final = {
     "tcp": 11235,
@@ -35,41 +35,42 @@ _SWITCHES: Final = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A place to listen at or to connect to."""
+    """An address at which to listen or to which to connect."""
 
     text: str
-    """As it was written, without a password and without options."""
+    """The endpoint as text, without password and options."""
     version: int
-    """Of the framing: 1 or 2. What a WebSocket carries has no framing of its own."""
+    """Version of the framing: 1 or 2. WebSockets do not use it."""
     kind: Kind = "tcp"
     is_secure: bool = False
-    """Whether it is inside TLS."""
+    """Whether the connection uses TLS."""
     host: str = ""
     port: int = 0
     path: str = ""
-    """Of a Unix socket; empty for all others."""
+    """Path of a Unix socket; empty for other kinds."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     extensions: bool = True
-    """Option `extensions=off`: whoever comes by here sees plain DOTS. Always off for version 1."""
+    """Whether the additions of skerry to DOTS are offered (option `extensions=off`). Always off for
+    version 1."""
     cert: Path | None = None
-    """Option of `tls` and `wss`: our own certificate."""
+    """Option of `tls` and `wss`: the own certificate."""
     key: Path | None = None
-    """Option of `tls` and `wss`: its private key, where it is not in the same file."""
+    """Option of `tls` and `wss`: its private key, if it is not in the same file."""
     ca: Path | None = None
-    """Option of `tls` and `wss`: who signs the certificates of the other end."""
+    """Option of `tls` and `wss`: the authorities that sign the certificates of peers."""
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """`tcp://host[:port]`, `tls://...`, `uds:/path` and their like, with options as a query.
+    """Parse `tcp://host[:port]`, `tls://...`, `uds:/path` and so on, with options as a query.
 
-    In the path of a Unix socket `{pid}` is the number of this process. A `*` in its last level
-    stands for the one socket of such a name at which somebody listens now.
+    In the path of a Unix socket, `{pid}` is the id of this process. A `*` in the last level matches
+    the only socket of such a name at which a process listens.
 
-    ConfigError says what is wrong.
+    ConfigError if the text is not a valid endpoint.
     """
     if not isinstance(text, str):
-        raise _fault(repr(text)[:80], f"it is a text, got {type(text).__name__}")
+        raise _fault(repr(text)[:80], f"it must be a str, got {type(text).__name__}")
     try:
         text.encode("utf-8", "surrogateescape")
         parts = urlsplit(text)
@@ -82,14 +83,14 @@ def parse_endpoint(text: str) -> Endpoint:
         known = ", ".join([*_PORTS, *_PATHS])
         raise _fault(text, f"there is no scheme {parts.scheme or text!r}; there are {known}")
     if not parts.hostname:
-        raise _fault(text, "it names no host, as in tcp://127.0.0.1")
+        raise _fault(text, "it has no host; write it as in tcp://127.0.0.1")
     try:
-        # As it is done when it is looked up, which is too late to say it.
+        # The resolver does the same, but too late for a good error.
         parts.hostname.encode("idna")
     except UnicodeError:
-        raise _fault(text, "no computer can have such a name") from None
+        raise _fault(text, "the host is not a valid name of a computer") from None
     if parts.path not in ("", "/") or parts.fragment:
-        raise _fault(text, "something stands behind the port")
+        raise _fault(text, "the port must be the last part")
     if port is None:
         port = _PORTS[parts.scheme]
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -112,13 +113,13 @@ def parse_endpoint(text: str) -> Endpoint:
 
 def _unix(text: str, parts: SplitResult) -> Endpoint:
     if parts.netloc or not parts.path.startswith("/") or parts.fragment:
-        raise _fault(text, "a Unix socket needs a whole path, as in uds:/run/skerry.sock")
+        raise _fault(text, "a Unix socket needs an absolute path, as in uds:/run/skerry.sock")
     shown = text.partition("?")[0]
     path = unquote(parts.path.replace(_PID, str(os.getpid())))
     if "\0" in path:
-        raise _fault(text, "no path has the character of number 0")
+        raise _fault(text, "a path cannot contain the character NUL")
     if _ANY in parts.path:
-        path = _the_one(text, Path(path))
+        path = _only_socket(text, Path(path))
     if _ANY in parts.path or _PID in parts.path:
         shown = f"{parts.scheme}:{quote(path)}"
     return Endpoint(
@@ -130,32 +131,32 @@ def _unix(text: str, parts: SplitResult) -> Endpoint:
     )
 
 
-def _the_one(text: str, pattern: Path) -> str:
-    """The socket that a pattern means; ConfigError when there is none, or more than one."""
+def _only_socket(text: str, pattern: Path) -> str:
+    """The socket that a pattern matches; ConfigError if there is none or more than one."""
     found = sorted(
         path for path in pattern.parent.glob(pattern.name) if _is_alive(path) and _is_trusted(path)
     )
     if not found:
-        raise _fault(text, "nobody listens at a socket of such a name")
+        raise _fault(text, "no process listens at a socket of such a name")
     if len(found) > 1:
         raise _fault(text, f"there are several: {', '.join(map(str, found))}; name one of them")
     return str(found[0])
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether a socket that was not named is the user's own or the system's, where anybody may put
-    one."""
+    """Whether a matching socket belongs to the user or to root, or is in a folder that other users
+    cannot write."""
     if not path.parent.stat().st_mode & stat.S_IWOTH:
         return True
     return path.lstat().st_uid in (os.geteuid(), 0)
 
 
 def _is_alive(path: Path) -> bool:
-    """Whether somebody listens there; what a program left behind does not count."""
+    """Whether a process listens at the socket; a crashed program may have left the file."""
     if not path.is_socket():
         return False
     with socket.socket(socket.AF_UNIX) as probe:
-        # The system answers at once; where it would wait, there is somebody.
+        # The system answers at once. If it would block, a process listens.
         probe.setblocking(False)
         try:
             probe.connect(os.fspath(path))
@@ -177,7 +178,7 @@ def _options(text: str, parts: SplitResult) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
-            raise _fault(text, f"there is no option {name!r} here; there are {', '.join(known)}")
+            raise _fault(text, f"there is no option {name!r} here; use {', '.join(known)}")
         if name in options:
             raise _fault(text, f"the option {name} is given twice")
         options[name] = value
@@ -187,7 +188,7 @@ def _options(text: str, parts: SplitResult) -> dict[str, str]:
 def _extensions(text: str, parts: SplitResult, options: dict[str, str]) -> bool:
     value = options.get("extensions", "on")
     if value not in _SWITCHES:
-        raise _fault(text, f"the option extensions is on or off, not {value!r}")
+        raise _fault(text, f"the option extensions must be on or off, not {value!r}")
     return _SWITCHES[value] and _version(parts) != 1
 
 
@@ -197,7 +198,7 @@ def _file(options: dict[str, str], name: str) -> Path | None:
 
 def _fault(text: str, detail: str) -> ConfigError:
     scheme, slashes, rest = text.rpartition("//")
-    # Errors are shown and kept, where a password has no place.
+    # Errors are shown and logged, so they must not contain a password.
     key = f"{scheme}{slashes}{rest.rpartition('@')[2]}"
     return ConfigError(
         key=key,

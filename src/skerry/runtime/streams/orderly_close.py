@@ -1,4 +1,4 @@
-"""The orderly end of a stream: the last message reaches the peer.
+"""Closes a stream so that the last message reaches the peer.
 
 When a socket is closed with unread input, the system resets the connection, and the peer may lose
 data that it has not read yet, such as the answer that it is rejected. So this side is shut down for
@@ -16,9 +16,9 @@ from skerry.limits import LINGER_BYTES_MAX
 __all__ = ["LINGER_S_MAX", "OrderlyClose"]
 
 LINGER_S_MAX: Final = 1.0
-"""How long the peer may take to read what was sent to it, and to close."""
+"""Time for the peer to read the sent bytes and to close."""
 _QUIET_S: Final = 0.1
-"""TLS streams of asyncio cannot shut down one side. They are closed after so long without input."""
+"""TLS streams of asyncio cannot shut down one side. They close after this time without input."""
 
 
 class OrderlyClose(asyncio.BufferedProtocol):
@@ -32,10 +32,10 @@ class OrderlyClose(asyncio.BufferedProtocol):
         self._transport = transport
         self._former = former
         self._buffer = buffer
-        self._room = LINGER_BYTES_MAX
+        self._bytes_left = LINGER_BYTES_MAX
         self._is_quiet = True
         self._loop = asyncio.get_running_loop()
-        self._alarm = self._loop.call_later(LINGER_S_MAX, transport.abort)
+        self._timeout = self._loop.call_later(LINGER_S_MAX, transport.abort)
         transport.set_protocol(self)
         self._quiet: asyncio.TimerHandle | None = None
         if transport.can_write_eof():
@@ -54,13 +54,13 @@ class OrderlyClose(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Drop received input."""
         self._is_quiet = False
-        self._room -= nbytes
-        if self._room < 0:
+        self._bytes_left -= nbytes
+        if self._bytes_left < 0:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
-        self._alarm.cancel()
+        """Notify the former protocol that the connection is closed."""
+        self._timeout.cancel()
         if self._quiet is not None:
             self._quiet.cancel()
         self._former.connection_lost(exc)

@@ -1,4 +1,4 @@
-"""What comes by one stream, worked off in slices, so that nobody waits long for his turn."""
+"""Processes the input of one stream in slices, so that other streams do not wait long."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TURN_PIECE_BYTES: Final = 2048
 
 
 class ReadSlices:
-    """Gives on what came, piece by piece, and in each turn of the loop only so much.
+    """Delivers input piece by piece, with a limit per iteration of the loop.
 
-    A turn ends by its time and by its bytes. The time is what others wait; the bytes are for loops
-    that read from one stream again and again as long as it fills their buffer: each of these reads
-    is larger, so what is left of the first one holds the stream up.
+    A slice is limited by time and by bytes. The time limits how long other streams wait. The bytes
+    are for loops that read repeatedly from a stream that fills their buffer: such a read exceeds
+    the limit, so its rest pauses the stream.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ReadSlices:
         hold: Callable[[bool], None],
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
-        """`hold` is told when something has to wait for the next turn, and when nothing does."""
+        """`hold` is called with True when input waits for the next slice, with False when not."""
         self._take = take
         self._hold = hold
         self._clock = clock
@@ -45,17 +45,17 @@ class ReadSlices:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something may be left for later turns."""
+        """Whether input may wait for later slices."""
         return self._is_holding
 
     def add(self, data: bytes) -> None:
-        """More came. It is worked on at once, unless something waits."""
+        """Add input, which is processed at once unless earlier input waits."""
         if self._is_holding:
-            # Seldom, as the stream is held up: what a transport had read before it heard of that.
+            # Rare, as the stream is paused: input that the transport had read before the pause.
             self._waiting += data
             return
         self._waiting = data
-        if self._work_off() or self._is_blocked:
+        if self._process_slice() or self._is_blocked:
             self._is_holding = True
             self._schedule()
             self._hold(True)
@@ -65,13 +65,13 @@ class ReadSlices:
         self._is_blocked = True
 
     def unblock(self) -> None:
-        """Go on in the next turn."""
+        """Continue in the next iteration of the loop."""
         self._is_blocked = False
         if self._is_holding and self._next is None:
             self._schedule()
 
     def drop(self) -> None:
-        """Forget what waits."""
+        """Drop the waiting input."""
         self._waiting = b""
         self._is_holding = self._is_blocked = False
         if self._next is not None:
@@ -80,18 +80,18 @@ class ReadSlices:
 
     def _schedule(self) -> None:
         if not self._is_blocked:
-            self._next = self._loop.call_soon(self._go_on)
+            self._next = self._loop.call_soon(self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._next = None
-        if self._work_off() or self._is_blocked:
+        if self._process_slice() or self._is_blocked:
             self._schedule()
         elif self._is_holding:
             self._is_holding = False
             self._hold(False)
 
-    def _work_off(self) -> bool:
-        """One turn; whether something is left."""
+    def _process_slice(self) -> bool:
+        """Process one slice; whether input is left."""
         data = self._waiting
         stop = min(len(data), STREAM_CHUNK_BYTES_MAX)
         end_ns = self._clock() + TURN_NS_MAX

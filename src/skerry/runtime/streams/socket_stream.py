@@ -1,8 +1,8 @@
-"""A connected socket on a loop, read and written without a transport between.
+"""A connected socket on an event loop, read and written without an asyncio transport.
 
-A transport of asyncio is a dozen calls of interpreted code for each message that comes or goes, and
-a program waits for them in each answer it gets. This one is compiled with the rest. What a
-transport does that this does not: TLS, and loops that cannot watch sockets.
+A transport of asyncio runs a dozen interpreted calls for each message that is sent or received,
+which adds to the latency of every response. This module is compiled. It does not support TLS, nor
+loops that cannot watch sockets.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from skerry.runtime.streams.orderly_close import LINGER_S_MAX
 __all__ = ["SocketStream", "Stream", "StreamUser"]
 
 _READ_BYTES: Final = 64 * 1024
-"""What is read at once: some hundred updates. More would leave the fast part of the memory."""
+"""Size of one read: some hundred updates. A larger buffer would not stay in the CPU cache."""
 
 
 class Stream(Protocol):
-    """What can be done with an open stream."""
+    """An open stream."""
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None: ...
@@ -30,7 +30,7 @@ class Stream(Protocol):
 
 
 class StreamUser(Protocol):
-    """Who is told what happens on a stream."""
+    """Receives the events of a stream."""
 
     def opened(self, stream: Stream) -> None: ...
     def received(self, data: bytes) -> None: ...
@@ -42,28 +42,28 @@ class SocketStream:
     """One end of a connection."""
 
     def __init__(self, file: int, user: StreamUser, *, waiting_bytes_max: int) -> None:
-        """On the socket with this descriptor, of which it makes its own; begins with `start`.
+        """Duplicates the descriptor `file` of a socket; `start` starts reading.
 
-        When more than `waiting_bytes_max` wait to be sent, the user is asked for a pause.
+        When more than `waiting_bytes_max` wait to be sent, `user.paused` is called.
         """
         self._socket = socket.socket(fileno=os.dup(file))
         self._socket.setblocking(False)
         self._file = self._socket.fileno()
         self._user = user
         self._loop = asyncio.get_running_loop()
-        self._room = memoryview(bytearray(_READ_BYTES))
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._waiting = bytearray()
         self._waiting_bytes_max = waiting_bytes_max
         self._is_full = False
         self._is_closing = False
         self._is_over = False
         self._has_ended = False
-        """Whether the peer sends nothing more."""
+        """Whether the peer has ended sending."""
         self._dropped_bytes = 0
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Tell the user that it is open, and of all that comes."""
+        """Notify the user that the stream is open, and start reading."""
         try:
             self._user.opened(self)
         except Exception as error:
@@ -73,7 +73,7 @@ class SocketStream:
             self._loop.add_reader(self._file, self._readable)
 
     def write(self, data: bytes) -> None:
-        """Send, or keep until it can be sent."""
+        """Send, or buffer until it can be sent."""
         if self._is_closing:
             return
         if self._waiting:
@@ -89,7 +89,7 @@ class SocketStream:
             self._user.paused(is_full=True)
 
     def close(self) -> None:
-        """Close it after all is sent, so that it is received (`runtime.streams.orderly_close`)."""
+        """Close the stream after everything is sent and received (`OrderlyClose`)."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -97,19 +97,19 @@ class SocketStream:
             self._end_sending()
 
     def abort(self) -> None:
-        """End it now."""
+        """Close the stream now."""
         self._end(None)
 
     def _readable(self) -> None:
         try:
-            size = self._socket.recv_into(self._room)
+            size = self._socket.recv_into(self._buffer)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._end(error)
             return
         if not size:
-            # Nothing more comes. The other side may still read.
+            # The peer has ended sending. It may still read.
             self._has_ended = True
             self._loop.remove_reader(self._file)
             if self._is_closing and not self._waiting:
@@ -123,9 +123,9 @@ class SocketStream:
                 self._end(None)
             return
         try:
-            self._user.received(bytes(self._room[:size]))
+            self._user.received(bytes(self._buffer[:size]))
         except Exception as error:
-            # Nobody knows how much of it was taken. The loop tells of the mistake.
+            # It is unknown how much was processed. The loop logs the exception.
             self._end(error)
             raise
 
@@ -144,7 +144,7 @@ class SocketStream:
             self._user.paused(is_full=False)
 
     def _send(self, data: bytes | bytearray) -> int:
-        """How much was taken."""
+        """Send what the system accepts; the number of bytes."""
         try:
             return self._socket.send(data)
         except (BlockingIOError, InterruptedError):
@@ -154,26 +154,26 @@ class SocketStream:
         return 0
 
     def _end_sending(self) -> None:
-        """All is sent: shut down writing, and drop further input until the peer closes."""
+        """Shut down writing, and drop further input until the peer closes."""
         if not self._has_ended:
             try:
                 self._socket.shutdown(socket.SHUT_WR)
             except OSError:
                 self._end(None)
                 return
-            self._alarm = self._loop.call_later(LINGER_S_MAX, self._end, None)
+            self._timeout = self._loop.call_later(LINGER_S_MAX, self._end, None)
             return
         self._end(None)
 
     def _end(self, error: Exception | None) -> None:
         if self._is_over:
             return
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._is_over = self._is_closing = True
         self._loop.remove_reader(self._file)
         self._loop.remove_writer(self._file)
-        # Not at once: whoever called this is in the middle of something.
+        # Not at once: the caller may be in the middle of an operation.
         self._loop.call_soon(self._over, error)
 
     def _over(self, error: Exception | None) -> None:

@@ -1,6 +1,7 @@
-"""Sockets before anybody uses them: bound to all addresses of a host, or to a file with its rights.
+"""Creates and tunes sockets: bound to all addresses of a host, or to a file with permissions.
 
-A socket that is bound and does not listen yet lets nobody in, which is the time to set rights.
+A socket that is bound and does not listen yet accepts no connections, so the permissions of its
+file are set in between.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ __all__ = [
     "tune",
 ]
 
-_PORT_TRIES: Final = 20
-"""How many ports to try until one is free on all addresses of a host."""
+_PORT_ATTEMPTS: Final = 20
+"""Number of ports to try until one is free on all addresses of a host."""
 _SEND_BYTES_MIN: Final = 1024 * 1024
-"""Room on its way out that hosts of DOTS give a connection."""
+"""Size of the send buffer in DOTS hosts."""
 _TCP_SEND_BYTES: Final = Path("/proc/sys/net/ipv4/tcp_wmem")
 
 
 async def bind_tcp(host: str, port: int) -> list[socket.socket]:
-    """Sockets at all addresses of a host, all with the same port; OSError when one is taken."""
+    """Sockets at all addresses of a host, with the same port; OSError if one is in use."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    addresses = list(dict.fromkeys((family, place) for family, _, _, _, place in found))
-    for left in reversed(range(_PORT_TRIES)):
+    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    for left in reversed(range(_PORT_ATTEMPTS)):
         try:
             return _bind_all(addresses, port)
         except OSError as error:
@@ -47,14 +48,14 @@ async def bind_tcp(host: str, port: int) -> list[socket.socket]:
 
 
 class SocketFile:
-    """The file of a Unix socket, which is removed by who made it."""
+    """The file of a Unix socket, to be removed by the node that created it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._identity = _identity(path)
 
     def remove(self) -> None:
-        """Remove the file, unless another node has put its own there since."""
+        """Remove the file, unless another node has replaced it."""
         if _identity(self._path) == self._identity:
             self._path.unlink(missing_ok=True)
 
@@ -62,9 +63,9 @@ class SocketFile:
 def bind_unix(
     path: Path, *, mode: int, group: str | None = None
 ) -> tuple[socket.socket, SocketFile]:
-    """A socket at a path, which only those may use whom `mode` and `group` permit.
+    """A Unix socket at a path, with the permissions `mode` and `group`.
 
-    A socket that a node left behind is replaced. OSError when one answers there.
+    A socket that a crashed node left is replaced. OSError if a process listens there.
     """
     _free(path)
     made = socket.socket(socket.AF_UNIX)
@@ -73,7 +74,7 @@ def bind_unix(
         made.bind(os.fspath(path))
         file = SocketFile(path)
         try:
-            # Before it listens: up to then nobody comes in, whatever the rights are.
+            # Before it listens: until then it accepts no connections.
             path.chmod(mode)
             if group is not None:
                 os.chown(path, -1, _group_id(group))
@@ -87,31 +88,31 @@ def bind_unix(
 
 
 SILENCE_S_MAX: Final = 25
-"""How long the computer of a peer may answer nothing until it counts as gone: what it held is then
-for others. There is no bound on how long sent bytes may wait, since a peer may well be stopped."""
+"""Time without any acknowledgement after which the computer of a peer counts as gone, so that other
+clients get its claims. Sent bytes may wait longer than that: the program may only be stopped."""
 _KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""When a peer is asked to which nothing is under way, how often and how long: so long in all."""
+"""Keep-alive probes on an idle connection: 10 s + 3 * 5 s = `SILENCE_S_MAX`."""
 
 
 def tune(raw: socket.socket) -> None:
-    """Set what each end of a connection has: no delay, a look whether the peer lives, room."""
+    """Set the options of a connection: no delay, keep-alive probes, size of the send buffer."""
     if raw.family == socket.AF_UNIX:
-        _widen(raw)
+        _set_send_buffer(raw)
         return
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
-        # Where the system has no such option it looks after hours.
+        # Without these options the system probes after hours.
         if hasattr(socket, name):
             raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    # Linux lets the buffer of a TCP connection grow to what it needs, but no more once a size was
-    # set; and a size that is set is cut to a limit far lower than the growth's.
-    if not _grows():
-        _widen(raw)
+    # Linux grows the buffer of a TCP connection as needed, but not any more once a size was set;
+    # and the limit for a size that is set is far lower.
+    if not _buffers_grow():
+        _set_send_buffer(raw)
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process have as many files and connections open as it may; gives the count."""
+    """Raise the limit of open files of this process to the highest allowed; the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -124,15 +125,15 @@ def _bind_all(
 ) -> list[socket.socket]:
     bound: list[socket.socket] = []
     try:
-        for family, place in addresses:
+        for family, address in addresses:
             made = socket.socket(family, socket.SOCK_STREAM)
             bound.append(made)
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                # Or the socket for all addresses of the sixth version would take the fourth's.
+                # Otherwise the socket for all IPv6 addresses would also use those of IPv4.
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            made.bind((place[0], port, *place[2:]))
+            made.bind((address[0], port, *address[2:]))
             port = made.getsockname()[1]
     except BaseException:
         for made in bound:
@@ -142,11 +143,11 @@ def _bind_all(
 
 
 def _free(path: Path) -> None:
-    """Remove a socket that a node left behind; OSError when one answers."""
+    """Remove a socket that a crashed node left; OSError if a process listens there."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX) as probe:
-        # The system answers for a Unix socket at once; where it would wait, there is somebody.
+        # The system answers for a Unix socket at once. If it would block, a process listens.
         probe.setblocking(False)
         try:
             probe.connect(os.fspath(path))
@@ -173,13 +174,13 @@ def _group_id(name: str) -> int:
         raise OSError(errno.ENOENT, f"there is no group {name} on this computer") from None
 
 
-def _widen(raw: socket.socket) -> None:
+def _set_send_buffer(raw: socket.socket) -> None:
     if raw.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < _SEND_BYTES_MIN:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES_MIN)
 
 
-def _grows() -> bool:
-    """Whether the system lets TCP buffers grow to what is wanted by themselves."""
+def _buffers_grow() -> bool:
+    """Whether the system grows TCP buffers to the wanted size by itself."""
     try:
         return int(_TCP_SEND_BYTES.read_text(encoding="ascii").split()[2]) >= _SEND_BYTES_MIN
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""TLS: contexts made from files, who is at the other end, and a lobby for those who shake hands."""
+"""TLS: contexts from certificate files, names of peers, and connections during the handshake."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 1024
 connect at the same time when a node restarts."""
 
 HANDSHAKE_S_MAX: Final = 10.0
-"""How long a client may take to agree on keys. A slow link needs one second."""
+"""Time for a client to complete the TLS handshake. A slow link needs one second."""
 _SHUTDOWN_S_MAX: Final = 1.0
-"""How long to wait for the other end's farewell when a stream is closed."""
+"""Time to wait for the peer's TLS shutdown when a stream is closed."""
 _ACCEPT_PAUSE_S: Final = 1.0
+"""Pause after a failed accept: without it, the node would do nothing but retry."""
 
 log = logging.getLogger(__name__)
 
@@ -45,28 +46,28 @@ class TlsFiles:
     """Section `node.tls`: files in PEM form."""
 
     cert: Path | None = None
-    """Our certificate, with those in between it and its authority."""
+    """The certificate of the node, with the intermediate certificates up to its authority."""
     key: Path | None = None
-    """The private key of the certificate, where it is not in the same file."""
+    """The private key of the certificate, if it is not in the same file."""
     ca: Path | None = None
-    """Authorities of clients. If given, a client without a certificate of theirs is refused."""
+    """Authorities of clients. If given, clients without a certificate of theirs are rejected."""
 
     def or_else(self, other: TlsFiles) -> TlsFiles:
-        """These, with what is missing taken from `other`."""
+        """These files, with missing ones replaced by those of `other`."""
         if self.cert is not None:
-            # A key belongs to its certificate: ours is never paired with the other's.
+            # A key belongs to its certificate: they are never taken from different sources.
             return TlsFiles(cert=self.cert, key=self.key, ca=self.ca or other.ca)
         return TlsFiles(cert=other.cert, key=other.key, ca=self.ca or other.ca)
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a node's end of streams; ConfigError when a file is missing or of no use."""
+    """The context of a node; ConfigError if a file is missing or invalid."""
     if files.cert is None:
         raise ConfigError(
             key="node.tls.cert",
             origin="default",
-            detail="TLS needs a certificate, and none is given",
-            hint="name one with --tls-cert and its key with --tls-key",
+            detail="TLS requires a certificate, and none is configured",
+            hint="set one with --tls-cert and its key with --tls-key",
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -79,7 +80,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a client's end; without `ca` the authorities of the system decide whom to trust."""
+    """The context of a client; without `ca` it trusts the authorities of the system."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     load_certificates(context, files)
@@ -89,7 +90,7 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def load_certificates(context: ssl.SSLContext, files: TlsFiles) -> None:
-    """Put what the files hold now into a context; it counts for handshakes from now on."""
+    """Load the files into a context, for later handshakes; ConfigError if one is invalid."""
     if files.ca is not None:
         try:
             context.load_verify_locations(files.ca)
@@ -103,7 +104,7 @@ def load_certificates(context: ssl.SSLContext, files: TlsFiles) -> None:
 
 
 def common_name(transport: asyncio.BaseTransport) -> str:
-    """Of the certificate at the other end, which was checked; empty if there is none."""
+    """The common name in the verified certificate of the peer; empty without a certificate."""
     certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
     for relative in certificate.get("subject", ()):
         for name, value in relative:
@@ -113,10 +114,11 @@ def common_name(transport: asyncio.BaseTransport) -> str:
 
 
 class TlsHandshakes:
-    """Those who came in and still shake hands: few at a time, and not for long.
+    """Connections in the TLS handshake, limited in number and time.
 
-    They count here and not among the clients. So whoever opens connections and says nothing takes
-    places of this lobby only, and of one address not all of them; and has to go when others come.
+    They do not count as clients. So a program that opens connections and sends nothing can only use
+    up the limits of this class, and not all of them from one address. Beyond the limits, the oldest
+    connection is closed.
     """
 
     def __init__(
@@ -127,34 +129,34 @@ class TlsHandshakes:
         per_host_count_max: int = TLS_HANDSHAKE_PER_HOST_COUNT_MAX,
     ) -> None:
         self._handshake_s_max = handshake_s_max
-        self._waiting: PendingConnections[asyncio.Task[None]] = PendingConnections(
+        self._pending: PendingConnections[asyncio.Task[None]] = PendingConnections(
             count_max=count_max, per_host_count_max=per_host_count_max
         )
         self._accepting: set[asyncio.Task[None]] = set()
-        self._shaking: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     @property
-    def waiting_count(self) -> int:
-        """How many shake hands."""
-        return len(self._waiting)
+    def pending_count(self) -> int:
+        """Connections in the handshake."""
+        return len(self._pending)
 
     def serve(
         self,
         listening: socket.socket,
         context: ssl.SSLContext,
-        door: Callable[[], asyncio.BaseProtocol],
+        factory: Callable[[], asyncio.BaseProtocol],
     ) -> None:
-        """Let in whoever comes to a socket; what `door` makes is given the stream inside TLS.
+        """Accept connections at a socket, and attach a protocol to each after its handshake.
 
-        The socket belongs to the lobby from now on.
+        The socket belongs to this object from now on.
         """
-        _start(self._accept(listening, context, door), self._accepting)
+        _start(self._accept(listening, context, factory), self._accepting)
 
     async def close(self) -> None:
-        """Let nobody in any more, and turn out whoever still shakes hands."""
-        # In this order, so that who was let in last has begun. To cancel it before would leave
+        """Stop accepting, and close the connections in the handshake."""
+        # In this order, so that the last handshake has started. Cancelling it before would leave
         # its socket open.
-        for tasks in (self._accepting, self._shaking):
+        for tasks in (self._accepting, self._handshakes):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -163,7 +165,7 @@ class TlsHandshakes:
         self,
         listening: socket.socket,
         context: ssl.SSLContext,
-        door: Callable[[], asyncio.BaseProtocol],
+        factory: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         loop = asyncio.get_running_loop()
         with listening:
@@ -171,37 +173,35 @@ class TlsHandshakes:
                 try:
                     raw, peer = await loop.sock_accept(listening)
                 except OSError as error:
-                    # No descriptor for one more, or it is gone already. Trying again at once would
-                    # be all that the node does as long as this lasts.
-                    log.warning("nobody is let in by TLS", extra={"reason": _reason(error)})
+                    # No file descriptor is left, or the peer is gone already.
+                    log.warning("cannot accept TLS connections", extra={"reason": _reason(error)})
                     await asyncio.sleep(_ACCEPT_PAUSE_S)
                     continue
                 host = str(peer[0])
-                self._enter(self._shake(raw, host, context, door), host)
-                # The next may be there already. All others have their turn first, also those who
-                # came before and need it to leave.
+                self._add(self._handshake(raw, host, context, factory), host)
+                # Other tasks run before the next accept, also those that are closing.
                 await asyncio.sleep(0)
 
-    def _enter(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
-        task = _start(handshake, self._shaking)
-        oldest = self._waiting.enter(task, host)
-        task.add_done_callback(lambda done: self._waiting.leave(done, host))
+    def _add(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
+        task = _start(handshake, self._handshakes)
+        oldest = self._pending.enter(task, host)
+        task.add_done_callback(lambda done: self._pending.leave(done, host))
         if oldest is not None:
             log.warning(
-                "too many unfinished TLS handshakes, the oldest is cut", extra={"host": host}
+                "too many unfinished TLS handshakes, the oldest is closed", extra={"host": host}
             )
             oldest.cancel()
 
-    async def _shake(
+    async def _handshake(
         self,
         raw: socket.socket,
         host: str,
         context: ssl.SSLContext,
-        door: Callable[[], asyncio.BaseProtocol],
+        factory: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                door,
+                factory,
                 raw,
                 ssl=context,
                 ssl_handshake_timeout=self._handshake_s_max,
@@ -212,7 +212,7 @@ class TlsHandshakes:
 
 
 def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-    """Begin, and be among the tasks until it is over."""
+    """Start a task, which is in `tasks` until it is done."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
@@ -220,8 +220,8 @@ def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> a
 
 
 def _no_password() -> str:
-    # Without this, OpenSSL asks at the terminal, where a node would wait for ever.
-    raise ValueError("the private key has a password; a node has nobody to ask for it")
+    # Without this, OpenSSL asks at the terminal, where a node would wait forever.
+    raise ValueError("the private key has a password; remove it, a node cannot ask for it")
 
 
 def _fault(key: str, path: Path, error: Exception) -> ConfigError:
@@ -229,7 +229,7 @@ def _fault(key: str, path: Path, error: Exception) -> ConfigError:
         key=key,
         origin=str(path),
         detail=_reason(error),
-        hint="a certificate and a key are wanted in PEM form (-----BEGIN ...)",
+        hint="certificate and key must be in PEM format (-----BEGIN ...)",
     )
 
 

@@ -1,12 +1,12 @@
-"""Which web pages may open a WebSocket to a node, or read the pages that it serves.
+"""Decides which web pages may open a WebSocket to a node, or read the pages that it serves.
 
-A browser lets any page connect to any host, and tells that host in `Origin` where the page came
-from. Programs that are no browsers send no `Origin`. Without a look at it, any page that somebody
-opens could talk to the node on that person's computer.
+A browser lets any page connect to any host, and sends the origin of the page in the header
+`Origin`. Other programs send no `Origin`. Without this check, any web page could connect to the
+node on the computer of its reader.
 
-A page may also let its own name resolve to this computer for a moment (DNS rebinding). The browser
+The host name of a page may also resolve to this computer for a moment (DNS rebinding). The browser
 then treats the node as the host of that page, lets the page read the responses, and sends no
-`Origin`. Only `Host` shows it: it has the name of the page's host.
+`Origin`. Only the header `Host` reveals it: it has the host name of the page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 __all__ = ["ANY_ORIGIN", "host_fault", "origin_fault", "own_names"]
 
 ANY_ORIGIN = "*"
-"""Stands for all pages."""
+"""Allows all pages."""
 
 
 def origin_fault(
@@ -29,16 +29,16 @@ def origin_fault(
     allowed: Collection[str],
     own_names: Collection[str],
 ) -> str | None:
-    """Why a page may not connect, from the headers `Origin` and `Host` of its request.
+    """Why a page may not connect, from the headers `Origin` and `Host` of its request; or None.
 
-    Allowed are the origins that are named, and pages of the host that the request is for. That
-    host must be an address, `localhost` or a name of this computer: any other name may be one
-    that a stranger made point here for a moment, to look like the same host.
+    The configured origins are allowed, and pages of the host to which the request is addressed.
+    That host must be an address, `localhost` or a name of this computer: any other name may be one
+    that an attacker made resolve to this computer (DNS rebinding).
     """
     if not origins or ANY_ORIGIN in allowed:
         return None
     if len(origins) > 1 or len(hosts) != 1:
-        return "the request has not one Origin and one Host"
+        return "the request must have one Origin and one Host"
     origin = origins[0]
     if origin in allowed:
         return None
@@ -49,10 +49,10 @@ def origin_fault(
 
 
 def host_fault(hosts: Sequence[str], own_names: Collection[str]) -> str | None:
-    """Why a request is not for this computer, from its headers `Host`.
+    """Why a request is not for this computer, from its headers `Host`; or None.
 
-    Allowed are addresses, `localhost` and names of this computer. Programs may leave the header
-    out, browsers do not.
+    Addresses, `localhost` and names of this computer are allowed. Programs may omit the header,
+    browsers do not.
     """
     if not hosts:
         return None
@@ -65,7 +65,7 @@ def host_fault(hosts: Sequence[str], own_names: Collection[str]) -> str | None:
 
 
 def own_names() -> frozenset[str]:
-    """Names of this computer."""
+    """Host names of this computer."""
     name = socket.gethostname().lower()
     return frozenset({name, name.partition(".")[0], f"{name.partition('.')[0]}.local"})
 

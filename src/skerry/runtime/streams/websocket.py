@@ -1,7 +1,7 @@
-"""WebSockets of a node: lets clients in by HTTP, and carries JSON messages to and from them.
+"""The WebSocket listener of a node: HTTP handshake, then JSON messages from and to clients.
 
-Whoever has connected and not yet asked for a WebSocket in the right way is no client. There are
-only some of these at a time, and they are cut soon, so that they cost the clients nothing.
+A connection that has not completed the handshake is not a client yet. The number of these pending
+connections is limited and so is their time, so that they do not harm the clients.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from skerry.runtime.streams.websocket_base import (
     CLOSE_S_MAX,
     LIBRARY_LOG,
     SUBPROTOCOL,
-    ServerTalk,
     WebSocketBase,
+    WebSocketServerProtocol,
 )
 from skerry.schema.model import NamedType
 
@@ -41,7 +41,7 @@ __all__ = [
     "WEBSOCKET_WAITING_PER_HOST_COUNT_MAX",
     "ClientStreams",
     "WebSocketConfig",
-    "WebSocketEntrance",
+    "WebSocketListener",
 ]
 
 WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
@@ -63,30 +63,30 @@ class WebSocketConfig:
     """Section `node.websocket`."""
 
     origins: tuple[str, ...] = ()
-    """Web pages that may connect besides those of this host, as `https://console.example`."""
+    """Origins of web pages that may connect besides this host, such as `https://console.example`."""
     handshake_s_max: float = 10.0
-    """How long somebody may take to ask for a WebSocket."""
+    """Time for a connection to complete the handshake."""
     close_s_max: float = CLOSE_S_MAX
-    """How long a client may take to read our last words and to answer them."""
+    """Time for a client to complete the closing handshake."""
 
     def __post_init__(self) -> None:
         for origin in self.origins:
             if origin not in (ANY_ORIGIN, "null") and "://" not in origin:
                 raise ValueError(
-                    f"origins: {origin!r} is none; write it as in https://console.example,"
-                    f" or {ANY_ORIGIN} for all pages"
+                    f"origins: {origin!r} is not an origin; write it as in"
+                    f" https://console.example, or {ANY_ORIGIN} for all pages"
                 )
         if self.handshake_s_max <= 0:
-            raise ValueError("handshake_s_max: a handshake takes some time")
+            raise ValueError(f"handshake_s_max is {self.handshake_s_max}; it must be above 0")
         if self.close_s_max <= 0:
-            raise ValueError("close_s_max: a farewell takes some time")
+            raise ValueError(f"close_s_max is {self.close_s_max}; it must be above 0")
 
 
 class ClientStreams(Protocol):
-    """What a door needs of the node behind it."""
+    """What the streams of clients need of the server of the node (`NodeServer`)."""
 
-    def enter(self, transport: asyncio.Transport) -> bool: ...
-    def leave(self, transport: asyncio.Transport) -> None: ...
+    def admit(self, transport: asyncio.Transport) -> bool: ...
+    def discard(self, transport: asyncio.Transport) -> None: ...
     def opened(
         self, stream: WebSocketBase, wire: Wire, origin: Origin, extensions: bool
     ) -> Address: ...
@@ -99,10 +99,10 @@ class ClientStreams(Protocol):
     def resumed(self, address: Address) -> None: ...
 
 
-class WebSocketEntrance:
-    """The WebSocket listener of a node. `types` are those the node knows.
+class WebSocketListener:
+    """The WebSocket listener of a node. `types` are the types that the node knows.
 
-    `message_bytes_max` gives the largest message of a client that may publish.
+    `message_bytes_max` returns the size limit for messages of a client that may publish.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class WebSocketEntrance:
         config: WebSocketConfig | None = None,
         extensions: bool = True,
         message_bytes_max: Callable[[], int] = lambda: FRAME_BYTES_MAX,
-        waiting_count_max: int = WEBSOCKET_WAITING_COUNT_MAX,
+        pending_count_max: int = WEBSOCKET_WAITING_COUNT_MAX,
     ) -> None:
         self.node = node
         self.config = config or WebSocketConfig()
@@ -121,49 +121,50 @@ class WebSocketEntrance:
         self._message_bytes_max = message_bytes_max
         self._types = types
         self._own_names = own_names()
-        self._waiting: PendingConnections[_Door] = PendingConnections(
-            count_max=waiting_count_max, per_host_count_max=WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        self._pending: PendingConnections[_ServerProtocol] = PendingConnections(
+            count_max=pending_count_max, per_host_count_max=WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
         )
 
     @property
-    def waiting_count(self) -> int:
-        """How many have not asked for a WebSocket yet."""
-        return len(self._waiting)
+    def pending_count(self) -> int:
+        """Connections that have not completed the handshake."""
+        return len(self._pending)
 
-    def door(self) -> asyncio.Protocol:
-        """For one arriving stream, plain or inside TLS; what asyncio calls a protocol factory."""
-        return _Door(self)
+    def protocol(self) -> asyncio.Protocol:
+        """The protocol of one new connection, with or without TLS."""
+        return _ServerProtocol(self)
 
     def close(self) -> None:
-        """Turn out whoever has no WebSocket yet. Clients are their node's to end."""
-        for door in self._waiting.guests():
-            door.abort()
+        """Abort pending connections. The node closes the connections of clients."""
+        for protocol in self._pending.guests():
+            protocol.abort()
 
-    def arrived(self, door: _Door, host: str) -> None:
-        """Somebody came and is no client yet; where there are too many, the oldest has to go."""
-        oldest = self._waiting.enter(door, host)
+    def add_pending(self, protocol: _ServerProtocol, host: str) -> None:
+        """Add a pending connection; if there are too many, the oldest is aborted."""
+        oldest = self._pending.enter(protocol, host)
         if oldest is not None:
             log.warning(
-                "too many connections without a WebSocket, the oldest is cut", extra={"host": host}
+                "too many connections without a WebSocket, the oldest is closed",
+                extra={"host": host},
             )
             oldest.abort()
 
-    def waits_no_more(self, door: _Door, host: str) -> None:
-        """It became a client, or is gone."""
-        self._waiting.leave(door, host)
+    def remove_pending(self, protocol: _ServerProtocol, host: str) -> None:
+        """Remove a pending connection that became a client or was closed."""
+        self._pending.leave(protocol, host)
 
     def wire(self) -> JsonNodeWire:
         """The framing for one client."""
         return JsonNodeWire(self._types, frame_bytes_max=self._message_bytes_max())
 
-    def answer(self, talk: ServerTalk, request: Request, host: str) -> Response:
-        """The response to a request from an address: a WebSocket, or the reason for a rejection."""
+    def answer(self, protocol: WebSocketServerProtocol, request: Request, host: str) -> Response:
+        """The response to a handshake request from an address: acceptance or rejection."""
         headers = request.headers
         path = request.path.partition("?")[0]
         if path != "/":
-            return talk.reject(HTTPStatus.NOT_FOUND, f"No {path!r:.100} here. WebSockets: /\n")
+            return protocol.reject(HTTPStatus.NOT_FOUND, f"No {path!r:.100} here. WebSockets: /\n")
         if not headers.get_all("Upgrade"):
-            response = talk.reject(HTTPStatus.UPGRADE_REQUIRED, _NO_PAGES)
+            response = protocol.reject(HTTPStatus.UPGRADE_REQUIRED, _NO_PAGES)
             response.headers["Upgrade"] = "websocket"
             return response
         fault = origin_fault(
@@ -173,78 +174,79 @@ class WebSocketEntrance:
             own_names=self._own_names,
         )
         if fault is not None:
-            log.warning("web page refused", extra={"host": host, "reason": fault})
-            return talk.reject(
+            log.warning("web page rejected", extra={"host": host, "reason": fault})
+            return protocol.reject(
                 HTTPStatus.FORBIDDEN, f"{fault}; allow them by node.websocket.origins.\n"
             )
-        return talk.accept(request)
+        return protocol.accept(request)
 
 
 _NO_PAGES: Final = (
-    "This is a skerry node, and no web server. Connect with a WebSocket client that asks for the"
+    "This is a skerry node, not a web server. Connect with a WebSocket client that requests the"
     " subprotocol dots-json.\n"
 )
 _NO_REQUEST: Final = (
-    "This is no HTTP request, and this is the WebSocket door of a skerry node. Other programs"
-    " connect to its doors for TCP, TLS or Unix sockets.\n"
+    "This is not an HTTP request. This is the WebSocket endpoint of a skerry node; other programs"
+    " connect to its endpoints for TCP, TLS or Unix sockets.\n"
 )
 
 
-class _Door(WebSocketBase):
-    """One client's stream."""
+class _ServerProtocol(WebSocketBase):
+    """The stream of one client."""
 
-    def __init__(self, entrance: WebSocketEntrance) -> None:
-        talk = ServerTalk(
-            # As the C++ host, which answers so whatever the client offers.
-            select_subprotocol=lambda _talk, _offered: SUBPROTOCOL,
+    def __init__(self, listener: WebSocketListener) -> None:
+        protocol = WebSocketServerProtocol(
+            # Like the C++ host, which answers so whatever the client offers.
+            select_subprotocol=lambda _protocol, _offered: SUBPROTOCOL,
             max_size=None,
             logger=LIBRARY_LOG,
         )
         super().__init__(
-            talk,
+            protocol,
             message_bytes_max=SMALL_FRAME_BYTES_MAX,
-            close_s_max=entrance.config.close_s_max,
+            close_s_max=listener.config.close_s_max,
         )
-        self._server_talk = talk
-        self._entrance = entrance
+        self._server_protocol = protocol
+        self._listener = listener
         self._host = ""
         self._head: bytearray | None = bytearray()
-        """The request, until it is whole."""
+        """The handshake request until it is complete."""
         self._is_answered = False
-        """Whether the request was read, or refused."""
+        """Whether the request was accepted or rejected."""
         self._address: Address | None = None
         self._wire: JsonNodeWire | None = None
-        self._noted_bytes = 0
-        """The number of bytes of an incomplete message that the node was notified of."""
+        self._reported_bytes = 0
+        """Size of the incomplete message that was last reported to the node."""
         self._is_paused = False
-        """Whether the client does not take what is written."""
+        """Whether the write buffer is full."""
         self._pong = b""
-        """The answer to the last ping that came meanwhile."""
-        self._turns = ReadSlices(self._take, hold=self._hold)
-        self._is_gone = False
-        self._loss: Exception | None = None
+        """The answer to the last ping that was received while the write buffer was full."""
+        self._slices = ReadSlices(self._take, hold=self._hold)
+        self._is_lost = False
+        """Whether the connection was lost while received input was still waiting."""
+        self._error: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_HIGH, low=_WRITE_BUFFER_LOW)
         self._host = str((transport.get_extra_info("peername") or ("",))[0])
-        if not self._entrance.node.enter(self._transport):
+        if not self._listener.node.admit(self._transport):
             self._is_over = True
         else:
-            self._entrance.arrived(self, self._host)
-            self._set_alarm(self._entrance.config.handshake_s_max)
+            self._listener.add_pending(self, self._host)
+            self._set_timeout(self._listener.config.handshake_s_max)
 
     def data_received(self, data: bytes) -> None:
         if self._head is None:
-            self._turns.add(data)
+            self._slices.add(data)
             return
-        # Only the request is given to the library at first. It would take what stands behind for
-        # messages before it is known whether there is a WebSocket at all.
+        # At first the library only gets the request. It would interpret the bytes that follow as
+        # messages before the request is accepted.
         begin = max(len(self._head) - len(_HEAD_END) + 1, 0)
         self._head += data
         end = self._head.find(_HEAD_END, begin)
         if not self._head[:1].isalpha():
-            # Said at once: who speaks another language may wait for an answer and say no more.
+            # Rejected at once: a client of another protocol may wait for an answer.
             self._reject_head(HTTPStatus.BAD_REQUEST, _NO_REQUEST)
         elif (end if end >= 0 else len(self._head)) > WEBSOCKET_HEAD_BYTES_MAX:
             detail = f"The request is larger than {WEBSOCKET_HEAD_BYTES_MAX} bytes.\n"
@@ -255,55 +257,55 @@ class _Door(WebSocketBase):
             self._head = None
             super().data_received(head)
             if rest:
-                self._turns.add(rest)
+                self._slices.add(rest)
 
     def eof_received(self) -> None:
-        # Inside TLS the end is told at once. It counts when all is worked off that came before.
-        if not self._turns.is_waiting:
+        # With TLS the end is reported at once. It counts when all input before it is processed.
+        if not self._slices.is_waiting:
             super().eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._entrance.node.leave(self._transport)
-        if self._turns.is_waiting and not self._is_over:
-            # What came before the end counts.
-            self._is_gone = True
-            self._loss = error
+        self._listener.node.discard(self._transport)
+        if self._slices.is_waiting and not self._is_over:
+            # Input that was received before the end is still processed.
+            self._is_lost = True
+            self._error = error
             return
-        self._turns.drop()
+        self._slices.drop()
         super().connection_lost(error)
 
     def pause_writing(self) -> None:
         self._is_paused = True
         if self._address is not None:
-            self._entrance.node.paused(self._address)
+            self._listener.node.paused(self._address)
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        if self._pong and self._talk.state is State.OPEN:
+        if self._pong and self._protocol.state is State.OPEN:
             self._transport.write(self._pong)
         self._pong = b""
         if self._address is not None:
-            self._entrance.node.resumed(self._address)
+            self._listener.node.resumed(self._address)
 
     def _take(self, data: bytes) -> None:
         try:
             if self._wire is not None:
-                # The node changes it when the rights of the client change.
+                # The node changes the limit when the permissions of the client change.
                 self.limit_messages(self._wire.read_bytes_max)
             super().data_received(data)
-            self._note_unfinished()
+            self._report_unfinished()
         except Exception:
-            # Nobody knows how much of it was taken. The loop tells of the mistake.
+            # It is unknown how much was processed. The loop logs the exception.
             self.abort()
-            if self._is_gone:
-                self._turns.drop()
-                super().connection_lost(self._loss)
+            if self._is_lost:
+                self._slices.drop()
+                super().connection_lost(self._error)
             raise
 
     def _hold(self, is_held: bool) -> None:
-        """Let the rest wait with the system, which lets the client wait; or go on reading."""
-        if self._is_gone:
-            super().connection_lost(self._loss)
+        """Pause or resume reading. While it is paused, the client has to wait."""
+        if self._is_lost:
+            super().connection_lost(self._error)
         elif self._transport.is_closing():
             return
         elif is_held:
@@ -312,67 +314,67 @@ class _Door(WebSocketBase):
             self._transport.resume_reading()
 
     def _flush_answers(self) -> None:
-        if not self._is_paused or self._talk.state is not State.OPEN:
+        if not self._is_paused or self._protocol.state is not State.OPEN:
             self._flush()
             return
-        # Nothing but answers to pings. A client that sends them without an end and does not read
-        # would fill our memory, so it gets that to the last one (RFC 6455, 5.5.3).
-        pongs = self._talk.data_to_send()
+        # These are only answers to pings. A client that sends pings and does not read would fill
+        # the memory, so only the last one is answered (RFC 6455, 5.5.3).
+        pongs = self._protocol.data_to_send()
         if pongs:
             self._pong = pongs[-1]
 
     def _reject_head(self, status: HTTPStatus, detail: str) -> None:
         self._head = None
         self._is_answered = True
-        self._server_talk.send_response(self._server_talk.reject(status, detail))
+        self._server_protocol.send_response(self._server_protocol.reject(status, detail))
         self._flush()
 
     def _flush(self) -> None:
-        talk = self._server_talk
-        if isinstance(talk.handshake_exc, InvalidMessage) and not self._is_answered:
-            # The library ends what it cannot read at all without a word.
+        protocol = self._server_protocol
+        if isinstance(protocol.handshake_exc, InvalidMessage) and not self._is_answered:
+            # The library closes without a response if it cannot parse the request.
             self._is_answered = True
-            self._transport.write(talk.reject(HTTPStatus.BAD_REQUEST, _NO_REQUEST).serialize())
+            self._transport.write(protocol.reject(HTTPStatus.BAD_REQUEST, _NO_REQUEST).serialize())
         super()._flush()
 
-    def _greeted(self, event: Request | Response) -> None:
+    def _handshake_received(self, event: Request | Response) -> None:
         assert isinstance(event, Request)
         self._is_answered = True
-        response = self._entrance.answer(self._server_talk, event, self._host)
-        self._server_talk.send_response(response)
+        response = self._listener.answer(self._server_protocol, event, self._host)
+        self._server_protocol.send_response(response)
         self._flush()
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             return
-        self._clear_alarm()
-        self._entrance.waits_no_more(self, self._host)
+        self._clear_timeout()
+        self._listener.remove_pending(self, self._host)
         origin = Origin(kind="websocket", host=self._host, certificate=common_name(self._transport))
-        self._wire = self._entrance.wire()
-        self._address = self._entrance.node.opened(
-            self, self._wire, origin, self._entrance.extensions
+        self._wire = self._listener.wire()
+        self._address = self._listener.node.opened(
+            self, self._wire, origin, self._listener.extensions
         )
         if self._is_paused:
-            self._entrance.node.paused(self._address)
+            self._listener.node.paused(self._address)
 
     def _message(self, data: bytes) -> None:
         assert self._address is not None
-        if self._entrance.node.received(self._address, data):
-            self._turns.block()
-            self._entrance.node.hold(self._address, self._turns.unblock)
+        if self._listener.node.received(self._address, data):
+            self._slices.block()
+            self._listener.node.hold(self._address, self._slices.unblock)
 
-    def _met_large(self, size: int) -> None:
+    def _message_too_large(self, size: int) -> None:
         assert self._address is not None
         self._close_code = CloseCode.MESSAGE_TOO_BIG
-        self._entrance.node.too_large(self._address, size)
+        self._listener.node.too_large(self._address, size)
         if not self._is_over:
             self._close_code = CloseCode.NORMAL_CLOSURE
 
-    def _note_unfinished(self) -> None:
+    def _report_unfinished(self) -> None:
         size = self.pending_bytes
-        if size != self._noted_bytes and self._address is not None:
-            self._noted_bytes = size
-            self._entrance.node.unfinished(self._address, size)
+        if size != self._reported_bytes and self._address is not None:
+            self._reported_bytes = size
+            self._listener.node.unfinished(self._address, size)
 
     def _lost(self, error: Exception | None) -> None:
-        self._entrance.waits_no_more(self, self._host)
+        self._listener.remove_pending(self, self._host)
         if self._address is not None:
-            self._entrance.node.lost(self._address, self)
+            self._listener.node.lost(self._address, self)

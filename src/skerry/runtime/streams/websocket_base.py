@@ -1,8 +1,7 @@
-"""What both ends of a WebSocket have alike: whole messages over a stream, and an orderly end.
+"""Base of both ends of a WebSocket: complete messages over a stream, and the closing handshake.
 
-The rules of RFC 6455 are kept by the part of the `websockets` library that does no input or output
-of its own; here it meets asyncio. Compression is not offered: a small message could become a huge
-one.
+The I/O-free part of the `websockets` library implements RFC 6455, and this module connects it to
+asyncio. Compression is not offered: a small message could expand to a huge one.
 """
 
 from __future__ import annotations
@@ -24,16 +23,23 @@ from websockets.typing import Subprotocol
 from skerry.limits import SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.json.wire import cut_messages
 
-__all__ = ["CLOSE_S_MAX", "LIBRARY_LOG", "SUBPROTOCOL", "ClientTalk", "ServerTalk", "WebSocketBase"]
+__all__ = [
+    "CLOSE_S_MAX",
+    "LIBRARY_LOG",
+    "SUBPROTOCOL",
+    "WebSocketBase",
+    "WebSocketClientProtocol",
+    "WebSocketServerProtocol",
+]
 
 SUBPROTOCOL: Final = Subprotocol("dots-json")
-"""What both sides must agree on."""
+"""The subprotocol that both ends must support."""
 
 CLOSE_S_MAX: Final = 10.0
-"""How long the other end may take to read our last words and to answer them."""
+"""Time for the peer to complete the closing handshake."""
 
 LIBRARY_LOG: Final = logging.getLogger(f"{__name__}.library")
-# On lower levels the library tells of every connection, and shows what is in every message.
+# On lower levels the library logs every connection and the content of every message.
 LIBRARY_LOG.setLevel(logging.WARNING)
 
 
@@ -44,7 +50,7 @@ class _Reader(StreamReader):
         super().__init__()
         self.frame_bytes_max = SMALL_FRAME_BYTES_MAX
         self.large_bytes = 0
-        """Size of the frame that is being dropped, or was the last."""
+        """Size of the frame that is being dropped or was dropped last."""
 
     def read_exact(self, n: int) -> Generator[None, None, bytearray]:
         if n <= self.frame_bytes_max:
@@ -68,8 +74,8 @@ class _LargeFrame(Frame):
     size: int = 0
 
 
-class _Talk:
-    """Common to both sides: bounds the content of frames, which the library would buffer."""
+class _BoundedFrames:
+    """Limits the size of frames, which the library would buffer completely."""
 
     @property
     def reader(self) -> _Reader:
@@ -87,73 +93,76 @@ class _Talk:
         super().recv_frame(frame)  # type: ignore[misc]
 
 
-class ServerTalk(_Talk, ServerProtocol):  # type: ignore[misc]
-    """The library's part of a node's end."""
+class WebSocketServerProtocol(_BoundedFrames, ServerProtocol):  # type: ignore[misc]
+    """The I/O-free part of the end of a node."""
 
 
-class ClientTalk(_Talk, ClientProtocol):  # type: ignore[misc]
-    """The library's part of a client's end."""
+class WebSocketClientProtocol(_BoundedFrames, ClientProtocol):  # type: ignore[misc]
+    """The I/O-free part of the end of a client."""
 
 
 class WebSocketBase(asyncio.Protocol):
-    """One end of a WebSocket. What is written are frames of `JsonWire`."""
+    """One end of a WebSocket. It sends frames of `JsonWire`, each as a message."""
 
     def __init__(
-        self, talk: ServerTalk | ClientTalk, *, message_bytes_max: int, close_s_max: float
+        self,
+        protocol: WebSocketServerProtocol | WebSocketClientProtocol,
+        *,
+        message_bytes_max: int,
+        close_s_max: float,
     ) -> None:
-        self._talk = talk
-        self._reader = talk.reader
+        self._protocol = protocol
+        self._reader = protocol.reader
         self._message_bytes_max = message_bytes_max
         self.limit_messages(message_bytes_max)
-        self._is_part_large = False
-        """Whether the current message is above the limit and dropped."""
+        self._is_dropping = False
+        """Whether the current message exceeds the limit and is dropped."""
         self._close_s_max = close_s_max
         self._stream: asyncio.Transport | None = None
-        self._part = bytearray()
-        """Of a message that comes in fragments. Those may be empty and without end, so they are
-        not kept one by one."""
+        self._fragments = bytearray()
+        """The received fragments of a message, joined: a peer may send any number of empty ones."""
         self._close_code = CloseCode.NORMAL_CLOSURE
         self._is_over = False
-        """Whether what still comes is not looked at."""
-        self._alarm: asyncio.TimerHandle | None = None
+        """Whether further input is ignored."""
+        self._timeout: asyncio.TimerHandle | None = None
 
-    # -- for whoever writes to it, as to a stream
+    # -- the interface of a stream
 
     def write(self, data: bytes) -> None:
-        """Send frames, each as a message; nothing when the end has begun."""
-        if self._talk.state is not State.OPEN:
+        """Send frames, each as a message; no effect when the WebSocket is closing."""
+        if self._protocol.state is not State.OPEN:
             return
         for message in cut_messages(data):
-            self._talk.send_text(message)
+            self._protocol.send_text(message)
         self._flush()
 
     def close(self) -> None:
-        """Say goodbye behind all that was written; who does not answer is cut."""
+        """Start the closing handshake after all that was written; abort if the peer is too slow."""
         self._is_over = True
-        if self._talk.state is State.OPEN:
-            self._talk.send_close(self._close_code)
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(self._close_code)
             self._flush()
-        elif self._talk.state is State.CONNECTING:
+        elif self._protocol.state is State.CONNECTING:
             self._transport.close()
-            self._set_alarm(self._close_s_max)
+            self._set_timeout(self._close_s_max)
 
     def abort(self) -> None:
-        """End it now, whatever is under way."""
+        """Close the connection now."""
         self._is_over = True
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether what is written from now on would not arrive."""
-        return self._talk.state is not State.OPEN or self._transport.is_closing()
+        """Whether the WebSocket is closing or closed."""
+        return self._protocol.state is not State.OPEN or self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the system has not taken yet."""
+        """Bytes that were not passed to the system yet."""
         return self._transport.get_write_buffer_size()
 
     # -- for asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: the transports of other loops are no subclasses.
+        # A cast: the transports of other loops are not subclasses of asyncio.Transport.
         self._stream = cast("asyncio.Transport", transport)
 
     def limit_messages(self, message_bytes_max: int) -> None:
@@ -163,50 +172,50 @@ class WebSocketBase(asyncio.Protocol):
     @property
     def pending_bytes(self) -> int:
         """Bytes of an incomplete message."""
-        return len(self._reader.buffer) + len(self._part)
+        return len(self._reader.buffer) + len(self._fragments)
 
     def data_received(self, data: bytes) -> None:
-        self._talk.receive_data(data)
-        events = self._talk.events_received()
+        self._protocol.receive_data(data)
+        events = self._protocol.events_received()
         self._flush_answers()
         for event in events:
             if self._is_over:
                 return
             if isinstance(event, Frame):
-                self._take_frame(event)
+                self._receive_frame(event)
             else:
                 assert isinstance(event, (Request, Response))
-                self._greeted(event)
+                self._handshake_received(event)
         if self._reader.large_bytes and not self._is_over:
-            # Its end may never come.
-            self._begin_large(len(self._part) + self._reader.large_bytes)
+            # The end of the frame may never be received.
+            self._begin_dropping(len(self._fragments) + self._reader.large_bytes)
 
     def eof_received(self) -> None:
-        self._talk.receive_eof()
+        self._protocol.receive_eof()
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_over = True
-        self._clear_alarm()
-        self._talk.receive_eof()
+        self._clear_timeout()
+        self._protocol.receive_eof()
         self._lost(error)
 
     # -- for the two ends
 
-    def _greeted(self, event: Request | Response) -> None:
-        """The other end's part of the handshake."""
+    def _handshake_received(self, event: Request | Response) -> None:
+        """Handle the handshake message of the peer."""
         raise NotImplementedError
 
     def _message(self, data: bytes) -> None:
-        """A whole message, which is never empty."""
+        """Handle a complete message, which is never empty."""
         raise NotImplementedError
 
-    def _met_large(self, size: int) -> None:
-        """A message above the limit, of at least so many bytes; it is dropped."""
+    def _message_too_large(self, size: int) -> None:
+        """Handle a dropped message above the limit, of at least `size` bytes."""
         raise NotImplementedError
 
     def _lost(self, error: Exception | None) -> None:
-        """The stream is gone."""
+        """Handle the end of the connection."""
         raise NotImplementedError
 
     @property
@@ -214,76 +223,76 @@ class WebSocketBase(asyncio.Protocol):
         assert self._stream is not None
         return self._stream
 
-    def _refuse(self, code: CloseCode, reason: str) -> None:
-        """End it because of what the other end did."""
+    def _fail(self, code: CloseCode, reason: str) -> None:
+        """Close the WebSocket because of an error of the peer."""
         self._is_over = True
-        self._talk.fail(code, reason)
+        self._protocol.fail(code, reason)
         self._flush()
 
     def _flush_answers(self) -> None:
-        """Send what the library answers by itself: to a ping, to a farewell, or to a fault."""
+        """Send the answers of the library: to a ping, to a close frame, or to an error."""
         self._flush()
 
     def _flush(self) -> None:
-        pieces = self._talk.data_to_send()
+        pieces = self._protocol.data_to_send()
         if self._transport.is_closing():
             return
         data = b"".join(pieces)
         if data:
             self._transport.write(data)
-        # The library's sign for the end of what we send.
+        # With this marker the library requests the end of sending.
         if SEND_EOF in pieces:
             self._end_sending()
-        if self._talk.close_expected():
-            self._set_alarm(self._close_s_max)
+        if self._protocol.close_expected():
+            self._set_timeout(self._close_s_max)
 
     def _end_sending(self) -> None:
-        # To close with bytes unread would make the system reset the connection, and the other end
-        # might never see why. So only our half ends, and the rest is read and dropped.
+        # When a socket is closed with unread input, the system resets the connection, and the peer
+        # may lose the reason. So only sending ends, and further input is read and dropped.
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
             self._transport.close()
-        self._set_alarm(self._close_s_max)
+        self._set_timeout(self._close_s_max)
 
-    def _set_alarm(self, delay_s: float) -> None:
-        """Cut the stream unless it is gone by then; the first alarm counts."""
-        if self._alarm is None:
+    def _set_timeout(self, delay_s: float) -> None:
+        """Abort the connection unless it is closed by then; later calls have no effect."""
+        if self._timeout is None:
             loop = asyncio.get_running_loop()
-            self._alarm = loop.call_later(delay_s, self._transport.abort)
+            self._timeout = loop.call_later(delay_s, self._transport.abort)
 
-    def _clear_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+    def _clear_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
-    def _take_frame(self, frame: Frame) -> None:
+    def _receive_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.BINARY:
-            self._refuse(CloseCode.UNSUPPORTED_DATA, "messages are JSON text, this one is binary")
+            self._fail(CloseCode.UNSUPPORTED_DATA, "messages are JSON text, this one is binary")
         elif frame.opcode is Opcode.TEXT or frame.opcode is Opcode.CONT:
-            self._take_part(frame)
+            self._receive_fragment(frame)
 
-    def _begin_large(self, size: int) -> None:
-        if not self._is_part_large:
-            self._is_part_large = True
-            self._part.clear()
-            self._met_large(size)
+    def _begin_dropping(self, size: int) -> None:
+        if not self._is_dropping:
+            self._is_dropping = True
+            self._fragments.clear()
+            self._message_too_large(size)
 
-    def _take_part(self, frame: Frame) -> None:
-        size = len(self._part) + len(frame.data)
+    def _receive_fragment(self, frame: Frame) -> None:
+        size = len(self._fragments) + len(frame.data)
         if isinstance(frame, _LargeFrame):
             size += frame.size
         if size > self._message_bytes_max:
-            self._begin_large(size)
-        if not self._is_part_large:
-            self._part += frame.data
+            self._begin_dropping(size)
+        if not self._is_dropping:
+            self._fragments += frame.data
         if not frame.fin:
             return
-        message, is_large = bytes(self._part), self._is_part_large
-        self._part.clear()
-        self._is_part_large = False
+        message, is_large = bytes(self._fragments), self._is_dropping
+        self._fragments.clear()
+        self._is_dropping = False
         if not is_large:
             if message:
                 self._message(message)
             else:
-                self._refuse(CloseCode.INVALID_DATA, "an empty message is no JSON")
+                self._fail(CloseCode.INVALID_DATA, "an empty message is not JSON")

@@ -1,4 +1,4 @@
-"""A client's end of a WebSocket, read and written like a stream, but by whole messages."""
+"""The client end of a WebSocket, read and written like a stream, but message by message."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from skerry.runtime.streams.websocket_base import (
     CLOSE_S_MAX,
     LIBRARY_LOG,
     SUBPROTOCOL,
-    ClientTalk,
     WebSocketBase,
+    WebSocketClientProtocol,
 )
 
 __all__ = ["WebSocketStream", "open_websocket"]
 
 _AHEAD_BYTES: Final = 1024 * 1024
-"""Messages that are read before somebody asks for them. Past it the node has to wait."""
+"""Bytes of messages that are received ahead of `read`. Beyond that, the node has to wait."""
 _ORDERLY: Final = (CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, CloseCode.NO_STATUS_RCVD)
 
 
@@ -40,14 +40,14 @@ async def open_websocket(
     close_s_max: float = CLOSE_S_MAX,
     timeout: float = 10.0,
 ) -> WebSocketStream:
-    """Connect to a node; ConnectFailed when what answers there has no WebSocket for us.
+    """Connect to a node; ConnectFailed if the server there rejects the WebSocket.
 
     Messages above `message_bytes_max` are dropped as they arrive, and `skipped` is called with
     the size of each.
 
-    OSError and TimeoutError as by `asyncio.open_connection`.
+    OSError and TimeoutError as for `asyncio.open_connection`.
     """
-    place = f"{'wss' if ssl else 'ws'}://{f'[{host}]' if ':' in host else host}:{port}"
+    endpoint = f"{'wss' if ssl else 'ws'}://{f'[{host}]' if ':' in host else host}:{port}"
     uri = WebSocketURI(
         secure=ssl is not None,
         host=host,
@@ -57,19 +57,23 @@ async def open_websocket(
         username=None,
         password=None,
     )
-    talk = ClientTalk(uri, subprotocols=[SUBPROTOCOL], max_size=None, logger=LIBRARY_LOG)
+    protocol = WebSocketClientProtocol(
+        uri, subprotocols=[SUBPROTOCOL], max_size=None, logger=LIBRARY_LOG
+    )
 
-    def door() -> WebSocketStream:
+    def stream_of_connection() -> WebSocketStream:
         return WebSocketStream(
-            talk,
-            place=place,
+            protocol,
+            endpoint=endpoint,
             message_bytes_max=message_bytes_max,
             skipped=skipped,
             close_s_max=close_s_max,
         )
 
     async with asyncio.timeout(timeout):
-        _, stream = await asyncio.get_running_loop().create_connection(door, host, port, ssl=ssl)
+        _, stream = await asyncio.get_running_loop().create_connection(
+            stream_of_connection, host, port, ssl=ssl
+        )
         try:
             await stream.wait_open()
         except BaseException:
@@ -79,26 +83,26 @@ async def open_websocket(
 
 
 class WebSocketStream(WebSocketBase):
-    """One connection to a node. `write` takes frames of `JsonWire`, `read` gives messages."""
+    """One connection to a node. `write` sends frames of `JsonWire`, `read` returns messages."""
 
     def __init__(
         self,
-        talk: ClientTalk,
+        protocol: WebSocketClientProtocol,
         *,
-        place: str,
+        endpoint: str,
         message_bytes_max: int,
         skipped: Callable[[int], None] | None,
         close_s_max: float,
     ) -> None:
-        super().__init__(talk, message_bytes_max=message_bytes_max, close_s_max=close_s_max)
-        self._client_talk = talk
+        super().__init__(protocol, message_bytes_max=message_bytes_max, close_s_max=close_s_max)
+        self._client_protocol = protocol
         self._skipped = skipped
-        self._place = place
+        self._endpoint = endpoint
         self._messages: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._is_reading_paused = False
         self._arrived = asyncio.Event()
-        """Set while `read` has something to give, be it the end."""
+        """Set while `read` returns at once, with a message or the end."""
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -106,7 +110,7 @@ class WebSocketStream(WebSocketBase):
         self._error: Exception | None = None
 
     async def read(self) -> bytes:
-        """The next message, or nothing at an orderly end; ConnectionError at any other."""
+        """The next message, or nothing after an orderly close; ConnectionError otherwise."""
         await self._arrived.wait()
         if self._messages:
             message = self._messages.popleft()
@@ -123,20 +127,20 @@ class WebSocketStream(WebSocketBase):
         return b""
 
     async def drain(self) -> None:
-        """Wait until the system has taken most of what was written."""
+        """Wait until most of the written bytes are passed to the system."""
         await self._writable.wait()
 
     async def wait_open(self) -> None:
-        """Wait for the handshake; ConnectFailed when the other end does not want it."""
+        """Wait for the handshake; ConnectFailed if the server rejects it."""
         await self._is_open
 
     async def wait_closed(self) -> None:
-        """Wait until the stream is gone."""
+        """Wait until the connection is closed."""
         await self._closed.wait()
 
     def close(self) -> None:
-        """Say goodbye behind all that was written; what was not read yet is not read any more."""
-        # The answer to the farewell stands behind what was not read.
+        """Start the closing handshake after all that was written; unread messages are dropped."""
+        # The close frame of the node follows the messages that were not read.
         if self._is_reading_paused and not self._closed.is_set():
             self._is_reading_paused = False
             self._transport.resume_reading()
@@ -144,7 +148,7 @@ class WebSocketStream(WebSocketBase):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._client_talk.send_request(self._client_talk.connect())
+        self._client_protocol.send_request(self._client_protocol.connect())
         self._flush()
 
     def pause_writing(self) -> None:
@@ -153,16 +157,16 @@ class WebSocketStream(WebSocketBase):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    def _greeted(self, event: Request | Response) -> None:
+    def _handshake_received(self, event: Request | Response) -> None:
         assert isinstance(event, Response)
         if self._is_open.done():
             return
-        fault = self._client_talk.handshake_exc
+        fault = self._client_protocol.handshake_exc
         if fault is not None:
             self._is_open.set_exception(self._failed(_reason(fault)))
-        elif self._client_talk.subprotocol != SUBPROTOCOL:
-            self._is_open.set_exception(self._failed(f"it does not speak {SUBPROTOCOL}"))
-            self._refuse(CloseCode.PROTOCOL_ERROR, f"expected the subprotocol {SUBPROTOCOL}")
+        elif self._client_protocol.subprotocol != SUBPROTOCOL:
+            self._is_open.set_exception(self._failed(f"it does not support {SUBPROTOCOL}"))
+            self._fail(CloseCode.PROTOCOL_ERROR, f"expected the subprotocol {SUBPROTOCOL}")
         else:
             self._is_open.set_result(None)
 
@@ -174,7 +178,7 @@ class WebSocketStream(WebSocketBase):
             self._is_reading_paused = True
             self._transport.pause_reading()
 
-    def _met_large(self, size: int) -> None:
+    def _message_too_large(self, size: int) -> None:
         if self._skipped is not None:
             self._skipped(size)
 
@@ -184,25 +188,25 @@ class WebSocketStream(WebSocketBase):
         self._arrived.set()
         self._writable.set()
         if not self._is_open.done():
-            why = self._client_talk.handshake_exc or error
+            why = self._client_protocol.handshake_exc or error
             self._is_open.set_exception(self._failed(_reason(why)))
-        # Nobody may be waiting for it any more.
+        # Marks the exception as retrieved: `wait_open` may have been cancelled.
         self._is_open.exception()
 
     def _failed(self, why: str) -> ConnectFailed:
-        error = ConnectFailed(f"no node answered at {self._place}: {why}")
+        error = ConnectFailed(f"no node answered at {self._endpoint}: {why}")
         error.hint = "name the WebSocket endpoint of a node, as in ws://127.0.0.1:11233"
         return error
 
     def _fault(self) -> ConnectionError | None:
-        """What was not orderly about the end."""
+        """The error that ended the connection; None after an orderly close."""
         if self._error is not None:
             return ConnectionResetError(*self._error.args)
-        sent, received = self._talk.close_sent, self._talk.close_rcvd
+        sent, received = self._protocol.close_sent, self._protocol.close_rcvd
         if received is not None and received.code not in _ORDERLY:
-            return ConnectionAbortedError(f"the node closed it: {received}")
+            return ConnectionAbortedError(f"the node closed the connection: {received}")
         if sent is not None and sent.code not in _ORDERLY:
-            return ConnectionAbortedError(f"the node broke the rules: {sent}")
+            return ConnectionAbortedError(f"the node violated the protocol: {sent}")
         return None
 
 
@@ -211,5 +215,5 @@ def _reason(error: Exception | None) -> str:
         body = (error.response.body or b"").decode("utf-8", "replace").strip()
         return f"{error}: {body:.200}" if body else str(error)
     if error is None:
-        return "the connection ended"
+        return "the connection was closed"
     return str(error.__cause__ or error)

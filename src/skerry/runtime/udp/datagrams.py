@@ -1,4 +1,4 @@
-"""What the kernel does for sockets of datagrams: large buffers, filters, and trains (see there)."""
+"""Kernel options of UDP sockets: buffer sizes, filters and segmentation."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ _MEMINFO_DROPS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """A buffer of a socket, as it was asked for and as the kernel made it."""
+    """The requested and the actual size of a socket buffer."""
 
     asked_bytes: int
     bytes: int
     sysctl: str
-    """The setting of the kernel that bounds it."""
+    """The kernel setting that limits the size."""
 
     @property
     def is_clipped(self) -> bool:
-        """Whether it is smaller than was asked for."""
+        """Whether the buffer is smaller than requested."""
         return self.bytes < self.asked_bytes
 
 
 def set_buffers(made: socket.socket, size: int) -> tuple[Buffer, Buffer]:
-    """Make the receive and the send buffer this large, past the limit of the system if we may."""
+    """Set the size of the receive and send buffer, beyond the limit of the system if permitted."""
     receive = _set_buffer(made, socket.SO_RCVBUF, _SO_RCVBUFFORCE, size, "net.core.rmem_max")
     send = _set_buffer(made, socket.SO_SNDBUF, _SO_SNDBUFFORCE, size, "net.core.wmem_max")
     return receive, send
 
 
 def has_segmentation(made: socket.socket) -> bool:
-    """Whether the kernel sends trains."""
+    """Whether the kernel supports segmentation for sending."""
     try:
         made.getsockopt(socket.IPPROTO_UDP, UDP_SEGMENT)
     except OSError:
@@ -69,7 +69,7 @@ def has_segmentation(made: socket.socket) -> bool:
 
 
 def start_coalescing(made: socket.socket) -> bool:
-    """Receive trains as such from now on; False if the kernel cannot."""
+    """Receive several datagrams per call from now on; False if the kernel does not support it."""
     try:
         made.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
     except OSError:
@@ -78,21 +78,21 @@ def start_coalescing(made: socket.socket) -> bool:
 
 
 def segment_option(size: int) -> list[tuple[int, int, bytes]]:
-    """What tells the kernel the size of the datagrams in a train."""
+    """The ancillary data of `sendmsg` with the size of the datagrams."""
     return [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", size))]
 
 
 def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -> bool:
-    """Let the kernel drop datagrams whose third byte is one of these; False if it cannot.
+    """Let the kernel drop datagrams whose third byte is one of `kinds`; False if it cannot.
 
-    With `sender` only those that have these twelve bytes from the fifth one on. No kinds lets
-    everything through again.
+    With `sender`, only datagrams that have these twelve bytes from the fifth byte on are dropped.
+    Without kinds, the filter is removed.
     """
     try:
         if not kinds:
             made.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
             return True
-        # Positions count from the UDP header, which has 8 bytes; jumps count from the next step.
+        # Offsets include the UDP header of 8 bytes; jumps are relative to the next instruction.
         steps = [(_LOAD_BYTE, 0, 0, 8 + 2)]
         steps += [(_JUMP_IF_EQUAL, len(kinds) - n, 0, kind) for n, kind in enumerate(kinds)]
         steps.append((_RETURN, 0, 0, _ALL))
@@ -110,7 +110,7 @@ def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -
 
 
 def kernel_drop_count(made: socket.socket) -> int | None:
-    """Datagrams the kernel had no room for in this socket's buffer; None if it does not tell."""
+    """Datagrams dropped because the receive buffer was full; None if the kernel does not count."""
     try:
         raw = made.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
     except OSError:
@@ -125,6 +125,6 @@ def _set_buffer(made: socket.socket, usual: int, force: int, size: int, sysctl: 
         made.setsockopt(socket.SOL_SOCKET, force, size)
     except OSError:
         made.setsockopt(socket.SOL_SOCKET, usual, size)
-    # Linux doubles what it is asked for, as room for its own notes.
+    # Linux doubles the requested size, for its own bookkeeping.
     got = made.getsockopt(socket.SOL_SOCKET, usual) // 2
     return Buffer(asked_bytes=size, bytes=got, sysctl=sysctl)

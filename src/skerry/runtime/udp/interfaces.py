@@ -1,4 +1,4 @@
-"""Network interfaces of this computer: by name or by address, with what multicast has to know."""
+"""Network interfaces of this computer, by name or by address, with the facts multicast needs."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Interface:
     name: str
     index: int
     address: str
-    """Empty if it has none of the family."""
+    """Empty if it has no address of the family."""
     mtu: int = _MTU_UNKNOWN
     is_up: bool = True
     is_loopback: bool = False
     has_multicast: bool = True
-    """Whether it says so of itself. The loopback interface does not, and carries it."""
+    """Whether its flags state multicast. Those of the loopback interface do not, but it works."""
 
 
 def parse_group(text: str) -> tuple[str, int]:
-    """Address and port of `239.192.7.1:4711` or `[ff15::1]:4711`; ConfigError for all else."""
+    """Parse `239.192.7.1:4711` or `[ff15::1]:4711`; ConfigError for anything else."""
     host, colon, port = text.rpartition(":")
     try:
         group = ip_address(host.removeprefix("[").removesuffix("]"))
@@ -49,7 +49,7 @@ def parse_group(text: str) -> tuple[str, int]:
     except ValueError:
         raise _refusal(text, "it is not of the form ADDRESS:PORT") from None
     if not colon or (group.version == 6) != host.startswith("["):
-        raise _refusal(text, "an address of version 6 stands in brackets, and no other does")
+        raise _refusal(text, "write an IPv6 address in brackets, and an IPv4 address without")
     if not group.is_multicast:
         raise _refusal(text, f"{group} is not the address of a multicast group")
     if not 0 < number < 65_536:
@@ -58,9 +58,9 @@ def parse_group(text: str) -> tuple[str, int]:
 
 
 def find_interface(text: str, *, group: str, port: int) -> Interface:
-    """The interface of this name or address; for an empty text the one the system would choose.
+    """The interface with this name or address; for an empty text the one the system chooses.
 
-    ConfigError if there is no such interface, ConnectFailed if the system has none to choose.
+    ConfigError if there is no such interface, ConnectFailed if the system has no route.
     """
     family = socket.AF_INET6 if ":" in group else socket.AF_INET
     known = list_interfaces(family)
@@ -84,7 +84,7 @@ def find_interface(text: str, *, group: str, port: int) -> Interface:
 
 
 def list_interfaces(family: int = socket.AF_INET) -> list[Interface]:
-    """All interfaces, each with its first address of this family."""
+    """The interfaces, each with its first address of this family."""
     addresses = _addresses_v6() if family == socket.AF_INET6 else {}
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -113,7 +113,7 @@ def _chosen(known: list[Interface], family: int, group: str, port: int) -> Inter
         try:
             probe.connect((group, port))
         except OSError as error:
-            failure = ConnectFailed(f"there is no way to the group {group}: {error.strerror}")
+            failure = ConnectFailed(f"there is no route to the group {group}: {error.strerror}")
             failure.hint = (
                 "name an interface that has an IPv6 address"
                 if ":" in group
@@ -128,7 +128,7 @@ def _chosen(known: list[Interface], family: int, group: str, port: int) -> Inter
 
 
 def _with_further_address(address: str, family: int) -> Interface:
-    """An interface may have more addresses than it tells; the system finds it by any of them."""
+    """The interface with an address that is not listed: it may have several."""
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
@@ -137,7 +137,7 @@ def _with_further_address(address: str, family: int) -> Interface:
                 key="distributor.interface",
                 origin="given",
                 detail=f"no network interface of this computer has the address {address}",
-                hint="`ip address` shows which there are",
+                hint="`ip address` lists the addresses",
             ) from None
     return Interface(name="", index=0, address=address)
 
@@ -160,11 +160,11 @@ def _ask(probe: socket.socket, name: str, what: int) -> bytes:
     try:
         return fcntl.ioctl(probe.fileno(), what, struct.pack("256s", name.encode()[:15]))
     except OSError:
-        return b""  # it has none, or has gone since
+        return b""  # It has none, or was removed meanwhile.
 
 
 def _addresses_v6() -> dict[int, str]:
-    """The first address of each interface, and rather one that is good beyond its own link."""
+    """An address of each interface: the first, or a global one if there is any."""
     try:
         lines = _ADDRESSES_V6.read_text(encoding="ascii").splitlines()
     except OSError:

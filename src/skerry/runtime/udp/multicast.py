@@ -24,12 +24,12 @@ from skerry.runtime.udp.datagrams import (
     start_coalescing,
 )
 from skerry.runtime.udp.interfaces import Interface, find_interface
-from skerry.runtime.udp.segmentation import train_size, train_stop
+from skerry.runtime.udp.segmentation import segment_size, segments_stop
 
 __all__ = ["MulticastSocket", "SenderNumber"]
 
 _RECEIVE_BYTES: Final = 65_535
-"""Any datagram fits: a Java program may send longer ones than it was told to."""
+"""The largest datagram: a Java program may send larger ones than configured."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
 _DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
 _HEADS_V4: Final = 20 + 8
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MulticastSocket:
-    """Sends to a group and receives from it, many datagrams in one call where the kernel can."""
+    """Sends to a group and receives from it, many datagrams per call if the kernel supports it."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class MulticastSocket:
         buffer_bytes: int = 128_000,
         trains: bool = True,
     ) -> None:
-        """ConnectFailed if the group cannot be joined; `trains` False does without them."""
+        """ConnectFailed if the group cannot be joined; `trains=False` disables segmentation."""
         self.group = group
         self.interface = find_interface(interface, group=group.host, port=group.port)
         self._is_v6 = ":" in group.host
         family = socket.AF_INET6 if self._is_v6 else socket.AF_INET
         self._made = socket.socket(family, socket.SOCK_DGRAM)
-        # What is sent has a socket of its own. It knows its way once and for all, and its port is
-        # nobody else's: of two programs that send from one port, a train may have datagrams of
-        # both, and neither the filter nor who reads could tell.
+        # Sending has its own socket. It is connected once, and no other program has its port: if
+        # two programs sent from one port, the kernel could coalesce datagrams of both, and neither
+        # the filter nor the reader could distinguish them.
         self._sending = socket.socket(family, socket.SOCK_DGRAM)
         try:
             self._join()
@@ -79,11 +79,11 @@ class MulticastSocket:
             raise
         self._warn_if_clipped(self.receive_buffer)
         self.sends_trains = trains and has_segmentation(self._sending)
-        """Whether one call sends many datagrams."""
+        """Whether one call sends several datagrams (segmentation)."""
         self.receives_trains = trains and start_coalescing(self._made)
-        """Whether one call receives many."""
+        """Whether one call receives several datagrams."""
         # For the kernel's count of dropped datagrams: see `drop_count`.
-        self._hears_itself = loopback
+        self._receives_own = loopback
         self._dropped_kinds: tuple[int, ...] = ()
         self._drops_own = False
         self._own_count = 0
@@ -92,10 +92,10 @@ class MulticastSocket:
         self._drop_count = 0
         _keep_memory()
         self._send_one: Callable[[bytes], int] = self._sending.send
-        self._send_train: Callable[[list[bytes], _Ancillary], int] = self._sending.sendmsg
+        self._send_segments: Callable[[list[bytes], _Ancillary], int] = self._sending.sendmsg
         self._recvmsg: Callable[..., tuple[bytes, _Ancillary, int, Any]] = self._made.recvmsg
         self._recvfrom: Callable[..., tuple[bytes, Any]] = self._made.recvfrom
-        # Most come from where the one before came from, and go in datagrams of the same size.
+        # Caches: most datagrams have the source of the previous one, or its size.
         self._source: object = None
         self._address = group
         self._option_size = 0
@@ -103,20 +103,20 @@ class MulticastSocket:
 
     @property
     def datagram_bytes_max(self) -> int:
-        """The largest datagram that needs no cutting by the network layer."""
+        """The largest datagram that IP does not fragment."""
         return self.interface.mtu - (_HEADS_V6 if self._is_v6 else _HEADS_V4)
 
     @property
     def segment_bytes(self) -> int:
         """The default size of data datagrams for this network."""
-        # In trains small datagrams cost no more, and a lost frame costs one and not all.
+        # With segmentation small datagrams cost no more, and a lost frame loses one of them only.
         fitting = self.datagram_bytes_max if self.sends_trains else SEGMENT_BYTES_USUAL
         return min(SEGMENT_BYTES_USUAL, fitting)
 
     @property
     def drop_count(self) -> int | None:
         """Send calls whose datagrams arrived while the receive buffer was full; None if the kernel
-        does not count. Drops of our own filter, which the kernel counts as well, are subtracted.
+        does not count. Drops by the own filter, which the kernel counts as well, are subtracted.
         """
         found = kernel_drop_count(self._made)
         if found is None:
@@ -128,39 +128,40 @@ class MulticastSocket:
         return self._drop_count + new_count
 
     def fileno(self) -> int:
-        """The number to wait with."""
+        """The descriptor of the receiving socket."""
         return self._made.fileno()
 
     def drop_kinds(self, *kinds: int, sender: bytes = b"") -> bool:
-        """Do not even receive datagrams whose third byte is one of these, if the kernel can.
+        """Let the kernel drop datagrams whose third byte is one of `kinds`; False if it cannot.
 
-        With `sender` only those that have these twelve bytes from the fifth one on. Each call
-        replaces the one before; without kinds everything is received.
+        With `sender`, only datagrams that have these twelve bytes from the fifth byte on are
+        dropped. Each call replaces the previous filter; without kinds everything is received.
         """
         self._drop_count = self.drop_count or 0
         self._drops_seen = kernel_drop_count(self._made) or 0
         self._own_count = 0
         is_done = drop_kinds(self._made, kinds, sender)
         self._dropped_kinds = kinds if is_done else ()
-        self._drops_own = is_done and len(sender) > 0 and self._hears_itself
+        self._drops_own = is_done and len(sender) > 0 and self._receives_own
         return is_done
 
     def send_all(self, datagrams: list[bytes]) -> None:
-        """Send datagrams in order; OSError for what cannot be sent, the rest is sent all the same.
+        """Send datagrams in order; OSError if one could not be sent, after the others are sent.
 
-        It waits while the network takes no more.
+        Blocks while the send buffer is full.
         """
         failure: OSError | None = None
         first, count = 0, len(datagrams)
         while first < count:
             stop = first + 1
             if stop < count and self.sends_trains:
-                stop = train_stop(datagrams, first)
+                stop = segments_stop(datagrams, first)
             try:
                 self._send(datagrams if stop - first == count else datagrams[first:stop])
             except OSError as error:
                 if stop > first + 1 and error.errno in (errno.EINVAL, errno.EIO, errno.EMSGSIZE):
-                    # The way there takes no trains: datagrams above its MTU, or no checksums.
+                    # The route does not support segmentation: its MTU is too small, or the device
+                    # computes no checksums.
                     self.sends_trains = False
                     continue
                 failure = error
@@ -169,13 +170,13 @@ class MulticastSocket:
             raise failure
 
     def receive(self) -> tuple[bytes, int, Address]:
-        """Datagrams that are there, and who sent them; BlockingIOError if there are none.
+        """Received datagrams, their size and their source; BlockingIOError if there are none.
 
-        They stand one behind another, and all are of the size that is told, but for the last.
+        The datagrams are concatenated. All have that size, except the last, which may be shorter.
         """
         if self.receives_trains:
             data, ancillary, _, source = self._recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES, _DONT_WAIT)
-            size = train_size(ancillary) if ancillary else 0
+            size = segment_size(ancillary) if ancillary else 0
         else:
             data, source = self._recvfrom(_RECEIVE_BYTES, _DONT_WAIT)
             size = 0
@@ -191,23 +192,23 @@ class MulticastSocket:
 
     # -- inside
 
-    def _send(self, train: list[bytes]) -> None:
-        if self._drops_own and train[0][2] in self._dropped_kinds:
+    def _send(self, segments: list[bytes]) -> None:
+        if self._drops_own and segments[0][2] in self._dropped_kinds:
             self._own_count += 1
-        if len(train) == 1:
-            self._send_one(train[0])
+        if len(segments) == 1:
+            self._send_one(segments[0])
             return
-        size = len(train[0])
+        size = len(segments[0])
         if size != self._option_size:
             self._option_size, self._option = size, segment_option(size)
-        self._send_train(train, self._option)
+        self._send_segments(segments, self._option)
 
     def _join(self) -> None:
         made, group = self._made, self.group
-        # Any number of programs on a computer may be in a group, and each gets all of it.
+        # Several programs on a computer may join a group, and each receives all datagrams.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Bound to the group and not to all addresses, what is sent to others is not heard.
-        made.bind(self._place())
+        # Bound to the group address, so that datagrams to other groups are not received.
+        made.bind(self._socket_address())
         if self._is_v6:
             joined = socket.inet_pton(socket.AF_INET6, group.host)
             joined += struct.pack("=I", self.interface.index)
@@ -223,14 +224,14 @@ class MulticastSocket:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, loopback)
         else:
-            place = bytes(4) + self._interface_v4()
-            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place)
+            interface = bytes(4) + self._interface_v4()
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, loopback)
-        made.connect(self._place())
+        made.connect(self._socket_address())
 
-    def _place(self) -> tuple[str, int] | tuple[str, int, int, int]:
-        """The group as an address of a socket."""
+    def _socket_address(self) -> tuple[str, int] | tuple[str, int, int, int]:
+        """The group as a socket address."""
         host, port = self.group.host, self.group.port
         return (host, port, 0, self.interface.index) if self._is_v6 else (host, port)
 
@@ -242,7 +243,7 @@ class MulticastSocket:
     def _warn_if_clipped(self, buffer: Buffer) -> None:
         if buffer.is_clipped:
             log.warning(
-                "the receive buffer is smaller than was asked for",
+                "the receive buffer is smaller than requested",
                 extra={
                     "group": str(self.group),
                     "asked_bytes": buffer.asked_bytes,
@@ -253,14 +254,14 @@ class MulticastSocket:
 
 
 class SenderNumber:
-    """A number that no other sender on this computer has: that of a TCP port, kept taken."""
+    """A number that is unique among the senders on this computer: that of a reserved TCP port."""
 
     def __init__(self, first: int) -> None:
-        """The first free one at or above `first`; LimitExceeded if there is none."""
+        """Reserve the first free number at or above `first`; LimitExceeded if there is none."""
         for port in range(first, 65_536):
             made = socket.socket()
             try:
-                # It never listens; being bound is enough that nobody else gets it.
+                # The socket never listens; binding it reserves the port.
                 made.bind((_LOOPBACK_V4, port))
             except OSError:
                 made.close()
@@ -271,17 +272,17 @@ class SenderNumber:
         raise LimitExceeded(what="the number for a sender", value=65_536, limit=65_535)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the number."""
         self._made.close()
 
 
 def _keep_memory() -> None:
-    """Let the memory of what was received be that of what is received next.
+    """Let the C library keep the memory of received datagrams for the next ones.
 
-    Memory at the end of the heap goes back to the kernel as soon as 128 KB of it are free, which
-    two trains are, and has to be fetched and emptied page by page for the next ones. The C library
-    takes the largest piece that it has seen come and go for what a program needs again and again,
-    and keeps twice as much; so it is shown one.
+    The library returns memory at the end of the heap to the kernel as soon as 128 KB of it are
+    free, which are two receive calls, and the kernel clears it page by page for the next ones. The
+    library keeps twice the size of the largest block that was ever freed, so one is allocated and
+    freed here.
     """
     bytes(_KEPT_BYTES)
 
@@ -291,12 +292,12 @@ def _failure(group: Address, interface: Interface, error: OSError) -> ConnectFai
     text = f"cannot join {group.host}:{group.port}{where}: {error.strerror or error}"
     failure = ConnectFailed(text)
     if error.errno == errno.EADDRINUSE:
-        failure.hint = "a program has this port without sharing it; choose another one"
+        failure.hint = "another program uses this port exclusively; choose another port"
     elif error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
-        failure.hint = "this interface carries no multicast of that kind; name another"
+        failure.hint = "this interface does not support multicast of this kind; name another"
     elif error.errno == errno.ENETUNREACH and interface.is_loopback and ":" in group.host:
         failure.hint = (
-            "the loopback interface carries no IPv6 multicast; on one computer use an IPv4 group"
+            "the loopback interface has no IPv6 multicast; on one computer use an IPv4 group"
             " with interface 127.0.0.1, or name an interface that has an IPv6 address"
         )
     elif error.errno == errno.ENETUNREACH:

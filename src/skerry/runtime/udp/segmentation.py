@@ -1,9 +1,9 @@
-"""Many datagrams in one call of the kernel. A hot module.
+"""Segmentation: several datagrams per system call. A hot module.
 
-With UDP_SEGMENT one call sends a train of datagrams, all of one size but for the last, which may be
-shorter. With UDP_GRO one call receives such a train. A kernel that has neither is asked for one
-datagram at a time; nothing else differs. A filter of the kernel sees only the beginning of a train,
-so all datagrams of a train are of one kind, by which filters tell them.
+With UDP_SEGMENT one call sends several datagrams of one size; the last may be shorter. With UDP_GRO
+one call receives several. Without these options each call handles one datagram; nothing else
+differs. A kernel filter only sees the beginning of the data, so all datagrams of one call have the
+kind by which filters select.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Final
 from skerry.runtime.udp.datagrams import UDP_GRO
 
 __all__ = [
-    "TRAIN_BYTES_MAX",
-    "TRAIN_COUNT_MAX",
-    "cut_train",
-    "train_size",
-    "train_stop",
+    "SEGMENTED_BYTES_MAX",
+    "SEGMENT_COUNT_MAX",
+    "segment_size",
+    "segments_stop",
+    "split_segments",
 ]
 
-TRAIN_BYTES_MAX: Final = 65_000
-"""A train is one datagram to most of the kernel, so it has to be no longer than one can be."""
-TRAIN_COUNT_MAX: Final = 64
-"""More segments are refused by the kernels that came first with this."""
+SEGMENTED_BYTES_MAX: Final = 65_000
+"""Most of the kernel handles the datagrams of one call as one, so the UDP size limit applies."""
+SEGMENT_COUNT_MAX: Final = 64
+"""The first kernels with UDP_SEGMENT reject more segments."""
 
 
-def train_stop(datagrams: list[bytes], first: int) -> int:
-    """Up to where the datagrams from `first` on make a train."""
+def segments_stop(datagrams: list[bytes], first: int) -> int:
+    """The end of the datagrams from `first` on that one call can send."""
     head = datagrams[first]
     size = total = len(head)
     kind = head[:3]
     stop = first + 1
-    count_max = min(len(datagrams), first + TRAIN_COUNT_MAX)
+    count_max = min(len(datagrams), first + SEGMENT_COUNT_MAX)
     while stop < count_max:
         datagram = datagrams[stop]
         length = len(datagram)
         total += length
-        if length > size or total > TRAIN_BYTES_MAX or datagram[:3] != kind:
+        if length > size or total > SEGMENTED_BYTES_MAX or datagram[:3] != kind:
             break
         stop += 1
         if length < size:
@@ -48,15 +48,15 @@ def train_stop(datagrams: list[bytes], first: int) -> int:
     return stop
 
 
-def cut_train(data: bytes, size: int) -> list[bytes]:
-    """The datagrams in what was received at once, each of this size but for the last."""
+def split_segments(data: bytes, size: int) -> list[bytes]:
+    """The datagrams that one call received, each of this size except the last."""
     if len(data) <= size:
         return [data]
     return [data[pos : pos + size] for pos in range(0, len(data), size)]
 
 
-def train_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
-    """The size of the datagrams in what was received at once; 0 if it is a single one."""
+def segment_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
+    """The size of the datagrams that one call received; 0 for a single datagram."""
     for level, kind, value in ancillary:
         if level == socket.IPPROTO_UDP and kind == UDP_GRO:
             (size,) = struct.unpack_from("=i", value)

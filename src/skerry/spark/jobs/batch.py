@@ -1,8 +1,8 @@
-"""One batch, from segments to tables: the same for all there is and for what just came.
+"""One batch, from segments to committed tables; used by `run` and `follow` alike.
 
-A batch reads its segments in one pass for all types together. A first look at a few columns decides
-what the tasks have to do (`merging.judging`); then each row is read, placed in the slot of its
-object, merged and written (`merging.running`). The driver sees counts and names of files only.
+A batch reads its segments in one pass for all types together. A survey of a few columns decides
+what the tasks have to do (`merging.duplicates`); then each row is read, assigned to the slot of its
+object, merged and written (`merging.runners`). The driver handles only counts and names of files.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from skerry.runtime.recordings.reader import Recording
 from skerry.spark.jobs.definitions import TypeContent, content_of_segments
 from skerry.spark.jobs.late_type import is_widened, stage_type, typed_rows
 from skerry.spark.jobs.lateness import stale_snapshots
-from skerry.spark.lake.buckets import HOUR_NS
+from skerry.spark.lake.buckets import HOUR_NS, hour_text
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
-from skerry.spark.lake.delta import DataFile, TableChange
+from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
-from skerry.spark.merging.files import hour_text
-from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER
-from skerry.spark.merging.judging import (
+from skerry.spark.merging.duplicates import (
     SKEW_NS,
-    Judgement,
-    KnownRows,
+    KnownCounters,
+    RowDecisions,
     advanced_clocks,
     advanced_marks,
-    judged,
-    unclear,
+    decide_rows,
+    groups_to_check,
 )
-from skerry.spark.merging.running import Here, OnSpark, Runner
-from skerry.spark.merging.survey import RAW, Counted, Placing, Survey
-from skerry.spark.merging.work import SLOT_BYTES, SlotResult, TableWork, Work, slot_counts
+from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER
+from skerry.spark.merging.runners import BatchRunner, InProcess, SparkTasks
+from skerry.spark.merging.survey import RAW, Survey, TableAssignment, TableTally
+from skerry.spark.merging.work import SLOT_BYTES, SlotResult, TableWork, Work, slot_count_for
 from skerry.spark.source.options import ReadOptions, read_options
 from skerry.spark.source.planning import Run, Wanted, dropped, pack, runs, segments
 from skerry.spark.startup.session import is_in_this_process
@@ -47,24 +46,24 @@ __all__ = ["Range", "process_batch"]
 _LOG = logging.getLogger(__name__)
 
 Range = tuple[str, int, int]
-"""A recording by its id, and lines of its manifest from the first up to the stop."""
+"""A recording id with the first and the stop line of its manifest."""
 
 _HERE_BYTES_MAX: Final = 24 * 1024 * 1024
-"""So much is done sooner by the driver itself than by tasks."""
+"""Up to this size the driver itself is faster than Spark tasks."""
 _TASK_BYTES: Final = 16 * 1024 * 1024
 _SLOT_COUNT_MAX: Final = 256
 _COUNTED: Final = (BY_MULTICAST, BY_SENDER, BY_CONTENT)
 
 
 def process_batch(lake: Lake, paths: Sequence[str], ranges: Sequence[Range]) -> Plan:
-    """Bring some lines of the recordings' manifests into the tables, exactly once.
+    """Merge some manifest lines of recordings into the tables, exactly once.
 
-    Lines that a plan has brought in before are passed over.
+    Lines that an earlier plan includes are skipped.
     """
     with lake.batch():
         last = lake.last_plan()
         if last.number >= 0:
-            lake.carry_out(last)
+            lake.commit_plan(last)
         left = [
             (name, max(first, last.offsets.get(name, 0)), stop)
             for name, first, stop in ranges
@@ -83,23 +82,23 @@ def process_batch(lake: Lake, paths: Sequence[str], ranges: Sequence[Range]) -> 
         notices = (*plan.notices, *dropped(options))
         plan = replace(plan, offsets=offsets, notices=notices)
         lake.write_plan(plan)
-        lake.carry_out(plan)
+        lake.commit_plan(plan)
     for notice in plan.notices:
-        # Whoever runs the job is told by its progress.
+        # The user sees notices in the progress of the job.
         _LOG.info("notice", extra={"detail": notice})
     _LOG.info("batch done", extra={"batch": plan.number, "rows": plan.row_count})
     return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _TargetTable:
     """One table in a batch."""
 
     number: int
     state: TypeState | None
-    """None of `raw`."""
-    counted: Counted
-    known: KnownRows
+    """None for `raw`."""
+    tally: TableTally
+    known: KnownCounters
 
     @property
     def updates(self) -> str:
@@ -116,37 +115,39 @@ class _Batch:
         self.content = content_of_segments((segment for _, segment in self.segments), last.types)
         self.tables = {table: number for number, table in enumerate(self.content.used, RAW + 1)}
         self.tasks: list[tuple[Run, ...]] = pack(runs(self.segments, Wanted()), _TASK_BYTES)
-        self.placing = _placing(self.content, self.tables)
+        self.assignment = _assignment(self.content, self.tables)
         self.runner = self._runner()
         self.changes: dict[str, TableChange] = {}
         self.states = dict(self.content.states)
 
-    def _runner(self) -> Runner:
+    def _runner(self) -> BatchRunner:
         size = sum(segment.byte_count for _, segment in self.segments)
         master = self.lake.spark.sparkContext.master or ""
         is_little = size <= min(_HERE_BYTES_MAX, self.lake.config.here_bytes)
-        return Here() if is_little and is_in_this_process(master) else OnSpark(self.lake.spark)
+        return (
+            InProcess() if is_little and is_in_this_process(master) else SparkTasks(self.lake.spark)
+        )
 
     def planned(self) -> Plan:
-        """Write all files of the batch, and say what has to be done with them."""
+        """Write all files of the batch and return the plan to commit them."""
         self.lake.trace("survey")
-        survey = self.runner.survey(self.tasks, self.placing)
-        parts = self._parts(survey)
-        judgements = self._judged(parts)
-        late = [part for part in parts if judgements[part.number].is_late]
-        work = self._work([part for part in parts if part not in late], judgements)
+        survey = self.runner.survey(self.tasks, self.assignment)
+        targets = self._targets(survey)
+        decisions = self._decided(targets)
+        late = [target for target in targets if decisions[target.number].is_late]
+        work = self._work([target for target in targets if target not in late], decisions)
         self.lake.trace("merge")
         results = self.runner.merge(work) if work.tables else []
         found_late = {result.table for result in results if result.is_late}
         rows = 0
-        for part in parts:
-            own = [result for result in results if result.table == part.number]
-            if part in late or part.number in found_late:
+        for target in targets:
+            own = [result for result in results if result.table == target.number]
+            if target in late or target.number in found_late:
                 self._discard_files(own)
-                rows += self._stage_late(part)
+                rows += self._stage_late(target)
             else:
-                rows += self._stage(part, own)
-        raw = next((part.counted for part in parts if part.number == RAW), None)
+                rows += self._stage(target, own)
+        raw = next((target.tally for target in targets if target.number == RAW), None)
         kinds = (BY_POSITION, *_COUNTED)
         marks = self.last.raw_marks
         return Plan(
@@ -161,81 +162,85 @@ class _Batch:
             stale_hours=self._stale_hours(),
         )
 
-    # -- what is to be done
+    # -- the work
 
-    def _parts(self, survey: Survey) -> list[_Part]:
+    def _targets(self, survey: Survey) -> list[_TargetTable]:
         states = {number: self.states[table] for table, number in self.tables.items()}
         return [
-            _Part(
+            _TargetTable(
                 number=number,
                 state=states.get(number),
-                counted=counted,
+                tally=tally,
                 known=_known(states.get(number), self.last),
             )
-            for number, counted in sorted(survey.tables.items())
+            for number, tally in sorted(survey.tables.items())
         ]
 
-    def _judged(self, parts: Iterable[_Part]) -> dict[int, Judgement]:
-        files = {part.number: self.lake.table(part.updates).files() for part in parts}
+    def _decided(self, targets: Iterable[_TargetTable]) -> dict[int, RowDecisions]:
+        files = {target.number: self.lake.table(target.updates).files() for target in targets}
         wanted = {}
-        for part in parts:
-            groups = unclear(part.counted, part.known, _rows_at(files[part.number]))
-            if part.number != RAW and groups:
-                wanted[part.number] = frozenset(groups)
-        found = self.runner.details(self.tasks, self.placing, wanted) if wanted else {}
-        judgements = {}
-        for part in parts:
-            if part.state is not None and is_widened(self.lake, part.state):
-                judgements[part.number] = Judgement(is_late=True)
+        for target in targets:
+            groups = groups_to_check(target.tally, target.known, _rows_at(files[target.number]))
+            if target.number != RAW and groups:
+                wanted[target.number] = frozenset(groups)
+        found = self.runner.details(self.tasks, self.assignment, wanted) if wanted else {}
+        decisions = {}
+        for target in targets:
+            if target.state is not None and is_widened(self.lake, target.state):
+                decisions[target.number] = RowDecisions(is_late=True)
                 continue
-            judgements[part.number] = judged(
-                part.counted,
-                part.known,
-                {group: detail for (table, group), detail in found.items() if table == part.number},
-                files[part.number],
+            decisions[target.number] = decide_rows(
+                target.tally,
+                target.known,
+                {
+                    group: detail
+                    for (table, group), detail in found.items()
+                    if table == target.number
+                },
+                files[target.number],
                 self.lake.store,
-                part.updates,
+                target.updates,
             )
-        return judgements
+        return decisions
 
-    def _work(self, parts: Iterable[_Part], judgements: Mapping[int, Judgement]) -> Work:
+    def _work(self, targets: Iterable[_TargetTable], decisions: Mapping[int, RowDecisions]) -> Work:
         tables: dict[int, TableWork] = {}
         sizes: dict[int, int] = {}
         first = 0
-        for part in parts:
-            table = self._table_work(part, judgements[part.number], first)
-            tables[part.number] = table
+        for target in targets:
+            table = self._table_work(target, decisions[target.number], first)
+            tables[target.number] = table
             for slot in range(first, first + table.slot_count):
-                sizes[slot] = part.counted.bytes // table.slot_count
+                sizes[slot] = target.tally.bytes // table.slot_count
             first += table.slot_count
         return Work(
             root=self.lake.store.root,
             folder=self.folder,
             bucket_ns=self.lake.config.bucket_ns,
-            placing=self.placing,
+            assignment=self.assignment,
             tables=tables,
             tasks=self.tasks,
             partitions=_partitions(sizes),
         )
 
-    def _table_work(self, part: _Part, judgement: Judgement, first: int) -> TableWork:
-        slots = min(_SLOT_COUNT_MAX, slot_counts(part.counted.bytes))
-        if part.state is None:
+    def _table_work(self, target: _TargetTable, decisions: RowDecisions, first: int) -> TableWork:
+        slots = min(_SLOT_COUNT_MAX, slot_count_for(target.tally.bytes))
+        if target.state is None:
             return TableWork(
                 name="raw",
                 first_slot=first,
                 slot_count=slots,
-                known=self._known_raw(part),
-                has_doubles=judgement.has_doubles,
+                known=self._known_raw(target),
+                has_duplicates=decisions.has_duplicates,
             )
-        state = part.state
+        state = target.state
         latest, gone = (self.lake.table(f"{k}/{state.table}").files() for k in ("latest", "gone"))
         count = 1
         if state.is_cached:
             count = max(state.part_count, slots)
             while count * self.lake.config.part_rows < sum(file.rows for file in latest):
                 count *= 2
-            # A slot holds its parts in memory.
+            # A slot loads its parts into memory.
             slots = max(slots, count // 2)
             self.states[state.table] = replace(state, part_count=count)
         return TableWork(
@@ -248,26 +253,26 @@ class _Batch:
             part_count_before=state.part_count,
             latest=tuple(latest),
             gone=tuple(gone),
-            orders=judgement.orders,
-            drops=judgement.drops,
-            has_doubles=judgement.has_doubles,
+            orders=decisions.orders,
+            drops=decisions.drops,
+            has_duplicates=decisions.has_duplicates,
         )
 
-    def _known_raw(self, part: _Part) -> tuple[DataFile, ...]:
+    def _known_raw(self, target: _TargetTable) -> tuple[DataFile, ...]:
         """The files of `raw` that may have rows of this batch."""
         files = self.lake.table("raw").files()
-        groups = unclear(part.counted, part.known, _rows_at(files))
-        tallies = [part.counted.groups[group] for group in groups]
+        groups = groups_to_check(target.tally, target.known, _rows_at(files))
+        tallies = [target.tally.groups[group] for group in groups]
         if not tallies:
             return ()
         low = min(tally.time_min_ns for tally in tallies) - SKEW_NS
         high = max(tally.time_max_ns for tally in tallies) + SKEW_NS
         return tuple(file for file in files if file.may_have("time_ns", low, high))
 
-    # -- what comes of it
+    # -- the changes
 
-    def _stage(self, part: _Part, results: Iterable[SlotResult]) -> int:
-        """Take over what the tasks have written; how many rows are new."""
+    def _stage(self, target: _TargetTable, results: Iterable[SlotResult]) -> int:
+        """Add the files of the tasks to the plan; returns the number of new rows."""
         added: dict[str, list[DataFile]] = defaultdict(list)
         removed: dict[str, dict[str, None]] = defaultdict(dict)
         rows = 0
@@ -277,8 +282,8 @@ class _Batch:
                 added[kind].append(file)
             for kind, path in result.removed:
                 removed[kind][path] = None
-        name = "" if part.state is None else part.state.table
-        schema = None if part.state is None else part.state.schema
+        name = "" if target.state is None else target.state.table
+        schema = None if target.state is None else target.state.schema
         for kind in dict.fromkeys((*added, *removed)):
             table = f"{kind}/{name}" if name else kind
             self.changes[table] = TableChange(
@@ -288,25 +293,25 @@ class _Batch:
                 added=tuple(added[kind]),
                 removed=tuple(removed[kind]),
             )
-        if part.state is not None:
-            self._advance(part, added)
+        if target.state is not None:
+            self._advance(target, added)
         return rows
 
-    def _advance(self, part: _Part, added: Mapping[str, Sequence[DataFile]]) -> None:
-        """Note how far the table of a type has come."""
-        assert part.state is not None
-        table = part.state.table
+    def _advance(self, target: _TargetTable, added: Mapping[str, Sequence[DataFile]]) -> None:
+        """Advance the clocks and marks of a type."""
+        assert target.state is not None
+        table = target.state.table
         state = self.states[table]
         if state.is_cached and added["updates"]:
             self._drop_snapshots(state, min(file.low["order_ns"] for file in added["updates"]))
         self.states[table] = replace(
             state,
-            clocks=advanced_clocks(state.clocks, part.counted),
-            marks=advanced_marks(part.known.marks, part.counted, kinds=_COUNTED),
+            clocks=advanced_clocks(state.clocks, target.tally),
+            marks=advanced_marks(target.known.marks, target.tally, kinds=_COUNTED),
         )
 
     def _drop_snapshots(self, state: TypeState, since_ns: int) -> None:
-        # What is not late for its own object may be so for a snapshot of all.
+        # A row that is not late for its object may still be late for a snapshot.
         stale = stale_snapshots(self.lake, state, since_ns)
         if stale:
             name = f"snapshots/{state.table}"
@@ -318,14 +323,15 @@ class _Batch:
                 removed=stale,
             )
 
-    def _stage_late(self, part: _Part) -> int:
-        """Do what rows before known ones need, by jobs of their own."""
-        assert part.state is not None
+    def _stage_late(self, target: _TargetTable) -> int:
+        """Merge late rows with separate Spark jobs; returns the number of new rows."""
+        assert target.state is not None
         state = replace(
-            part.state, marks=advanced_marks(part.known.marks, part.counted, kinds=_COUNTED)
+            target.state,
+            marks=advanced_marks(target.known.marks, target.tally, kinds=_COUNTED),
         )
         rows = typed_rows(self.lake, self.options, state, self.content.used[state.table])
-        tallies = part.counted.groups.values()
+        tallies = target.tally.groups.values()
         times = [(tally.time_min_ns, tally.time_max_ns) for tally in tallies]
         staged = stage_type(self.lake, state, rows, times, label=self.folder[:9])
         if staged is None:
@@ -336,7 +342,7 @@ class _Batch:
         return staged.row_count
 
     def _stale_hours(self) -> tuple[str, ...]:
-        """Hours that derived tables have to be built for again."""
+        """The hours for which derived tables have to be built again."""
         hours = set(self.last.stale_hours)
         for name, change in self.changes.items():
             if name.startswith("updates/"):
@@ -353,7 +359,7 @@ class _Batch:
     # -- failures
 
     def discard(self) -> None:
-        """Delete what was written; a failure to do so is left to `vacuum`."""
+        """Delete the files of a failed batch; files that cannot be deleted are left to `vacuum`."""
         for table in self.tables:
             for kind in ("updates", "history", "latest", "gone"):
                 self._delete(f"{kind}/{table}/{self.folder}")
@@ -363,25 +369,21 @@ class _Batch:
         try:
             self.lake.store.delete_folder(name)
         except OSError as error:
-            _LOG.warning("files of a failed batch stay", extra={"detail": str(error)})
+            _LOG.warning("cannot delete files of a failed batch", extra={"detail": str(error)})
 
     def _discard_files(self, results: Iterable[SlotResult]) -> None:
         for result in results:
-            table = self.lake_name(result.table)
+            table = next(name for name, own in self.tables.items() if own == result.table)
             for kind, file in result.added:
                 self.lake.store.delete(f"{kind}/{table}/{file.path}")
-
-    def lake_name(self, number: int) -> str:
-        """The name of a table by its number."""
-        return next(table for table, own in self.tables.items() if own == number)
 
 
 def _is_gone(is_replacing: bool, paths: set[str]) -> Callable[[DataFile], bool]:
     return lambda file: is_replacing or file.path in paths
 
 
-def _placing(content: TypeContent, tables: Mapping[str, int]) -> Placing:
-    return Placing(
+def _assignment(content: TypeContent, tables: Mapping[str, int]) -> TableAssignment:
+    return TableAssignment(
         numbers={
             (content.states[table].schema.type_name, fingerprint): tables[table]
             for table, fingerprints in content.used.items()
@@ -390,10 +392,10 @@ def _placing(content: TypeContent, tables: Mapping[str, int]) -> Placing:
     )
 
 
-def _known(state: TypeState | None, last: Plan) -> KnownRows:
+def _known(state: TypeState | None, last: Plan) -> KnownCounters:
     if state is None:
-        return KnownRows(clocks={}, marks=last.raw_marks, is_by_mark=True)
-    return KnownRows(clocks=state.clocks, marks=state.marks)
+        return KnownCounters(clocks={}, marks=last.raw_marks, is_by_mark=True)
+    return KnownCounters(clocks=state.clocks, marks=state.marks)
 
 
 def _rows_at(files: Sequence[DataFile]) -> Callable[[int, int], bool]:
@@ -401,7 +403,7 @@ def _rows_at(files: Sequence[DataFile]) -> Callable[[int, int], bool]:
 
 
 def _partitions(sizes: Mapping[int, int]) -> dict[int, int]:
-    """The writing task of each slot: small ones share a task."""
+    """The writing task of each slot; small slots share a task."""
     placed: dict[int, int] = {}
     partition = size = 0
     for slot, own in sorted(sizes.items(), key=lambda item: item[1], reverse=True):
@@ -413,4 +415,4 @@ def _partitions(sizes: Mapping[int, int]) -> dict[int, int]:
 
 
 def _damage_notice(name: str) -> str:
-    return f"segment {name} is damaged; what is missing is a gap in the table raw"
+    return f"segment {name} is damaged; the table raw has a gap row for the missing updates"

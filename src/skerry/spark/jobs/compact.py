@@ -1,6 +1,6 @@
-"""Many small files become few large ones, with the same rows in a good order.
+"""Compacts many small files into few large ones, with the same rows in sorted order.
 
-Files are read, sorted and written by Arrow, so many at a time as fit into memory together.
+Arrow reads, sorts and writes as many files at a time as fit into memory.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from skerry.spark.lake.delta import Contents, DataFile, TableChange
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 from skerry.spark.merging.files import read_rows, write_file
 
 __all__ = ["Compacted", "compact", "compact_table", "crowded_parts"]
 
 Compacted = tuple[int, int]
-"""How many files became how many."""
+"""The number of files before and after."""
 _Part = tuple[tuple[str, str | None], ...]
 
 _FULL_ROWS: Final = 50_000
 _FULL_BYTES: Final = 4 * 1024 * 1024
-"""A file with so many rows or bytes is left alone: more would not be read any faster."""
+"""A file of this size is not compacted: a larger one would not be read faster."""
 _TOGETHER_ROWS: Final = 500_000
 _TOGETHER_BYTES: Final = 24 * 1024 * 1024
-"""What is put together at once, which takes some ten times as much memory."""
+"""Size of one compaction, which needs about ten times as much memory."""
 _LEFT_OVER: Final = 4
-"""Small files of a part that gets no more rows, from which on they are put together."""
+"""Number of small files at which a part that gets no more rows is compacted."""
 _ORDERS: Final = {
     "updates": ("order_ns", "node", "position"),
     "history": ("space", "key", "valid_from_ns", "position"),
@@ -41,16 +41,16 @@ _ORDERS: Final = {
 
 
 def compact(lake: Lake) -> dict[str, Compacted]:
-    """Compact all tables that gain by it."""
+    """Compact all tables that have small files; returns the counts of the compacted tables."""
     with lake.writing():
-        # What a batch left to do counts on files that would be gone.
-        lake.carry_out(lake.last_plan())
+        # An uncommitted plan refers to files that compaction would remove.
+        lake.commit_plan(lake.last_plan())
         made = {name: compact_table(lake, name) for name in lake.names()}
     return {name: counts for name, counts in made.items() if counts[0]}
 
 
 def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[_Part]:
-    """Parts with so many small files that they are due; of a part that is over, a few suffice."""
+    """Parts with at least `count_max` small files; for parts before the newest, a few suffice."""
     parts = _small(files)
     newest = max(parts, key=str, default=None)
     return [
@@ -61,7 +61,7 @@ def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[_Part]:
 
 
 def compact_table(lake: Lake, name: str, parts: Iterable[_Part] | None = None) -> Compacted:
-    """Compact the parts of one table that have several small files, or some of these parts."""
+    """Compact the parts of one table with several small files, optionally only some parts."""
     contents = lake.table(name).contents()
     if contents is None:
         return 0, 0
@@ -85,7 +85,7 @@ def _small(files: Iterable[DataFile]) -> dict[_Part, list[DataFile]]:
 
 
 def _together(files: list[DataFile]) -> Iterator[list[DataFile]]:
-    """Files that are put together at once, at least two each."""
+    """Groups of files to compact together, at least two each."""
     group: list[DataFile] = []
     rows = size = 0
     for file in files:

@@ -1,7 +1,7 @@
-"""Which table the rows of each definition go to.
+"""Assigns each definition of a type to a table.
 
-Definitions of a type that fit together share its tables: columns follow tags. One that does not fit
-(another key, another kind under the same tag) gets tables of its own, named `T@2`, and so on.
+Compatible definitions of a type share its tables: columns follow tags. An incompatible one (another
+key, another kind under the same tag) gets separate tables, named `T@2` and so on.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from skerry.spark.lake.schema import typed_schema
 
 __all__ = ["Definition", "TypeContent", "content_of_segments", "with_definition"]
 
-_PLAIN: Final = frozenset(ascii_letters + digits + "_-")
+_SAFE_CHARS: Final = frozenset(ascii_letters + digits + "_-")
 _FOLDER_CHARS_MAX: Final = 120
-"""A file system takes 255 bytes; a longer name ends with its hash."""
+"""A file system allows 255 bytes; longer names are cut and end with a hash."""
 
 Definition = tuple[str, int]
-"""A type by name, and which definition of it by fingerprint."""
+"""The name of a type and the fingerprint of one of its definitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeContent:
-    """What segments have rows of."""
+    """The definitions of the rows in some segments."""
 
     states: Mapping[str, TypeState]
-    """By table, all that is known now."""
+    """By table, the states of all known types."""
     used: Mapping[str, tuple[int, ...]]
-    """By table, the definitions that the segments have rows of."""
+    """By table, the fingerprints of the rows in the segments."""
     undescribed: tuple[Definition, ...]
     notices: tuple[str, ...]
 
 
 def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeState]) -> TypeContent:
-    """What the segments have rows of; they are opened only for definitions that are new."""
+    """The definitions in segments; only segments with new definitions are opened."""
     states = dict(known)
     used: dict[str, list[int]] = {}
     undescribed: list[Definition] = []
@@ -66,7 +66,7 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
     return TypeContent(
         states=states,
         used={table: tuple(dict.fromkeys(numbers)) for table, numbers in used.items()},
-        # What one segment does not describe, another may.
+        # Another segment may have the definition.
         undescribed=tuple(d for d in dict.fromkeys(undescribed) if _table_of(states, *d) is None),
         notices=tuple(notices),
     )
@@ -75,7 +75,7 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
 def with_definition(
     states: Mapping[str, TypeState], struct: StructType
 ) -> tuple[TypeState, list[str]]:
-    """The state of the table that a new definition goes to, and what there is to say about it."""
+    """The state of the table for a new definition, and notices about it."""
     own = [state for state in states.values() if state.schema.type_name == struct.name]
     reasons: list[str] = []
     for state in own:
@@ -89,26 +89,25 @@ def with_definition(
     name = _folder_name(struct.name)
     table = name if not own else f"{name}@{len(own) + 1}"
     state = TypeState(table=table, schema=typed_schema([struct]), is_cached=struct.flags.cached)
-    notices = [f"{table} is a table of its own: {reasons[-1]}"] if reasons else []
+    notices = [f"{table} is a separate table: {reasons[-1]}"] if reasons else []
     return state, notices
 
 
 def _folder_name(type_name: str) -> str:
-    """The name of a type as that of a folder: types come from strangers."""
-    # By tildes: what stands behind a percent sign the Delta library takes for a part of a URL, and
-    # folders that begin with an underscore or a dot are hidden to Spark.
+    """The name of a type as a folder name; type names are untrusted."""
+    # Escaped with tildes: the Delta library decodes percent escapes as those of a URL. Spark
+    # ignores folders that begin with an underscore or a dot.
     first, rest = type_name[:1], type_name[1:]
-    name = _escaped(first, _PLAIN - {"_"}) + _escaped(rest, _PLAIN)
+    name = _escaped(first, _SAFE_CHARS - {"_"}) + _escaped(rest, _SAFE_CHARS)
     if len(name) > _FOLDER_CHARS_MAX:
         number = hash64(type_name) & 0xFFFF_FFFF_FFFF_FFFF
         name = f"{name[: _FOLDER_CHARS_MAX - 17]}~{number:016x}"
     return name
 
 
-def _escaped(text: str, plain: frozenset[str]) -> str:
+def _escaped(text: str, safe: frozenset[str]) -> str:
     return "".join(
-        char if char in plain else "".join(f"~{byte:02x}" for byte in char.encode())
-        for char in text
+        char if char in safe else "".join(f"~{byte:02x}" for byte in char.encode()) for char in text
     )
 
 

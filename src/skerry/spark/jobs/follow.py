@@ -1,4 +1,4 @@
-"""What is recorded from now on, and before, until it is to stop."""
+"""Keeps the tables up to date with recordings that are being written, until it is stopped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skerry.spark.lake.lake import Lake
 __all__ = ["DERIVED_INTERVAL_S", "INTERVAL_S", "follow"]
 
 INTERVAL_S: Final = 1.0
-"""From the start of one batch to that of the next, if there is something to do."""
+"""Minimum time from the start of one batch to the start of the next."""
 DERIVED_INTERVAL_S: Final = 60.0
-"""Derived tables have figures by the minute."""
+"""Derived tables have figures by the minute, so a shorter interval gains nothing."""
 
 
 def follow(
@@ -28,7 +28,10 @@ def follow(
     batch_bytes: int | None = None,
     name: str = "pipeline",
 ) -> Progress:
-    """Keep the tables up to date; by `name`, recorders see that they are followed."""
+    """Keep the tables up to date until `is_stopping` returns true.
+
+    Recorders see `name` as the name of a follower, and do not delete segments it has not read.
+    """
     loop = Loop(
         lake,
         recordings,

@@ -1,8 +1,8 @@
-"""One type in one batch: its new rows become updates, states, and what is there now.
+"""Merges the rows of one type with Spark jobs, if its rows may precede known ones.
 
-Usually all that is new comes after all that is known. Then the new rows are merged with the latest
-states of the objects they touch, and nothing that was written before is read. Otherwise the way is
-longer (`jobs.lateness`) and the result is the same as if all had come at once.
+If all new rows follow all known ones, they are merged with the latest states of the objects they
+touch, and no older file is read. Otherwise updates and states are rebuilt (`jobs.lateness`). The
+result is the same as if all rows had been merged in one batch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from skerry.spark.jobs.lateness import (
     reordered,
     stale_snapshots,
 )
-from skerry.spark.lake.buckets import MINUTE_NS, bucket_column, hour_column
+from skerry.spark.lake.buckets import bucket_column, hour_column
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import DataFile, TableChange, read_files
+from skerry.spark.lake.data_files import DataFile, TableChange
+from skerry.spark.lake.delta import read_files
 from skerry.spark.lake.lake import Lake, TypeState, delta_schema
 from skerry.spark.lake.schema import quoted, spark_schema
 from skerry.spark.lake.schema_json import schema_to_text
+from skerry.spark.merging.duplicates import SKEW_NS
 from skerry.spark.source.options import ReadOptions
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
 from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
@@ -58,16 +60,14 @@ if TYPE_CHECKING:
 __all__ = ["Interval", "Staged", "is_widened", "stage_type", "typed_rows"]
 
 Interval = tuple[int, int]
-"""From one time to another, both included."""
+"""The first and the last time, both included."""
 
-_SKEW_NS: Final = 5 * MINUTE_NS
-"""How far apart receivers of one multicast may stamp it, and it is still known to be one."""
 _WIDENED: Final = ("updates", "history", "latest", "snapshots")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What a batch does to the tables of one type."""
+    """The changes of a batch to the tables of one type."""
 
     state: TypeState
     changes: tuple[TableChange, ...]
@@ -77,9 +77,9 @@ class Staged:
 def stage_type(
     lake: Lake, state: TypeState, rows: DataFrame, intervals: Iterable[Interval], *, label: str
 ) -> Staged | None:
-    """Write the files for new rows of a type; None if there is nothing new among them.
+    """Write the files for new rows of a type; None if no row is new.
 
-    `rows` are typed rows as recorded, `intervals` the times they may be of.
+    `rows` are typed rows as recorded, `intervals` the times they may have.
     """
     with ExitStack() as at_end:
         return _TypeBatch(lake, state, label, at_end).stage(rows, list(intervals))
@@ -88,7 +88,7 @@ def stage_type(
 def typed_rows(
     lake: Lake, options: ReadOptions, state: TypeState, fingerprints: Iterable[int]
 ) -> DataFrame:
-    """The rows of some definitions of a type, as recorded within the ranges of the options."""
+    """The rows of some definitions of a type, within the ranges of the options."""
     return (
         lake.spark.read.format("skerry")
         .option("paths", json.dumps(options.paths))
@@ -101,7 +101,7 @@ def typed_rows(
 
 
 def is_widened(lake: Lake, state: TypeState) -> bool:
-    """Whether a table of the type has a column that is of another kind now."""
+    """Whether the schema of the type has widened a column of one of its tables."""
     for kind in _WIDENED:
         schema = lake.table(f"{kind}/{state.table}").schema()
         wanted = table_schema(kind, state.schema)
@@ -132,7 +132,7 @@ class _TypeBatch:
         self._update_count = sum(file.rows for file in files)
         if self.state.is_cached:
             self._stage_states(self._staged(files), survey, moved)
-            # Also where nothing is late for its own object, it may be so for a snapshot of all.
+            # A row that is not late for its object may still be late for a snapshot.
             self._drop_snapshots(min(file.low["order_ns"] for file in files))
         self._widen()
         new = self._update_count
@@ -142,7 +142,7 @@ class _TypeBatch:
     # -- updates
 
     def _stage_rows(self, rows: DataFrame, intervals: list[Interval]) -> list[DataFile]:
-        """Each row once, and none that is known; ordered as far as can be told by now."""
+        """Stage each new row once, in an order that considers only this batch."""
         new = distinct_rows(with_identity(self._named(rows)))
         known = self._known(intervals)
         if known is not None:
@@ -157,8 +157,8 @@ class _TypeBatch:
         )
 
     def _known(self, intervals: list[Interval]) -> DataFrame | None:
-        """The identities of rows in the table that may come again."""
-        spans = [(low - _SKEW_NS, high + _SKEW_NS) for low, high in intervals]
+        """The identities of rows in the table that this batch may repeat."""
+        spans = [(low - SKEW_NS, high + SKEW_NS) for low, high in intervals]
 
         def may_be_known(file: DataFile) -> bool:
             return any(file.may_have("time_ns", low, high) for low, high in spans)
@@ -184,7 +184,7 @@ class _TypeBatch:
     def _in_order(
         self, files: list[DataFile], survey: OrderSurvey
     ) -> tuple[list[DataFile], Moved | None, OrderSurvey]:
-        """The files with `order_ns` as it is with all that came before."""
+        """The files with `order_ns` computed from all rows, including those in the table."""
         clocks = self.state.clocks
         late = {
             block.node: min(b.position_min for b in survey.blocks if b.node == block.node)
@@ -214,9 +214,9 @@ class _TypeBatch:
     def _restaged(self, files: list[DataFile], rows: DataFrame) -> list[DataFile]:
         after = self._stage_updates(rows)
         for folder in {file.path.partition("/")[0] for file in files}:
-            # Frames that are still to be computed may be made of them.
-            place = f"updates/{self.state.table}/{folder}"
-            self._at_end.callback(self.lake.store.delete_folder, place)
+            # Deleted at the end: frames that are not computed yet may read these files.
+            name = f"updates/{self.state.table}/{folder}"
+            self._at_end.callback(self.lake.store.delete_folder, name)
         return after
 
     # -- states
@@ -242,7 +242,7 @@ class _TypeBatch:
         return bool(self.lake.table(f"{kind}/{self.state.table}").files())
 
     def _is_late(self, touched: DataFrame) -> bool:
-        """Whether an object is known to have changed after something that is new."""
+        """Whether a new update precedes a known change of its object."""
         known = [
             _last(self.lake.rows(kind, self.state), time)
             for kind, time in (("latest", "valid_from_ns"), ("gone", "removed_ns"))
@@ -290,7 +290,7 @@ class _TypeBatch:
             self._replace("gone", parts, touched, gone_rows(states))
 
     def _parts(self, touched: DataFrame, states: DataFrame) -> set[int] | None:
-        """The parts that are rewritten; None if there are to be more of them than there were."""
+        """The parts to rewrite; None for all, if the number of parts grows."""
         files = self.lake.table(f"latest/{self.state.table}").files()
         objects = sum(file.rows for file in files)
         count, part_rows = self.state.part_count, self.lake.config.part_rows
@@ -324,7 +324,7 @@ class _TypeBatch:
     # -- all tables
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        """The frame, computed once for several uses."""
+        """Cache a frame that is used several times."""
         frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._at_end.callback(frame.unpersist)
         return frame
@@ -346,7 +346,7 @@ class _TypeBatch:
             )
 
     def _widen(self) -> None:
-        """Write tables anew whose columns have become of another kind."""
+        """Rewrite the tables of which a column was widened."""
         for kind in _WIDENED:
             table = self.lake.table(f"{kind}/{self.state.table}")
             wanted = table_schema(kind, self.state.schema)
@@ -367,7 +367,7 @@ def _not_among(paths: set[str]) -> Callable[[DataFile], bool]:
 
 
 def _is_wider(wanted: StructType, known: StructType) -> bool:
-    """Whether a column that there is has another kind now."""
+    """Whether an existing column has another type now."""
     kinds = {field.name: field.dataType.simpleString() for field in known}
     wide = ((field.name, field.dataType.simpleString()) for field in wanted)
     return any(kinds.get(name, kind) != kind for name, kind in wide)

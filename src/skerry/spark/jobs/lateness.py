@@ -1,10 +1,10 @@
-"""What to do when something new belongs before something known.
+"""Rebuilds updates and states when new rows precede known ones.
 
-It happens when a recording is copied from elsewhere, or when two recorders heard different things.
-Two things can change then. A time that is higher than those that follow it at its node moves the
-`order_ns` of known updates; their files are written anew. And the states of the touched objects
-change, from the first new update of each on: they are merged anew from the state before it and the
-updates since, and the files that held the old ones are written without them.
+This happens when a recording is copied from another computer, or when two recorders received
+different updates. It has two effects. A time that is higher than those that follow it at its node
+changes the `order_ns` of known updates, and their files are rewritten. And the states of the
+touched objects change from the first new update of each: they are merged again from the state
+before it and all later updates, and the files with the old states are rewritten without them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.lake.catalog import OBJECT, FieldColumn
-from skerry.spark.lake.delta import DataFile
-from skerry.spark.transforms.dedupe import IDENTITY, has_place, with_identity
+from skerry.spark.lake.data_files import DataFile
+from skerry.spark.transforms.dedupe import IDENTITY, has_position, with_identity
 from skerry.spark.transforms.merge import merged, steps_of_gone, steps_of_states, steps_of_updates
 from skerry.spark.transforms.order import (
     Clock,
@@ -42,17 +42,17 @@ __all__ = ["Moved", "Rebuilding", "Reordered", "rebuilding", "reordered", "stale
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Known updates whose place in the order is another now."""
+    """Known updates whose `order_ns` changes."""
 
     rows: DataFrame
-    """With `order_ns` as it is and `order_before_ns` as it was."""
+    """With the new `order_ns` and the old one as `order_before_ns`."""
     files: tuple[str, ...]
-    """Where they stand."""
+    """Paths of the files that have them."""
     row_count: int
-    """Rows of those files, the others included."""
+    """Number of all rows in those files."""
 
     def rewritten(self, lake: Lake, state: TypeState) -> DataFrame:
-        """All rows of those files, in their right place."""
+        """All rows of those files, with the new `order_ns`."""
         known = with_identity(lake.rows("updates", state, lambda file: file.path in self.files))
         right = self.rows.select(*IDENTITY, F.col("order_ns").alias("order_now_ns"))
         placed = known.join(right, on=list(IDENTITY), how="left").withColumn(
@@ -63,25 +63,25 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reordered:
-    """New rows among known ones of the same nodes, all in their right order."""
+    """New rows together with the known rows that follow them, with correct `order_ns`."""
 
     lake: Lake
     state: TypeState
     rows: DataFrame
-    """`order_before_ns` is null where a row is new."""
+    """`order_before_ns` is null for new rows."""
     blocks: tuple[ClockBlock, ...]
 
     def new_rows(self, rows: DataFrame) -> DataFrame:
-        """Those that are not in the table yet."""
+        """The rows that are not in the table yet."""
         return rows.where(F.col("order_before_ns").isNull()).drop("order_before_ns", *IDENTITY)
 
     def moved(self, rows: DataFrame) -> Moved | None:
-        """Those in the table that have to move, if there are any."""
+        """The rows in the table whose `order_ns` changes, or None."""
         moved = rows.where(F.col("order_before_ns") != F.col("order_ns"))
         times = moved.groupBy("hour").agg(
             F.min("order_before_ns").alias("low"), F.max("order_before_ns").alias("high")
         )
-        # Rows stand in the part of their old hour, and there in any file of the times they had.
+        # A row is in the part of its old hour, in any file whose range includes its old time.
         spans = {row.hour: (row.low, row.high) for row in times.collect()}
         if not spans:
             return None
@@ -101,20 +101,20 @@ class Reordered:
 def reordered(
     lake: Lake, state: TypeState, staged: DataFrame, late: Mapping[int, int]
 ) -> Reordered:
-    """Staged rows with those of the table that follow them; `late` has first positions by node."""
+    """Staged rows with the known rows that follow them; `late` has first positions by node."""
     spark = lake.spark
     first = spark.createDataFrame(list(late.items()), "node bigint, first_position bigint")
     known = lake.rows("updates", state).join(F.broadcast(first), on="node", how="inner")
     is_before = F.col("position") < F.col("first_position")
     before = (
-        known.where(has_place() & is_before & (F.col("operation") != SNAPSHOT))
+        known.where(has_position() & is_before & (F.col("operation") != SNAPSHOT))
         .groupBy("node")
         .agg(F.max("order_ns").alias("order_ns"))
         .collect()
     )
     clocks = {row.node: Clock(position=late[row.node] - 1, order_ns=row.order_ns) for row in before}
     clocks |= {node: clock for node, clock in state.clocks.items() if node not in late}
-    following = known.where(has_place() & ~is_before).withColumn(
+    following = known.where(has_position() & ~is_before).withColumn(
         "order_before_ns", F.col("order_ns")
     )
     new = staged.withColumn("order_before_ns", F.lit(None).cast("bigint"))
@@ -132,20 +132,20 @@ def reordered(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilding:
-    """The states of some objects, made anew from some instant of each on."""
+    """Rebuilds the states of some objects, each from a certain instant."""
 
     lake: Lake
     state: TypeState
     fields: Sequence[FieldColumn]
     touched: DataFrame
-    """Objects, and `since_ns` from when on they are made anew."""
+    """Objects, with the instant `since_ns` from which each is rebuilt."""
     updates: DataFrame
-    """All updates of the type that are new or have moved."""
+    """All updates of the type that are new or moved."""
     moved: Moved | None
     since_ns: int
 
     def states(self, touched: DataFrame) -> DataFrame:
-        """The new states, and those that hold when they begin."""
+        """The rebuilt states, starting with those that are valid at `since_ns`."""
         history = self._joined("history", touched)
         latest = self._joined("latest", touched)
         columns = [*latest.drop("part", "since_ns").columns, "since_ns"]
@@ -169,9 +169,9 @@ class Rebuilding:
         return merged(reduce(DataFrame.unionByName, steps), self.fields)
 
     def history_files(self, touched: DataFrame) -> list[DataFile]:
-        """The files of `history` with states that are made anew."""
+        """The files of `history` with states that are rebuilt."""
         found = (
-            self._joined("history", touched, has_place=True)
+            self._joined("history", touched, with_file_path=True)
             .where(F.col("valid_to_ns") >= F.col("since_ns"))
             .select("file_path")
             .distinct()
@@ -182,24 +182,24 @@ class Rebuilding:
         return table.files(lambda file: file.path in paths)
 
     def history_kept(self, touched: DataFrame, files: Sequence[DataFile]) -> DataFrame:
-        """The rows of those files that stay as they are."""
+        """The rows of those files that do not change."""
         paths = {file.path for file in files}
         rows = self.lake.rows("history", self.state, lambda file: file.path in paths)
         joined = rows.join(touched, on=list(OBJECT), how="left")
         is_untouched = F.col("since_ns").isNull() | (F.col("valid_to_ns") < F.col("since_ns"))
         return joined.where(is_untouched).drop("since_ns")
 
-    def _joined(self, kind: str, touched: DataFrame, *, has_place: bool = False) -> DataFrame:
-        rows = self.lake.rows(kind, self.state, has_place=has_place)
+    def _joined(self, kind: str, touched: DataFrame, *, with_file_path: bool = False) -> DataFrame:
+        rows = self.lake.rows(kind, self.state, with_file_path=with_file_path)
         return rows.join(touched, on=list(OBJECT), how="inner")
 
     def _following(self, touched: DataFrame) -> DataFrame:
-        """New and known updates of the touched objects, from when they are made anew on."""
+        """New and known updates of the touched objects, from `since_ns` of each."""
         known = self.lake.rows(
             "updates", self.state, lambda file: file.high.get("order_ns", 2**63) >= self.since_ns
         )
         if self.moved is not None:
-            # The new rows hold the files in which something has moved, whole.
+            # The new rows include all rows of the files with moved updates.
             gone = self.moved.files
             known = self.lake.rows(
                 "updates",
@@ -220,7 +220,7 @@ def rebuilding(
     updates: DataFrame,
     moved: Moved | None,
 ) -> Rebuilding:
-    """How the states change with these updates, of which some may have moved."""
+    """The rebuilding that new and moved updates require."""
     touched = updates.select(*OBJECT, F.col("order_ns").alias("since_ns"))
     if moved is not None:
         before = moved.rows.select(*OBJECT, F.col("order_before_ns").alias("since_ns"))
@@ -240,9 +240,9 @@ def rebuilding(
 
 
 def stale_snapshots(lake: Lake, state: TypeState, since_ns: int) -> tuple[str, ...]:
-    """The files of snapshots that are not right any more when states change from an instant on.
+    """The snapshot files that become wrong if states change from an instant.
 
-    These need not be known objects: one that nobody had heard of is missing in them.
+    This includes states of objects that are new: a snapshot lacks them.
     """
     table = lake.table(f"snapshots/{state.table}")
     found = table.files(lambda file: int(file.parts["until_ns"] or 0) > since_ns)

@@ -1,8 +1,8 @@
-"""Batches one after the other, from where the last plan ended.
+"""The loop of a job: runs batches one after the other, from where the last plan ended.
 
-The offsets of the recordings are part of each plan, so what a batch has brought in and how far it
-came are one fact. A batch runs in a thread of its own; meanwhile progress is reported and a request
-to stop is noticed, which ends the job after the batch.
+The offsets of the recordings are part of each plan, so the rows of a batch and its offsets are
+committed together. A batch runs in a separate thread; meanwhile the loop reports progress and
+checks for a stop request, which ends the job after the batch.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Final
 from skerry.errors import PipelineError, RecordingError, SkerryError
 from skerry.recording.index import Segment
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.runtime.recordings.reader import Recording, open_recordings
-from skerry.runtime.recordings.remote_paths import first_line
 from skerry.spark.jobs.batch import Range, process_batch
-from skerry.spark.jobs.building import build_derived
+from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.maintenance import clean_up, maintain
 from skerry.spark.lake.file_systems import require_file_system
 from skerry.spark.lake.lake import Lake, Plan
@@ -34,47 +34,47 @@ __all__ = ["Loop", "Progress", "backlog"]
 
 _POLL_S: Final = 0.5
 _LAST_HOURS: Final = 2
-"""Hours of derived tables that are still built when a job is to stop."""
+"""Maximum number of hours of derived tables that are still built when a job is stopped."""
 _OWN_ERROR: Final = re.compile(r"skerry\.errors\.\w+: (.+)")
 _PYTHON_ERROR: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _TRIES: Final = 6
-"""On a busy computer Python starts too slowly for Spark; a batch that failed is simply repeated."""
+"""On a busy computer Python workers start too slowly for Spark; a failed step is retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How a job is doing."""
+    """The progress of a job."""
 
     batch_count: int = 0
     row_count: int = 0
-    """Rows that were new, of all batches."""
+    """New rows of all batches."""
     read_count: int = 0
-    """Rows that were read, of all batches; more than were new where rows came twice."""
+    """Rows that were read in all batches, duplicates included."""
     rows_per_s: float = 0.0
-    """Rows read, over all batches of this job."""
+    """Rows read per second, over all batches of this job."""
     backlog_rows: int = 0
-    """Rows that are recorded and not in the tables yet, those of the running batch included."""
+    """Recorded rows that are not in the tables yet, those of the running batch included."""
     batch_rows: int = 0
     """Rows of the batch that is running; 0 between batches."""
     batch_s: float = 0.0
-    """Seconds that the last batch took."""
+    """Duration of the last batch."""
     table_count: int = 0
     """Tables that the last batch changed."""
     stages_done: int = 0
     stages_total: int = 0
-    """Tasks of the stages that run now."""
+    """Tasks of the running Spark stages: completed, and all."""
     notices: tuple[str, ...] = ()
     damaged_count: int = 0
     """Segments with a damaged batch, of all batches."""
 
     @property
     def left_s(self) -> float | None:
-        """Estimated seconds until the backlog is in the tables; None if nothing tells."""
+        """Estimated seconds until the backlog is in the tables; None if unknown."""
         return self.backlog_rows / self.rows_per_s if self.rows_per_s else None
 
 
 class Loop:
-    """A job that brings recordings into tables, from where it was left."""
+    """A job that merges recordings into tables."""
 
     def __init__(
         self,
@@ -86,15 +86,15 @@ class Loop:
         interval_s: float | None = None,
         derived_interval_s: float = 0.0,
     ) -> None:
-        one = [recordings] if isinstance(recordings, str | PathLike) else recordings
+        paths = [recordings] if isinstance(recordings, str | PathLike) else recordings
         self.lake = lake
-        self.paths = [fspath(path) for path in one]
-        # Kept: manifests of long recordings are long, and each look reads what is new.
+        self.paths = [fspath(path) for path in paths]
+        # Kept over batches: manifests can be long, and each call reads only new lines.
         self._recordings = Recordings(self.paths)
         self._batch_bytes = batch_bytes or lake.config.batch_bytes
         self._follower = follower
         self._interval_s = interval_s
-        """None: what is there now, and then end."""
+        """None for a job that ends after the rows that are recorded at its start."""
         self._derived_interval_ns = int(derived_interval_s * 1e9)
         self._derived_ns = monotonic_ns()
         self._target: Offset | None = None
@@ -103,7 +103,7 @@ class Loop:
         self._batch_rows = 0
         self._seen: dict[str, int] = {}
         self._absent: dict[str, str] = {}
-        """By the id of a recording, what is said of the segment that it waits for."""
+        """By recording id, the description of the segment that it waits for."""
         self._lock = threading.Lock()
         self._is_ending = False
 
@@ -113,14 +113,17 @@ class Loop:
         on_progress: Callable[[Progress], None] | None = None,
         is_stopping: Callable[[], bool] | None = None,
     ) -> Progress:
-        """Bring in batches until all is in the tables, or it is to stop; says how it went."""
+        """Run batches until all rows are in the tables, or `is_stopping` returns true.
+
+        Returns the final progress. Raises RecordingError if a segment is missing.
+        """
         for path in self.paths:
             open_recordings(path)
         require_file_system(self.lake.spark, self.lake.store)
         self._batch_bytes = self._batch_bytes or batch_bytes_of(self.lake.spark)
         with self.lake.writing():
             last = self.lake.last_plan()
-            self.lake.carry_out(last)
+            self.lake.commit_plan(last)
             self._seen = dict(last.offsets)
             presence = None
             if self._interval_s is None:
@@ -129,7 +132,7 @@ class Loop:
                 self._recordings.all()
                 presence = FollowerPresence(self._recordings, self._follower or "pipeline")
             try:
-                self._go_on(on_progress, is_stopping)
+                self._run_steps(on_progress, is_stopping)
             finally:
                 if presence is not None:
                     presence.end()
@@ -140,7 +143,7 @@ class Loop:
             self._require_all()
         return final
 
-    def _go_on(
+    def _run_steps(
         self,
         on_progress: Callable[[Progress], None] | None,
         is_stopping: Callable[[], bool] | None,
@@ -149,8 +152,8 @@ class Loop:
             while not self._is_ending:
                 started_ns = monotonic_ns()
                 ranges = self._next()
-                step = self._brought_in if ranges else self._derived
-                job = pool.submit(self._tried, step, ranges)
+                step = self._run_batch if ranges else self._build_derived
+                job = pool.submit(self._retried, step, ranges)
                 has_worked = self._awaited(job, on_progress, is_stopping)
                 if has_worked:
                     if self._interval_s is None or self._is_late(started_ns):
@@ -158,11 +161,11 @@ class Loop:
                 elif self._interval_s is None:
                     return
                 self._wait(started_ns, on_progress, is_stopping)
-            # What takes longer is left to the next job, as whatever was to be stopped is to end.
-            if self._interval_s is not None and self._is_nearly_derived():
-                self._awaited(pool.submit(self._derived, []), on_progress, is_stopping)
+            # More hours are left to the next job, so that a stopped job ends soon.
+            if self._interval_s is not None and self._has_few_stale_hours():
+                self._awaited(pool.submit(self._build_derived, []), on_progress, is_stopping)
 
-    def _is_nearly_derived(self) -> bool:
+    def _has_few_stale_hours(self) -> bool:
         return 0 < len(self.lake.last_plan().stale_hours) <= _LAST_HOURS
 
     def _awaited(
@@ -171,7 +174,7 @@ class Loop:
         on_progress: Callable[[Progress], None] | None,
         is_stopping: Callable[[], bool] | None,
     ) -> bool:
-        """What a step says, once it has ended; progress is reported meanwhile."""
+        """Wait for the result of a step; meanwhile report progress."""
         while True:
             if on_progress is not None:
                 on_progress(self.progress())
@@ -192,7 +195,7 @@ class Loop:
         on_progress: Callable[[Progress], None] | None,
         is_stopping: Callable[[], bool] | None,
     ) -> None:
-        """Let the rest of an interval pass."""
+        """Wait until the end of the interval."""
         assert self._interval_s is not None
         stop_ns = started_ns + int(self._interval_s * 1e9)
         pause = threading.Event()
@@ -208,7 +211,7 @@ class Loop:
     # -- steps
 
     def _next(self) -> list[Range]:
-        """What the next batch brings in; nothing if nothing is there."""
+        """The ranges of the next batch; empty if there are no new segments."""
         waiting = [
             (recording, segment)
             for recording, segment in self._recordings.arrived()
@@ -225,28 +228,28 @@ class Loop:
             if stop > self._seen.get(name, 0)
         ]
 
-    def _tried(self, step: Callable[[list[Range]], bool], ranges: list[Range]) -> bool:
+    def _retried(self, step: Callable[[list[Range]], bool], ranges: list[Range]) -> bool:
         for left in reversed(range(_TRIES)):
             try:
                 return step(ranges)
             except Exception as error:
                 if left == 0 or not _is_start_failure(error):
-                    raise _spoken(error) from error
+                    raise _pipeline_error(error) from error
         raise AssertionError("the last try returns or raises")
 
-    def _brought_in(self, ranges: list[Range]) -> bool:
+    def _run_batch(self, ranges: list[Range]) -> bool:
         started_ns = monotonic_ns()
         lake = self.lake
         with lake.batch():
             plan = process_batch(lake, self.paths, ranges)
             maintain(lake, plan)
         clean_up(lake)
-        self._note(plan, monotonic_ns() - started_ns)
+        self._add_progress(plan, monotonic_ns() - started_ns)
         if self._interval_s is not None and self._is_derived_due():
-            self._derived([])
+            self._build_derived([])
         return True
 
-    def _note(self, plan: Plan, spent_ns: int) -> None:
+    def _add_progress(self, plan: Plan, spent_ns: int) -> None:
         done = self._done
         with self._lock:
             self._seen = dict(plan.offsets)
@@ -267,8 +270,8 @@ class Loop:
     def _is_derived_due(self) -> bool:
         return monotonic_ns() - self._derived_ns >= self._derived_interval_ns
 
-    def _derived(self, _ranges: list[Range]) -> bool:
-        """Build the derived tables if they are behind and due; says whether batches may follow."""
+    def _build_derived(self, _ranges: list[Range]) -> bool:
+        """Build the derived tables if they are due; returns False: there is no backlog."""
         is_due = self._interval_s is None or self._is_ending or self._is_derived_due()
         if is_due:
             build_derived(self.lake)
@@ -278,7 +281,7 @@ class Loop:
     # -- progress
 
     def progress(self) -> Progress:
-        """How far it is at this moment."""
+        """The current progress."""
         stages_done, stages_total = _stages(self.lake)
         with self._lock:
             done, seen, batch_rows = self._done, dict(self._seen), self._batch_rows
@@ -296,10 +299,10 @@ class Loop:
         )
 
     def _absence_notices(self) -> list[str]:
-        """Of each recording that waits for a segment, once as long as it is that one."""
+        """Notices about missing segments, one per recording and segment."""
         waiting = {r.id: _absence(r, missing) for r, missing in self._recordings.absent()}
         new = [
-            f"{text}; what comes after it waits"
+            f"{text}; later segments of the recording wait for it"
             for name, text in waiting.items()
             if self._absent.get(name) != text
         ]
@@ -307,20 +310,20 @@ class Loop:
         return new
 
     def _require_all(self) -> None:
-        """RecordingError if something that a manifest names could not be brought in."""
+        """RecordingError if a manifest names a segment that is missing."""
         for text in self._absent.values():
-            error = RecordingError(f"{text}; what comes before it is in the tables")
-            error.hint = "copy it there and run again; segments are to be copied before manifests"
+            error = RecordingError(f"{text}; all segments before it are in the tables")
+            error.hint = "copy it and run again; copy segments before manifests"
             raise error
 
 
 def backlog(paths: Sequence[str], seen: Mapping[str, int]) -> int:
-    """Rows in sealed segments after the lines that were seen."""
+    """The number of rows in sealed segments after these manifest lines."""
     return _rows_after(Recordings(paths), seen)
 
 
 def _ends(recordings: Recordings) -> Offset:
-    """How far each recording goes now."""
+    """The current end of each recording."""
     ends: Offset = {}
     for recording, segment in recordings.arrived():
         ends[recording.id] = max(ends.get(recording.id, 0), segment.line + 1)
@@ -341,11 +344,11 @@ def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
 
 
 def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
-    return f"{missing[0].name} of {recording.place} is not there, or not whole yet"
+    return f"segment {missing[0].name} of {recording.path} is missing or incomplete"
 
 
 def _is_start_failure(error: Exception) -> bool:
-    """Whether a process of Spark's did not start in the ten seconds it is given."""
+    """Whether a Python worker did not start within Spark's timeout of ten seconds."""
     return "Python worker failed to connect back" in str(error)
 
 
@@ -353,28 +356,28 @@ _HINTS: Final = (
     (
         re.compile(r"OutOfMemoryError|Java heap space|GC overhead"),
         "the JVM ran out of memory",
-        "give it more with --memory, or make batches smaller with --batch-bytes",
+        "raise --memory, or make batches smaller with --batch-bytes",
     ),
     (
         re.compile(r"MemoryError|ArrowMemoryError|Python worker exited unexpectedly"),
-        "a Python worker ended, probably for lack of memory",
+        "a Python worker ended, probably because it ran out of memory",
         "make batches smaller with --batch-bytes",
     ),
     (
-        re.compile(r"No space left|Disk quota exceeded|there is no room", re.IGNORECASE),
+        re.compile(r"No space left|Disk quota exceeded", re.IGNORECASE),
         "",
-        "make room and start again; what was complete is there, the rest is done again",
+        "free disk space and start again; complete batches are kept, the rest is repeated",
     ),
 )
-"""What a failure looks like, what to say of it, and what to change."""
+"""Pattern of a failure, its cause, and a hint."""
 
 
-def _spoken(error: Exception) -> Exception:
-    """The error in one line, with what to change."""
+def _pipeline_error(error: Exception) -> Exception:
+    """The error in one line, with a hint."""
     if isinstance(error, SkerryError):
         return error
     text = str(error)
-    # What went wrong in a process of Spark's comes back as text, with all that led to it.
+    # Spark reports the failure of a worker as text with tracebacks.
     own = _OWN_ERROR.findall(text)
     for pattern, cause, hint in _HINTS:
         if pattern.search(text):
@@ -387,7 +390,7 @@ def _spoken(error: Exception) -> Exception:
 
 
 def _stages(lake: Lake) -> tuple[int, int]:
-    """Tasks that are done and that there are, of all stages that run now."""
+    """The number of completed and of all tasks, over the running stages."""
     tracker = lake.spark.sparkContext.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [info for info in infos if info is not None]

@@ -1,7 +1,4 @@
-"""What keeps tables fast and no larger than they must be.
-
-Snapshots of large ones, no crowds of small files, and none for long that no table names.
-"""
+"""Maintains tables after a batch: makes snapshots, compacts small files, deletes unused files."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.jobs.compact import compact_table, crowded_parts
 from skerry.spark.jobs.vacuum import vacuum
-from skerry.spark.lake.buckets import bucket_start_ns
+from skerry.spark.lake.buckets import DAY_NS, bucket_start_ns
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, table_schema
-from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
@@ -24,12 +21,11 @@ __all__ = ["clean_up", "maintain", "make_snapshots"]
 _LOG = logging.getLogger(__name__)
 
 _CLEANED: Final = "_skerry/cleaned"
-"""When files were last deleted that no table names, ns since 1970."""
-_DAY_NS: Final = 86_400_000_000_000
+"""File with the time of the last automatic vacuum, ns since 1970."""
 
 
 def maintain(lake: Lake, plan: Plan) -> None:
-    """Do for the tables that a batch changed what is due."""
+    """Make due snapshots and compact crowded parts of the tables that a batch changed."""
     tables = {change.table for change in plan.changes}
     with lake.batch():
         for table in sorted(tables):
@@ -42,48 +38,47 @@ def maintain(lake: Lake, plan: Plan) -> None:
 
 
 def clean_up(lake: Lake) -> None:
-    """Once a day, delete files that no table has named for long; a failure is told, and no more.
+    """Once a day, delete files that no table names any more; a failure is only logged.
 
-    Where files stay for less than a day, that often: a job that follows replaces files each second.
-
-    Not inside of a batch: what is deleted goes by the logs as they are.
+    If files are kept for less than a day, the interval is as short: a job that follows replaces
+    files every second. Must not be called within `Lake.batch`: it needs the current logs.
     """
     hours = lake.config.vacuum_hours
     if hours is None:
         return
     now_ns = wall_ns()
     last_ns = _cleaned_ns(lake)
-    period_ns = min(_DAY_NS, int(hours * _DAY_NS / 24))
+    period_ns = min(DAY_NS, int(hours * DAY_NS / 24))
     if last_ns is not None and 0 <= now_ns - last_ns < period_ns:
         return
     if last_ns is not None:
         try:
             done = vacuum(lake, hours)
         except (OSError, PipelineError) as error:
-            _LOG.warning("files that no table names stay", extra={"detail": str(error)})
+            _LOG.warning("automatic vacuum failed", extra={"detail": str(error)})
         else:
             _LOG.info("vacuum", extra={"files": done.file_count, "bytes": done.byte_count})
-    # Also when tables begin: by then there is nothing to delete.
+    # Also for a new lake, which has nothing to delete yet.
     lake.store.write_text(_CLEANED, str(now_ns))
 
 
 def _cleaned_ns(lake: Lake) -> int | None:
-    """When that was last done, or None if nobody has written it down yet."""
+    """The time of the last vacuum, or None if there was none."""
     try:
         text = lake.store.read_text(_CLEANED)
         return None if text is None else int(text)
     except ValueError:
-        # Damaged: to do it once more harms nothing.
+        # A damaged file: one more vacuum does no harm.
         return 0
 
 
 def make_snapshots(lake: Lake, state: TypeState) -> int:
-    """Make the snapshots of a type that are missing and worth it; says how many these were."""
+    """Make the missing snapshots of a type, if it is large enough; returns their number."""
     history = lake.table(f"history/{state.table}").files()
     if sum(file.rows for file in history) < lake.config.snapshot_rows:
         return 0
     length = lake.config.bucket_ns
-    come_to = max(file.high["valid_to_ns"] for file in history)
+    last_end_ns = max(file.high["valid_to_ns"] for file in history)
     made = lake.table(f"snapshots/{state.table}").files()
     last = max((int(file.parts["until_ns"] or 0) for file in made), default=None)
     live = sum(file.rows for file in lake.table(f"latest/{state.table}").files())
@@ -94,7 +89,7 @@ def make_snapshots(lake: Lake, state: TypeState) -> int:
         counts,
         rows_min=max(live, lake.config.snapshot_rows // 8),
         after_ns=last,
-        until_ns=bucket_start_ns(come_to, length),
+        until_ns=bucket_start_ns(last_end_ns, length),
     )
     file_count = 1 + live // lake.config.part_rows
     for edge_ns, until_ns in wanted:
@@ -113,7 +108,7 @@ def _make_snapshot(
     now = lake.rows("latest", state)
     columns = [name for name in now.columns if name != "part"]
     states = old.select(*columns).unionByName(now.select(*columns))
-    # Few files in order: each costs a question as much as some thousand rows.
+    # Few sorted files: opening one costs a query as much as some thousand rows.
     rows = snapshot_at(states, edge_ns, until_ns).repartition(file_count, *OBJECT)
     rows = rows.sortWithinPartitions(*OBJECT)
     name = f"snapshots/{state.table}"

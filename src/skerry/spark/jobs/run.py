@@ -1,4 +1,4 @@
-"""All there is, then end."""
+"""Merges everything that is recorded into the tables, then ends."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def run_all(
     is_stopping: Callable[[], bool] | None = None,
     batch_bytes: int | None = None,
 ) -> Progress:
-    """Bring everything that is recorded and sealed into the tables; goes on where it was left."""
+    """Merge all sealed segments into the tables, starting after the last committed batch."""
     loop = Loop(lake, recordings, batch_bytes=batch_bytes)
     return loop.run(on_progress=on_progress, is_stopping=is_stopping)

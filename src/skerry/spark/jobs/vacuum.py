@@ -1,4 +1,4 @@
-"""Files that no table names any more: of old versions, and of batches that never ended."""
+"""Deletes files that no table names: those of old versions and of batches that were aborted."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from urllib.parse import unquote
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
+from skerry.spark.lake.buckets import HOUR_NS
 from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake
 
 __all__ = ["KEEP_HOURS", "Vacuumed", "vacuum"]
 
-_HOUR_NS: Final = 3_600_000_000_000
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _ENTRY: Final = re.compile(r"(\d{20})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuumed:
-    """What was deleted."""
+    """The number and size of the deleted files."""
 
     file_count: int
     byte_count: int
 
 
 def vacuum(lake: Lake, keep_hours: float = KEEP_HOURS, *, dry_run: bool = False) -> Vacuumed:
-    """Delete files that have been in no table for so long.
+    """Delete files that no table has named for `keep_hours`; with `dry_run`, only count them.
 
-    With less than an hour nobody may be writing: files of a batch in the making look the same.
+    Below one hour the writer lock is held, because files of an unfinished batch look the same.
     """
     if keep_hours < 0:
-        raise PipelineError(f"cannot keep files for {keep_hours} hours")
+        raise PipelineError(f"cannot keep files for {keep_hours} hours: the number is negative")
     is_alone = keep_hours < SAFE_HOURS
     with lake.writing() if is_alone else nullcontext():
         if is_alone:
-            lake.carry_out(lake.last_plan())
-        before_ns = wall_ns() - int(keep_hours * _HOUR_NS)
+            lake.commit_plan(lake.last_plan())
+        before_ns = wall_ns() - int(keep_hours * HOUR_NS)
         planned = _planned(lake)
         files = bytes_ = 0
         for name in lake.names():
@@ -49,7 +49,7 @@ def vacuum(lake: Lake, keep_hours: float = KEEP_HOURS, *, dry_run: bool = False)
 
 
 def _planned(lake: Lake) -> set[str]:
-    """Files of the last plan, which may not be in their tables yet."""
+    """Files of the last plan, which may not be committed yet."""
     plan = lake.last_plan()
     return {f"{change.table}/{file.path}" for change in plan.changes for file in change.added}
 
@@ -66,7 +66,7 @@ def _vacuum_table(
         inner = stored.path[len(name) + 1 :]
         if inner.startswith("_delta_log/") or stored.path in named:
             continue
-        # A file leaves its table long after it was written.
+        # A file may be removed from its table long after it was written.
         if max(stored.changed_ns, removed_ns.get(inner, 0)) > before_ns:
             continue
         count, size = count + 1, size + stored.byte_count
@@ -81,9 +81,10 @@ def _vacuum_table(
 
 
 def _removals(lake: Lake, name: str) -> dict[str, int]:
-    """By file, when the log says that it was taken out of the table.
+    """By file, when it was removed from the table according to the log.
 
-    A checkpoint tells it of the last week, so what was logged before the last one is not read.
+    A checkpoint has the removals of the last week, so entries before the last checkpoint are not
+    read.
     """
     removed: dict[str, int] = {}
     stored = {
@@ -103,13 +104,13 @@ def _removals(lake: Lake, name: str) -> dict[str, int]:
 
 
 def _removals_in(lake: Lake, checkpoint: str) -> dict[str, int]:
-    """The same of all that a checkpoint knows."""
+    """By file, when it was removed from the table according to a checkpoint."""
     import pyarrow.parquet as pq
 
-    place = lake.store.arrow_path(checkpoint)
-    with pq.ParquetFile(place, filesystem=lake.store.files) as file:
+    path = lake.store.arrow_path(checkpoint)
+    with pq.ParquetFile(path, filesystem=lake.store.files) as file:
         rows = file.read(columns=["remove.path", "remove.deletionTimestamp"])
-    # Who has removed nothing may leave the column out.
+    # A checkpoint without removals may not have the column.
     actions = rows.column("remove").to_pylist() if "remove" in rows.column_names else []
     return {
         unquote(action["path"]): (action["deletionTimestamp"] or 0) * 1_000_000

@@ -1,7 +1,7 @@
-"""The parts that tables are divided into: hours, days and buckets of time, all in UTC.
+"""The time partitions of tables: hours, days and buckets, all in UTC.
 
-A part is named by the text of its first instant, so that names sort as their times do. The columns
-are made of whole numbers, whatever time zone a session has.
+A partition is named by its first instant, so that names sort by time. The columns are computed
+with integers and do not depend on the time zone of the session.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ __all__ = [
     "bucket_start_ns",
     "bucket_text",
     "day_column",
+    "day_text",
     "floor_column",
     "hour_column",
+    "hour_text",
     "timestamp_column",
 ]
 
 MINUTE_NS: Final = 60_000_000_000
 HOUR_NS: Final = 60 * MINUTE_NS
 DAY_NS: Final = 24 * HOUR_NS
+_EPOCH: Final = dt.date(1970, 1, 1)
 
 
 def floor_column(ns: Column, length_ns: int) -> Column:
     """The last multiple of a length that is not after `ns`, also before 1970.
 
-    An instant so early that there is none counts as the first one that has one.
+    An instant before the first multiple that a bigint can hold is rounded up to that multiple.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -46,7 +49,7 @@ def day_column(ns: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     days = _whole(floor_column(ns, DAY_NS), DAY_NS).cast("int")
-    # A date has no zone, and its text neither.
+    # Neither a date nor its text depends on a time zone.
     return F.date_from_unix_date(days).cast("string")
 
 
@@ -68,34 +71,44 @@ def bucket_column(ns: Column, length_ns: int) -> Column:
 
 
 def bucket_start_ns(ns: int, length_ns: int) -> int:
-    """When the bucket of an instant begins."""
+    """The first instant of the bucket of an instant."""
     return ns - ns % length_ns
 
 
-def bucket_text(ns: int, length_ns: int) -> str:
+def bucket_text(ns: int, length_ns: int = MINUTE_NS) -> str:
     """The name of the bucket of an instant, as in `bucket_column`."""
-    start = dt.datetime.fromtimestamp(bucket_start_ns(ns, length_ns) // 10**9, tz=dt.UTC)
-    return start.strftime("%Y-%m-%dT%H%M")
+    start_ns = bucket_start_ns(ns, length_ns)
+    return f"{hour_text(start_ns)}{start_ns // MINUTE_NS % 60:02}"
+
+
+def hour_text(ns: int) -> str:
+    """The name of the hour of an instant, as in `hour_column`."""
+    return f"{day_text(ns)}T{ns // HOUR_NS % 24:02}"
+
+
+def day_text(ns: int) -> str:
+    """The name of the day of an instant, as in `day_column`."""
+    return str(_EPOCH + dt.timedelta(days=ns // DAY_NS))
 
 
 def timestamp_column(ns: Column) -> Column:
-    """Nanoseconds since 1970 as a timestamp, which has microseconds."""
+    """Nanoseconds since 1970 as a timestamp, rounded down to microseconds."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.timestamp_micros(_whole(floor_column(ns, 1000), 1000))
 
 
 def _reachable(ns: Column, length_ns: int) -> Column:
-    """Not before the first multiple of a length that a bigint can hold."""
+    """`ns`, but not before the first multiple of a length that a bigint can hold."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # Rows come from strangers, and a number that does not fit would stop all tables for ever.
+    # Recorded times are untrusted, and an overflow would stop the pipeline for good.
     first = F.lit(-(2**63 // length_ns) * length_ns)
     return F.when(ns < first, first).otherwise(ns)
 
 
 def _whole(number: Column, divisor: int) -> Column:
-    """A multiple of the divisor, divided without a float in between."""
+    """Integer division of a multiple of the divisor."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.call_function("div", number, F.lit(divisor))

@@ -1,7 +1,7 @@
-"""The columns of the tables, each with what it says.
+"""The columns of the tables, each with its meaning.
 
-A table of a type has the columns below and one for each field of the type. Columns follow tags: the
-name that a field was first met with stays the name of its column.
+A table of a type has the columns below and one for each field of the type. Columns follow tags: a
+column keeps the name under which its field was first recorded.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class FieldColumn:
     tag: int
     name: str
     source: str
-    """Its name in typed rows, where fewer names are taken."""
+    """Its name in typed rows, where fewer names are reserved."""
 
 
 OBJECT: Final = ("space", "key")
-"""What tells one object of a type from the others."""
+"""The columns that identify an object of a type."""
 
 ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
-"""The order of updates. The first three decide; the others part what has no position."""
+"""The order of updates. The first three decide; the others order updates without a position."""
 
 
 def _column(name: str, type_: pa.DataType, meaning: str) -> Column:
@@ -74,7 +74,7 @@ _ENVELOPE: Final = (
     _column("type", _TEXT, "name of the type"),
     _column("fingerprint", _WHOLE, "definition of the type that was meant"),
     _column("operation", pa.int8(), "1 create, 2 update, 3 remove, 4 gap, 5 snapshot"),
-    _column("present", _WHOLE, "property set: bit n is set if the update speaks of tag n"),
+    _column("present", _WHOLE, "property set: bit n is set if the update is about tag n"),
     _column("key", pa.binary(), "canonical key"),
     _column("sender", _WHOLE, "client on the node; in multicast a hash of the sender"),
     _column("node", _WHOLE, "node where it entered"),
@@ -83,7 +83,7 @@ _ENVELOPE: Final = (
     _column("source", _TEXT, "access, distributor, portal, link or internal"),
 )
 _ORDER_NS: Final = _column(
-    "order_ns", _WHOLE, "latest time_ns that the node had stamped by then; tables are ordered by it"
+    "order_ns", _WHOLE, "latest time_ns that the node had stamped so far; tables are ordered by it"
 )
 _PAYLOAD_BYTES: Final = _column("payload_bytes", _WHOLE, "size of the encoded object")
 
@@ -93,15 +93,17 @@ UPDATES: Final = (
     _PAYLOAD_BYTES,
     _column("hour", _TEXT, "hour of order_ns in UTC, as 2026-11-15T14"),
 )
-"""Of `updates/T`: one row for each update, a field null where the update does not speak of it."""
+"""Of `updates/T`: one row for each update; fields outside its property set are null."""
 
 _OBJECT: Final = (
     _column("space", _TEXT, "space of the object"),
     _column("key", pa.binary(), "canonical key"),
 )
-_LIFE: Final = _column("life", _WHOLE, "how often it had been created; 0: before recording began")
+_LIFE: Final = _column(
+    "life", _WHOLE, "how often it had been created; 0: before the recording began"
+)
 _ENTRY: Final = (
-    _column("node", _WHOLE, "where that entered"),
+    _column("node", _WHOLE, "node where that update entered"),
     _column("position", _WHOLE, "count of the node"),
     _column("sequence", _WHOLE, "count of the sender"),
 )
@@ -110,12 +112,12 @@ _PART: Final = _column("part", pa.int32(), "pmod(xxhash64(space, key), number of
 _STATE: Final = (
     *_OBJECT,
     _column("subject", _TEXT, "subject of its last update"),
-    _column("valid_from_ns", _WHOLE, "since when it was so, ns since 1970"),
-    _column("valid_to_ns", _WHOLE, "until when, not included; null as long as it is so"),
+    _column("valid_from_ns", _WHOLE, "start of the state, ns since 1970"),
+    _column("valid_to_ns", _WHOLE, "end of the state, exclusive; null while it lasts"),
     _column("valid_from", _MOMENT, "the same as a timestamp"),
     _column("valid_to", _MOMENT, "the same as a timestamp"),
     _LIFE,
-    _column("sender", _WHOLE, "who made the last update"),
+    _column("sender", _WHOLE, "sender of the last update"),
     *_ENTRY,
 )
 
@@ -123,36 +125,36 @@ HISTORY: Final = (
     *_STATE,
     _column("bucket", _TEXT, "bucket of valid_from in UTC by its start, as 2026-11-15T1400"),
 )
-"""Of `history/T`: one row for each state an object had and has no more, with all its fields."""
+"""Of `history/T`: one row for each past state of an object, with all its fields."""
 
 LATEST: Final = (*_STATE, _PART)
-"""Of `latest/T`: one row for each object there is now."""
+"""Of `latest/T`: one row for each object that exists now."""
 
 SNAPSHOTS: Final = (
     *_STATE,
-    _column("edge_ns", _WHOLE, "the instant at which all these objects were there"),
-    _column("until_ns", _WHOLE, "valid_to is right for instants from edge_ns up to this one"),
+    _column("edge_ns", _WHOLE, "the instant of the snapshot"),
+    _column("until_ns", _WHOLE, "valid_to is correct for instants from edge_ns up to this one"),
 )
-"""Of `snapshots/T`: the objects at a few instants, so that questions of long ago read little."""
+"""Of `snapshots/T`: the objects at a few instants, so that queries about the past read little."""
 
 GONE: Final = (
     *_OBJECT,
     _LIFE,
     _column("removed_ns", _WHOLE, "when it was removed, ns since 1970"),
     _column("removed", _MOMENT, "the same as a timestamp"),
-    _column("sender", _WHOLE, "who removed it"),
+    _column("sender", _WHOLE, "sender of the remove"),
     *_ENTRY,
     _PART,
 )
-"""Of `gone/T`: one row for each object that was there and is no more."""
+"""Of `gone/T`: one row for each object that was removed and not created again."""
 
 RAW_TABLE: Final = (
     _ORDER_NS,
     *_ENVELOPE,
-    _column("payload", pa.binary(), "the encoded object; of a gap, what is missing"),
+    _column("payload", pa.binary(), "the encoded object; of a gap, a description of the gap"),
     _column("day", _TEXT, "day of order_ns in UTC, as 2026-11-15"),
 )
-"""Of `raw`: gaps, and updates of types that nobody described."""
+"""Of `raw`: gaps, and updates of types without a recorded definition."""
 
 DIVIDED_BY: Final = {
     "updates": ("hour",),
@@ -162,7 +164,7 @@ DIVIDED_BY: Final = {
     "snapshots": ("edge_ns", "until_ns"),
     "raw": ("day", "type"),
 }
-"""The columns whose values are those of whole files."""
+"""Partition columns: each file has one value of them."""
 
 _KINDS: Final = {
     "updates": UPDATES,
@@ -173,7 +175,7 @@ _KINDS: Final = {
     "raw": RAW_TABLE,
 }
 _ADDED: Final = ("age_s", "change", "order_time", UNKNOWN)
-"""Names that answers to questions use beside those of tables."""
+"""Names of columns that query results add to those of tables."""
 _TAKEN: Final = frozenset(
     name for columns in _KINDS.values() for name in (column.name for column in columns)
 ).union(_ADDED)
@@ -181,7 +183,7 @@ _TAKEN: Final = frozenset(
 
 @lru_cache(maxsize=256)
 def field_columns(schema: TypedSchema) -> tuple[FieldColumn, ...]:
-    """The columns of the fields of a type, in the order the fields were met."""
+    """The columns of the fields of a type, in the order the fields were first recorded."""
     taken = {name.lower() for name in _TAKEN}
     columns = []
     for field in schema.reader.fields:
@@ -194,12 +196,12 @@ def field_columns(schema: TypedSchema) -> tuple[FieldColumn, ...]:
 
 
 def arrow_columns(columns: tuple[Column, ...]) -> pa.Schema:
-    """Columns as Arrow has them."""
+    """The columns as an Arrow schema."""
     return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 
 def table_schema(kind: str, schema: TypedSchema | None = None) -> pa.Schema:
-    """All columns of a table, those it is divided by last; `schema` where it is one of a type."""
+    """All columns of a table, partition columns last; tables of a type need its `schema`."""
     own = [pa.field(column.name, column.type) for column in _KINDS[kind]]
     divided = DIVIDED_BY[kind]
     fields: list[pa.Field] = []
@@ -208,6 +210,6 @@ def table_schema(kind: str, schema: TypedSchema | None = None) -> pa.Schema:
         fields = [pa.field(c.name, types.field(c.source).type) for c in field_columns(schema)]
         if kind == "updates":
             fields.append(types.field(UNKNOWN))
-    plain = [field for field in own if field.name not in divided]
+    undivided = [field for field in own if field.name not in divided]
     last = [field for name in divided for field in own if field.name == name]
-    return pa.schema([*plain, *fields, *last])
+    return pa.schema([*undivided, *fields, *last])

@@ -1,4 +1,4 @@
-"""Columns of one schema as those of a wider one: new fields are null, numbers of a wider kind."""
+"""Converts rows to a wider schema: new fields are null, numbers are cast to wider types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def conformed(frame: DataFrame, schema: T.StructType) -> DataFrame:
     known = {field.name: field.dataType for field in frame.schema}
     kinds = {name: kind.simpleString() for name, kind in known.items()}
     if all(kinds.get(field.name) == field.dataType.simpleString() for field in schema):
-        # The usual case. Every expression is some messages to the JVM, and a text is one.
+        # The usual case. An expression takes several messages to the JVM, a text takes one.
         return frame.selectExpr(*map(quoted, schema.names))
     return frame.select(
         *(
@@ -53,7 +53,7 @@ def _conformed(column: Column, was: T.DataType | None, wanted: T.DataType) -> Co
 
 
 def _differs_inside(was: T.DataType, wanted: T.DataType) -> bool:
-    """Whether a plain cast cannot do it, since structs have other fields."""
+    """Whether a cast is not enough because structs have different fields."""
     if isinstance(was, T.ArrayType) and isinstance(wanted, T.ArrayType):
         return isinstance(was.elementType, T.StructType)
     return isinstance(was, T.StructType) and isinstance(wanted, T.StructType)

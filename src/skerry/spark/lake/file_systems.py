@@ -1,4 +1,4 @@
-"""Whether Spark itself gets to where tables are: it writes and reads them by ways of its own."""
+"""Checks that Spark has a file system for the folder of the tables: it does not use Arrow's."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["require_file_system"]
 
 
 def require_file_system(spark: SparkSession, store: TableStore) -> None:
-    """PipelineError if Spark knows nothing of the kind of place that the tables are at.
+    """PipelineError if Spark has no file system for the URI of the tables.
 
-    Found out before there is anything to write, since what the JVM says of it is hard to read.
+    Checked before anything is written, because the error of the JVM is hard to read.
     """
     from py4j.protocol import Py4JJavaError
 
-    if store.place is None:
+    if store.remote_path is None:
         return
     scheme = store.spark_path("").partition("://")[0]
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the one way to ask Hadoop
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only access to Hadoop
     hadoop = jvm.org.apache.hadoop
     configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
     try:
         hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
     except Py4JJavaError as error:
-        fault = PipelineError(f"Spark cannot use {store.root}: it has nothing for {scheme}://")
+        fault = PipelineError(f"Spark cannot use {store.root}: no file system for {scheme}://")
         fault.hint = _hint(scheme, str(hadoop.util.VersionInfo.getVersion()))
         raise fault from error
 
@@ -37,5 +37,5 @@ def require_file_system(spark: SparkSession, store: TableStore) -> None:
 def _hint(scheme: str, version: str) -> str:
     if scheme == "s3a":
         package = f"org.apache.hadoop:hadoop-aws:{version}"
-        return f"give it the jars: --conf spark.jars.packages={package}"
-    return f"give it the jars of {scheme}://: --conf spark.jars.packages=GROUP:NAME:VERSION"
+        return f"add the jars: --conf spark.jars.packages={package}"
+    return f"add the jars for {scheme}://: --conf spark.jars.packages=GROUP:NAME:VERSION"

@@ -1,10 +1,10 @@
-"""A folder of tables, what is known about it beyond the tables, and how a batch becomes part of it.
+"""A lake: its tables, the state of the pipeline, and how a batch is committed exactly once.
 
-A batch changes many tables, and Delta commits one at a time. So all files of a batch are written
-first; then its *plan*, which names them, is written; then the plan is carried out table by table.
-Whoever dies before the plan leaves files that mean nothing. Whoever dies after it leaves a plan
-that the next one carries out to its end before anything else. Each plan has a number, which is the
-version of the commits it leads to, and holds what the next batch has to know.
+A batch changes many tables, and Delta commits one table at a time. Therefore all files of a batch
+are written first; then its *plan*, which names them, is written atomically; then the plan is
+committed table by table. A crash before the plan leaves files that no table names. A crash after
+it leaves a plan that the next job completes before anything else. Each plan has a number, which is
+the version of its commits, and holds the state that the next batch needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from uuid import uuid4
 from skerry.errors import ConfigError, PipelineError, SkerryError
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.conform import conformed
-from skerry.spark.lake.delta import LOG_KEEP_S, Contents, DataFile, Seen, Table, TableChange
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange
+from skerry.spark.lake.delta import ContentsCache, Table
+from skerry.spark.lake.delta_log import LOG_KEEP_S
 from skerry.spark.lake.schema import TypedSchema, no_rows, spark_schema
 from skerry.spark.lake.schema_json import schema_from_text, schema_to_text
 from skerry.spark.lake.store import TableStore
@@ -35,40 +37,40 @@ if TYPE_CHECKING:
 __all__ = ["KEEP_HOURS", "SAFE_HOURS", "Lake", "LakeConfig", "Plan", "TypeState", "delta_schema"]
 
 KEEP_HOURS: Final = 168.0
-"""A week: readers of old versions have ended by then, and so has every batch.
+"""A week: by then, readers of old versions and all batches have ended.
 
-It is also how long a log knows when a file was taken out of the table.
+A log also records for this long when a file was removed from the table.
 """
 SAFE_HOURS: Final = 1.0
-"""A batch takes less: younger files may be those of one that is being made."""
+"""A batch takes less time; younger files may belong to a batch that is being written."""
 
 _OWN: Final = "_skerry"
 _PLANS: Final = f"{_OWN}/plans"
 _IDENTITY: Final = f"{_OWN}/lake.json"
 _PLANS_KEPT: Final = 3
-"""The last one counts; two more are for people who want to know what happened."""
+"""Only the last plan is used; two more are kept for diagnosis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeConfig:
-    """How tables are laid out."""
+    """How tables are partitioned, compacted and built."""
 
     bucket_s: int = 3600
     """Length of the buckets of history; whole minutes."""
     snapshot_rows: int = 4_000_000
-    """States from which on a table gets snapshots: below, reading all of it is as fast."""
+    """Number of states at which a table gets snapshots; below it, reading all is as fast."""
     part_rows: int = 250_000
-    """Objects in one part of `latest`, so many as are rewritten for one that changed."""
+    """Maximum number of objects in one part of `latest`; a changed object rewrites its part."""
     compact_files: int = 32
-    """Files in one part of a table from which on they are put together."""
+    """Number of files in one part of a table at which they are compacted."""
     here_bytes: int = 24 * 1024 * 1024
-    """Recorded bytes up to which a batch is merged by the driver itself, without tasks."""
+    """Maximum recorded bytes of a batch that the driver merges itself, without Spark tasks."""
     batch_bytes: int | None = None
-    """Recorded bytes of one batch at most; None: what the memory of Spark allows."""
+    """Maximum recorded bytes of one batch; None: computed from the memory of Spark."""
     log_keep_s: int = LOG_KEEP_S
-    """How long entries of the logs of tables stay; of tables that are made, or never had a rule."""
+    """How long log entries are kept, for tables whose log does not have its own retention."""
     vacuum_hours: float | None = KEEP_HOURS
-    """Jobs delete files that no table has named for so long; None leaves it to `vacuum`."""
+    """Jobs delete files that no table has named for this long; None leaves it to `vacuum`."""
     derived: tuple[Derived, ...] = DERIVED
 
     def __post_init__(self) -> None:
@@ -76,20 +78,20 @@ class LakeConfig:
             raise ConfigError(
                 key="bucket_s",
                 origin="pipeline",
-                detail=f"{self.bucket_s} is no whole part of a day in minutes",
+                detail=f"{self.bucket_s} is not a whole number of minutes that divides a day",
             )
         if self.log_keep_s < 0:
             raise ConfigError(
                 key="log_keep_s",
                 origin="pipeline",
-                detail=f"entries of a log cannot stay for {self.log_keep_s} seconds",
+                detail=f"{self.log_keep_s} is negative",
             )
         if self.vacuum_hours is not None and self.vacuum_hours < SAFE_HOURS:
             raise ConfigError(
                 key="vacuum_hours",
                 origin="pipeline",
                 detail=f"{self.vacuum_hours} is less than {SAFE_HOURS:g}: "
-                "files of a batch in the making look the same",
+                "files of an unfinished batch would be deleted",
             )
 
     @property
@@ -99,38 +101,38 @@ class LakeConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeState:
-    """What is known of the tables of one type."""
+    """The state of the tables of one type after a batch."""
 
     table: str
-    """Their name: that of the type, with `@2` and so on for definitions that do not fit."""
+    """Their name: that of the type, with `@2` and so on for incompatible definitions."""
     schema: TypedSchema
     is_cached: bool
     clocks: Mapping[int, Clock] = field(default_factory=dict)
     part_count: int = 1
     marks: Mapping[CounterGroup, int] | None = field(default_factory=dict)
-    """Highest numbers of the counters that are not those of nodes; None: they were not noted."""
+    """Highest numbers of all counters except node positions; None if they were not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one batch does, and what is known after it."""
+    """The changes of one batch, and the state after it."""
 
     number: int = -1
     offsets: Mapping[str, int] = field(default_factory=dict)
-    """By the id of a recording, how many lines of its manifest are in the tables."""
+    """By recording id, the number of manifest lines that are in the tables."""
     types: Mapping[str, TypeState] = field(default_factory=dict)
     changes: tuple[TableChange, ...] = ()
     notices: tuple[str, ...] = ()
     row_count: int = 0
-    """Rows that were new."""
+    """Number of new rows."""
     read_count: int = 0
-    """Rows that were read."""
+    """Number of rows that were read."""
     raw_marks: Mapping[CounterGroup, int] | None = field(default_factory=dict)
-    """Highest numbers of the counters of `raw`; None: they were not noted."""
+    """Highest numbers of the counters of `raw`; None if they were not recorded."""
     stale_hours: tuple[str, ...] = ()
-    """Hours that derived tables are still to be built for."""
+    """Hours for which derived tables have to be built."""
     damaged: tuple[str, ...] = ()
-    """Segments that had a damaged batch; what is missing is in `raw`."""
+    """Segments that had a damaged batch; `raw` has gap rows for them."""
 
 
 class Lake:
@@ -147,38 +149,38 @@ class Lake:
         self.spark = spark
         self.store = TableStore(path)
         self.config = config if config is not None else LakeConfig()
-        self.trace = trace if trace is not None else _unheard
-        """Told of each step before it is done."""
-        self._seen: Seen | None = None
-        self._carried_out = -1
+        self.trace = trace if trace is not None else _no_trace
+        """Called with the name of each step before it is done."""
+        self._cache: ContentsCache | None = None
+        self._completed = -1
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one who changes tables."""
+        """Hold the lock of the writer; PipelineError if another job holds it."""
         with self.store.lock(f"{_OWN}/writer.lock"):
             yield
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Inside, the log of a table is read when the table is first asked for.
+        """Within the context, the log of each table is read once, on first use.
 
-        A batch asks for each table many times, and it alone writes.
+        A batch uses each table many times, and it is the only writer.
         """
-        if self._seen is not None:
+        if self._cache is not None:
             yield
             return
-        self._seen = {}
+        self._cache = {}
         try:
             yield
         finally:
-            self._seen = None
+            self._cache = None
 
     def table(self, name: str) -> Table:
         """A table by its name, such as `history/Vessel`."""
-        return Table(self.store, name, seen=self._seen, log_keep_s=self.config.log_keep_s)
+        return Table(self.store, name, cache=self._cache, log_keep_s=self.config.log_keep_s)
 
     def names(self) -> list[str]:
-        """The tables there are."""
+        """The names of all tables."""
         found = [name for name in self.store.folders("") if not name.startswith(("_", "."))]
         names: list[str] = []
         for name in found:
@@ -194,34 +196,39 @@ class Lake:
         state: TypeState,
         wanted: Callable[[DataFile], bool] | None = None,
         *,
-        has_place: bool = False,
+        with_file_path: bool = False,
     ) -> DataFrame:
-        """Rows of a table of a type, with the columns that its definitions now ask for.
+        """Rows of a table of a type, with the columns of its current schema.
 
-        With `has_place`, `file_path` says which file each stands in.
+        With `with_file_path`, the column `file_path` names the file of each row.
         """
         contents = self.table(f"{kind}/{state.table}").contents()
         found = None if contents is None else contents.only(wanted)
-        return self.rows_of(kind, state, found, has_place=has_place)
+        return self.rows_of(kind, state, found, with_file_path=with_file_path)
 
     def rows_of(
-        self, kind: str, state: TypeState, contents: Contents | None, *, has_place: bool = False
+        self,
+        kind: str,
+        state: TypeState,
+        contents: Contents | None,
+        *,
+        with_file_path: bool = False,
     ) -> DataFrame:
-        """The same of what a table held; None is a table that is not there."""
+        """As `rows`, for given contents; None for a table that does not exist."""
         wanted = table_schema(kind, state.schema)
         columns = spark_schema(wanted)
-        if has_place:
+        if with_file_path:
             columns = columns.add("file_path", "string")
         if contents is None or not contents.files:
             return no_rows(self.spark, columns)
         table = self.table(f"{kind}/{state.table}")
-        rows = table.rows_of(self.spark, contents, has_place=has_place)
-        # The usual case, told apart without asking the JVM for the columns.
-        is_right = contents.schema.equals(wanted) and not has_place
+        rows = table.rows_of(self.spark, contents, with_file_path=with_file_path)
+        # The usual case, detected without asking the JVM for the columns.
+        is_right = contents.schema.equals(wanted) and not with_file_path
         return rows if is_right else conformed(rows, columns)
 
     def stage(self, kind: str, state: TypeState, frame: DataFrame, *, label: str) -> list[DataFile]:
-        """Write rows as files of a table of a type that are not in its log yet."""
+        """Write rows as files of a table of a type without committing them."""
         columns = spark_schema(table_schema(kind, state.schema))
         name = f"{kind}/{state.table}"
         self.trace(f"stage {name}")
@@ -230,7 +237,7 @@ class Lake:
     # -- plans
 
     def last_plan(self) -> Plan:
-        """The plan that was written last; an empty one at the beginning."""
+        """The last plan; an empty one if there is none yet."""
         for number in reversed(self._plan_numbers()):
             try:
                 text = self.store.read_text(f"{_PLANS}/{number:010}.json")
@@ -241,13 +248,13 @@ class Lake:
         return Plan()
 
     def write_plan(self, plan: Plan) -> None:
-        """From here on the batch is going to happen."""
+        """Write the plan atomically; from here on the batch is certain to be committed."""
         self.trace("plan")
         self.store.write_text(f"{_PLANS}/{plan.number:010}.json", _plan_to_text(plan))
 
-    def carry_out(self, plan: Plan) -> int:
-        """Make all commits of a plan that are not made yet; says how many these were."""
-        if plan.number == self._carried_out:
+    def commit_plan(self, plan: Plan) -> int:
+        """Make the commits of a plan that are not made yet; returns how many were made."""
+        if plan.number == self._completed:
             return 0
         application = self._application()
         count = 0
@@ -257,7 +264,7 @@ class Lake:
                 change, application=application, version=plan.number
             )
         self.trace("done")
-        self._carried_out = plan.number
+        self._completed = plan.number
         for number in self._plan_numbers()[:-_PLANS_KEPT]:
             self.store.delete(f"{_PLANS}/{number:010}.json")
         return count
@@ -272,14 +279,14 @@ class Lake:
             if text is None:
                 text = json.dumps({"format": 1, "id": uuid4().hex})
                 self.store.write_text(_IDENTITY, text)
-            plain = json.loads(text)
-            is_known = plain["format"] == 1
-            number = plain["id"] if is_known else ""
+            values = json.loads(text)
+            is_known = values["format"] == 1
+            number = values["id"] if is_known else ""
         except (LookupError, TypeError, ValueError) as error:
             fault = PipelineError(f"{self.store.root}/{_IDENTITY} is damaged")
             fault.hint = (
-                'it is {"format": 1, "id": ID}; ID stands after skerry- in the entries "txn" '
-                "of the log of any table"
+                'restore it as {"format": 1, "id": ID}; the log of any table has ID in its '
+                'entries "txn", after "skerry-"'
             )
             raise fault from error
         if not is_known:
@@ -287,10 +294,10 @@ class Lake:
         return f"skerry-{number}"
 
     def _damaged_plan(self, number: int) -> PipelineError:
-        """What to say of a plan that cannot be read, and whether it can be done without.
+        """The error for a plan that cannot be read, with a hint whether it may be deleted.
 
-        Commits of a batch that another plan made again would not be made where the table has one
-        of this number, so the plan can go only if no table has.
+        A new plan of the same number would not be committed to a table that has that number. So
+        the plan may be deleted only if no table has it.
         """
         error = PipelineError(f"{self.store.root}/{_PLANS}/{number:010}.json is damaged")
         has_older = number == 0 or self._plan_numbers()[0] < number
@@ -299,61 +306,61 @@ class Lake:
             application = self._application()
             begun = [n for n in self.names() if self.table(n).version_of(application) >= number]
         if has_older and not begun:
-            error.hint = "no table has anything of this batch: delete the file, and it is made anew"
+            error.hint = "no table has a part of this batch: delete the file to repeat the batch"
         else:
             error.hint = (
                 f"{f'{begun[0]} has' if begun else 'tables may have'} a part of this batch, so it "
-                "cannot be made anew: restore the file, or make the tables anew in another folder"
+                "cannot be repeated: restore the file, or rebuild the tables in another folder"
             )
         return error
 
 
 def delta_schema(schema: pa.Schema) -> str:
-    """Columns as a commit names them."""
+    """The columns as Delta JSON."""
     from deltalake import Schema
 
     return str(Schema.from_arrow(schema).to_json())
 
 
-def _unheard(_step: str) -> None:
+def _no_trace(_step: str) -> None:
     return None
 
 
 def _plan_to_text(plan: Plan) -> str:
-    plain = {
+    values = {
         "number": plan.number,
         "offsets": dict(plan.offsets),
         "notices": list(plan.notices),
         "row_count": plan.row_count,
         "read_count": plan.read_count,
-        "raw_marks": _marks_to_plain(plan.raw_marks),
+        "raw_marks": _marks_to_json(plan.raw_marks),
         "stale_hours": list(plan.stale_hours),
         "damaged": list(plan.damaged),
-        "types": [_state_to_plain(state) for state in plan.types.values()],
+        "types": [_state_to_json(state) for state in plan.types.values()],
         "changes": [asdict(change) for change in plan.changes],
     }
-    return json.dumps(plain, ensure_ascii=False)
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _plan_from_text(text: str) -> Plan:
-    plain = json.loads(text)
-    states = [_state_from_plain(state) for state in plain["types"]]
+    values = json.loads(text)
+    states = [_state_from_json(state) for state in values["types"]]
     return Plan(
-        number=plain["number"],
-        # A plan of before has none: what was brought in is read again, and found to be known.
-        offsets=plain.get("offsets", {}),
-        notices=tuple(plain["notices"]),
-        row_count=plain["row_count"],
-        read_count=plain.get("read_count", 0),
-        raw_marks=_marks_from_plain(plain.get("raw_marks")),
-        stale_hours=tuple(plain.get("stale_hours", ())),
-        damaged=tuple(plain.get("damaged", ())),
+        number=values["number"],
+        # A plan of an earlier version has no offsets: its rows are read again and found known.
+        offsets=values.get("offsets", {}),
+        notices=tuple(values["notices"]),
+        row_count=values["row_count"],
+        read_count=values.get("read_count", 0),
+        raw_marks=_marks_from_json(values.get("raw_marks")),
+        stale_hours=tuple(values.get("stale_hours", ())),
+        damaged=tuple(values.get("damaged", ())),
         types={state.table: state for state in states},
-        changes=tuple(_change_from_plain(change) for change in plain["changes"]),
+        changes=tuple(_change_from_json(change) for change in values["changes"]),
     )
 
 
-def _state_to_plain(state: TypeState) -> dict[str, Any]:
+def _state_to_json(state: TypeState) -> dict[str, Any]:
     clocks = {str(node): [c.position, c.order_ns] for node, c in state.clocks.items()}
     return {
         "table": state.table,
@@ -361,38 +368,38 @@ def _state_to_plain(state: TypeState) -> dict[str, Any]:
         "is_cached": state.is_cached,
         "part_count": state.part_count,
         "clocks": clocks,
-        "marks": _marks_to_plain(state.marks),
+        "marks": _marks_to_json(state.marks),
     }
 
 
-def _state_from_plain(plain: Mapping[str, Any]) -> TypeState:
+def _state_from_json(values: Mapping[str, Any]) -> TypeState:
     return TypeState(
-        table=plain["table"],
-        schema=schema_from_text(plain["schema"]),
-        is_cached=plain["is_cached"],
-        part_count=plain["part_count"],
-        marks=_marks_from_plain(plain.get("marks")),
+        table=values["table"],
+        schema=schema_from_text(values["schema"]),
+        is_cached=values["is_cached"],
+        part_count=values["part_count"],
+        marks=_marks_from_json(values.get("marks")),
         clocks={
             int(node): Clock(position=position, order_ns=order_ns)
-            for node, (position, order_ns) in plain["clocks"].items()
+            for node, (position, order_ns) in values["clocks"].items()
         },
     )
 
 
-def _marks_to_plain(marks: Mapping[CounterGroup, int] | None) -> list[list[int]] | None:
+def _marks_to_json(marks: Mapping[CounterGroup, int] | None) -> list[list[int]] | None:
     return None if marks is None else [[*group, number] for group, number in marks.items()]
 
 
-def _marks_from_plain(plain: list[list[int]] | None) -> dict[CounterGroup, int] | None:
-    if plain is None:
+def _marks_from_json(values: list[list[int]] | None) -> dict[CounterGroup, int] | None:
+    if values is None:
         return None
-    return {CounterGroup(kind, node, sender): number for kind, node, sender, number in plain}
+    return {CounterGroup(kind, node, sender): number for kind, node, sender, number in values}
 
 
-def _change_from_plain(plain: Mapping[str, Any]) -> TableChange:
-    change = TableChange(**{**plain, "added": (), "removed": tuple(plain["removed"])})
+def _change_from_json(values: Mapping[str, Any]) -> TableChange:
+    change = TableChange(**{**values, "added": (), "removed": tuple(values["removed"])})
     return replace(
         change,
-        divided_by=tuple(plain["divided_by"]),
-        added=tuple(DataFile(**file) for file in plain["added"]),
+        divided_by=tuple(values["divided_by"]),
+        added=tuple(DataFile(**file) for file in values["added"]),
     )

@@ -1,9 +1,9 @@
-"""Types of the space as columns of Spark, over all definitions a type has had.
+"""Types of a space as columns, over all definitions that a type has had.
 
-Columns follow tags, not names: a field that was renamed keeps the column (and the column its first
-name, so that old queries go on), a new one gets a new column, a removed one leaves its column
-behind, and a number that became wider makes the column wider. Two definitions that put different
-things under one tag do not fit into one table; PipelineError says which.
+Columns follow tags, not names: a renamed field keeps its column (and the column its first name, so
+that old queries still work), a new field adds a column, a removed field keeps its column, and a
+wider number widens the column. Two definitions with incompatible fields under one tag do not fit
+into one table; PipelineError names them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ENVELOPE",
     "PAYLOAD_BYTES",
-    "PLACE",
     "RAW",
+    "ROW_ORIGIN",
     "UNKNOWN",
     "TypedSchema",
     "arrow_type",
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 UNKNOWN: Final = "unknown"
-"""Column with the bytes of what the other columns do not tell, by tag."""
+"""Column with the encoded fields that have no column of their own, by tag."""
 
 _ENVELOPE_TYPES: Final = {
     "operation": pa.int8(),
@@ -60,37 +60,37 @@ _ENVELOPE_TYPES: Final = {
     "payload": pa.binary(),
     **dict.fromkeys(("space", "subject", "type", "source"), pa.string()),
 }
-PLACE: Final = (
+ROW_ORIGIN: Final = (
     pa.field("recording", pa.string()),
     pa.field("segment", pa.string()),
     pa.field("batch", pa.int32()),
 )
-"""Columns that say where a row stands."""
+"""Columns that name the recording, segment and batch of a row."""
 
 _RECORDED: Final = tuple(pa.field(name, _ENVELOPE_TYPES.get(name, pa.int64())) for name in COLUMNS)
 
-RAW: Final = pa.schema([*_RECORDED, *PLACE])
-"""Rows as they were recorded, in kinds that Spark has."""
+RAW: Final = pa.schema([*_RECORDED, *ROW_ORIGIN])
+"""Rows as recorded, in column types that Spark has."""
 
 PAYLOAD_BYTES: Final = "payload_bytes"
-"""Column with the size of the payload, whose content the fields tell."""
+"""Column with the size of the payload; its content is in the field columns."""
 
 ENVELOPE: Final = pa.schema(
     [*(field for field in RAW if field.name != "payload"), pa.field(PAYLOAD_BYTES, pa.int64())]
 )
-"""The part of a row that every type has."""
+"""The columns that rows of every type have."""
 
-_ON_THE_WAY: Final = (
+_TEMPORARY: Final = (
     *("id_kind", "id_node", "id_sender", "id_block", "id_number", "number_before"),
     *("is_placed", "block_number", "before_ns", "first_position", "order_before_ns"),
     *("order_now_ns", "since_ns", "file_path", "lives", "standing"),
 )
-"""Columns that rows of a type have beside their fields while tables are made of them."""
+"""Columns that exist only while a batch is merged."""
 _RESERVED: Final = frozenset(
-    name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN, *_ON_THE_WAY)
+    name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN, *_TEMPORARY)
 )
 _BAD_CHARS: Final = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.`", "_"))
-"""What tables or queries do not take in a name."""
+"""Characters that column names of tables or queries may not have."""
 
 _SCALARS: Final = {
     Kind.BOOL: pa.bool_(),
@@ -116,7 +116,7 @@ _SCALARS: Final = {
     Kind.REF: pa.struct([("type", pa.string()), ("key", pa.binary())]),
     Kind.ENUM: pa.string(),
 }
-"""Spark has no unsigned numbers: each goes into the next wider signed one."""
+"""Spark has no unsigned integers: each becomes the next wider signed type."""
 
 _SIGNED: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
 _UNSIGNED: Final = (Kind.UINT8, Kind.UINT16, Kind.UINT32, Kind.UINT64)
@@ -125,19 +125,19 @@ _ALIKE: Final = (
     (Kind.FLOAT64, Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION),
     (Kind.UINT32, Kind.PROPERTY_SET),
 )
-"""Kinds whose values are equal bytes: a column reads all of them by the kind that came first."""
+"""Kinds with equal encodings: a column reads all of them as the kind that was recorded first."""
 _BYTES_READ: Final = (Kind.BYTES, Kind.UUID)
-"""A column of bytes holds a UUID, too; one of UUIDs does not hold any bytes."""
+"""A column of bytes can also hold UUIDs; a column of UUIDs cannot hold arbitrary bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedSchema:
-    """One type as columns: what all of its definitions together say."""
+    """The columns of one type over all of its definitions."""
 
     reader: StructType
-    """Reads payloads of every definition. The names of its fields are those of the columns."""
+    """Decodes payloads of every definition. Its field names are the column names."""
     fingerprints: tuple[int, ...]
-    """Of the definitions, in the order they were met."""
+    """Of the definitions, in the order they were recorded."""
 
     @property
     def type_name(self) -> str:
@@ -149,7 +149,7 @@ class TypedSchema:
         return pa.schema([*ENVELOPE, *payload_schema(self.reader)])
 
     def extended(self, struct_types: Iterable[StructType]) -> TypedSchema:
-        """The schema that reads these definitions too; PipelineError where they do not fit."""
+        """The schema that also reads these definitions; PipelineError if one does not fit."""
         schema = self
         for struct in struct_types:
             schema = _with_definition(schema, struct)
@@ -157,7 +157,7 @@ class TypedSchema:
 
 
 def typed_schema(struct_types: Sequence[StructType]) -> TypedSchema:
-    """The columns of one type over several definitions, in the order they were met."""
+    """The columns of one type over several definitions, in the order they were recorded."""
     assert struct_types
     first, *others = struct_types
     empty = StructType(name=first.name, fields=(), flags=first.flags, scope=first.scope)
@@ -167,7 +167,7 @@ def typed_schema(struct_types: Sequence[StructType]) -> TypedSchema:
 
 
 def group_definitions(struct_types: Iterable[StructType]) -> list[TypedSchema]:
-    """One schema for all definitions that fit together, a further one for each that does not."""
+    """One schema per set of compatible definitions."""
     groups: list[TypedSchema] = []
     for struct in struct_types:
         for index, group in enumerate(groups):
@@ -183,7 +183,7 @@ def group_definitions(struct_types: Iterable[StructType]) -> list[TypedSchema]:
 
 @lru_cache(maxsize=256)
 def payload_schema(reader: StructType) -> pa.Schema:
-    """The columns that a payload becomes: one a field, and `unknown`."""
+    """The columns of a payload: one per field, and `unknown`."""
     fields = [pa.field(field.name, arrow_type(field.type)) for field in reader.fields]
     return pa.schema([*fields, pa.field(UNKNOWN, _UNKNOWN_TYPE)])
 
@@ -203,19 +203,19 @@ _UNKNOWN_TYPE: Final = pa.map_(
 
 
 def quoted(name: str) -> str:
-    """The name of a column within a text for Spark; names of fields come from strangers."""
+    """A column name, quoted for Spark SQL; field names are untrusted."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def spark_schema(schema: pa.Schema) -> spark_types.StructType:
-    """The same columns as Spark names them."""
+    """The same columns as a Spark schema."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
 
 
 def no_rows(spark: SparkSession, columns: spark_types.StructType) -> DataFrame:
-    """A frame without rows, of which Spark knows that: it plans neither reads nor joins for it."""
+    """A frame that Spark knows to be empty, so that it plans neither reads nor joins for it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     empty = to_arrow_schema(columns, timezone="UTC").empty_table()
@@ -241,16 +241,16 @@ def _with_definition(schema: TypedSchema, struct: StructType) -> TypedSchema:
 
 
 class _Misfit(Exception):
-    """Two definitions put different things under one tag."""
+    """Two definitions have incompatible fields under one tag."""
 
 
 def _incompatible(schema: TypedSchema, number: int, detail: str) -> PipelineError:
     known = ", ".join(map(str, schema.fingerprints))
     error = PipelineError(
         f"two definitions of {schema.type_name} do not fit into one table: "
-        f"{number} and what is known from {known}: {detail}"
+        f"{number} and {known}: {detail}"
     )
-    error.hint = f"read them apart: .option('fingerprints', '{number}')"
+    error.hint = f"read them separately: .option('fingerprints', '{number}')"
     return error
 
 
@@ -268,7 +268,7 @@ def _merged_fields(
     taken = {*reserved, *(field.name.lower() for field in known.fields)}
     for field in struct.fields:
         if _is_hollow(field.type):
-            # Parquet has no columns for it. What is inside, if anything, stays in `unknown`.
+            # Parquet cannot store it. Its content, if any, stays in `unknown`.
             continue
         before = merged.get(field.tag)
         if before is None:
@@ -277,19 +277,19 @@ def _merged_fields(
             type_ = _column_form(field.type)
             merged[field.tag] = Field(tag=field.tag, name=name, type=type_, is_key=field.is_key)
         else:
-            type_ = _merged_type(before.type, _column_form(field.type), _spoken(before, field))
+            type_ = _merged_type(before.type, _column_form(field.type), _conflict(before, field))
             merged[field.tag] = replace(before, type=type_)
     return tuple(merged.values())
 
 
 def _is_hollow(type_: FieldType) -> bool:
-    """Whether it is a struct without any field to make a column of."""
+    """Whether it is a struct without any field that can be a column."""
     inner = content_of(type_)
     return isinstance(inner, StructType) and all(_is_hollow(field.type) for field in inner.fields)
 
 
 def _free_name(field: Field, taken: set[str]) -> str:
-    """A column name: Spark does not tell `Lat` from `lat`, and some characters are its own."""
+    """An unused column name: Spark ignores case and reserves some characters."""
     name = field.name.translate(_BAD_CHARS)
     while name.lower() in taken:
         name += "_"
@@ -297,7 +297,7 @@ def _free_name(field: Field, taken: set[str]) -> str:
 
 
 def _column_form(type_: FieldType) -> FieldType:
-    """The type with the names of its inner fields as columns have them."""
+    """The type with the names of its inner fields as column names."""
     if isinstance(type_, VectorType):
         return VectorType(_column_form(type_.element))
     if isinstance(type_, StructType):
@@ -306,10 +306,10 @@ def _column_form(type_: FieldType) -> FieldType:
     return type_
 
 
-def _merged_type(known: FieldType, new: FieldType, spoken: str) -> FieldType:
-    """The type that reads the values of both."""
+def _merged_type(known: FieldType, new: FieldType, conflict: str) -> FieldType:
+    """The type that reads the values of both; raises _Misfit with the text of the conflict."""
     if isinstance(known, VectorType) and isinstance(new, VectorType):
-        return VectorType(_merged_type(known.element, new.element, spoken))
+        return VectorType(_merged_type(known.element, new.element, conflict))
     if isinstance(known, StructType) and isinstance(new, StructType):
         return replace(known, fields=_merged_fields(known, new, frozenset()))
     if isinstance(known, EnumType) and isinstance(new, EnumType):
@@ -317,15 +317,15 @@ def _merged_type(known: FieldType, new: FieldType, spoken: str) -> FieldType:
     if isinstance(known, RefType) or isinstance(new, RefType):
         if known == new:
             return known
-        raise _Misfit(spoken)
+        raise _Misfit(conflict)
     kind = _merged_kind(known.kind, new.kind)
     if kind is None:
-        raise _Misfit(spoken)
+        raise _Misfit(conflict)
     return ScalarType(kind)
 
 
 def _merged_enum(known: EnumType, new: EnumType) -> EnumType:
-    """All elements of both, each by its newest name."""
+    """All elements of both, each with its newest name."""
     elements: dict[int, EnumElement] = {}
     for element in (*known.elements, *new.elements):
         elements[element.tag] = EnumElement(tag=element.tag, name=element.name, value=element.tag)
@@ -343,13 +343,13 @@ def _merged_kind(known: Kind, new: Kind) -> Kind | None:
             return max(known, new)
     unsigned, signed = (known, new) if known in _UNSIGNED else (new, known)
     if unsigned in _UNSIGNED[:-1] and signed in _SIGNED:
-        # An unsigned number needs one bit more.
+        # An unsigned number needs one more bit as a signed one.
         return max(signed, _SIGNED[_UNSIGNED.index(unsigned) + 1])
     return None
 
 
-def _spoken(known: Field, new: Field) -> str:
+def _conflict(known: Field, new: Field) -> str:
     return (
-        f"tag {new.tag} is {known.type.name} {known.name} for one, "
-        f"{new.type.name} {new.name} for the other"
+        f"tag {new.tag} is {known.type.name} {known.name} in one, "
+        f"{new.type.name} {new.name} in the other"
     )

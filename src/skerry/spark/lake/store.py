@@ -1,7 +1,7 @@
-"""The folder that holds the tables, on this computer or wherever driver and executors reach it.
+"""The folder of a lake, on this computer or at a remote path that all executors can reach.
 
-Spark, Delta and Arrow each name such places in a way of their own; here one name serves all. Small
-files of the pipeline itself are written whole or not at all.
+Spark, Delta and Arrow use different URIs for the same folder; `TableStore` translates. Small files
+of the pipeline itself are written atomically.
 """
 
 from __future__ import annotations
@@ -16,86 +16,86 @@ from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of, told
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["StoredFile", "TableStore", "disk_error", "is_no_room"]
+__all__ = ["StoredFile", "TableStore", "disk_error", "is_disk_full"]
 
-_NO_ROOM: Final = re.compile(
+_DISK_FULL: Final = re.compile(
     r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file below the folder."""
+    """A file in the lake."""
 
     path: str
-    """Relative to the folder."""
+    """Relative to the lake."""
     byte_count: int
     changed_ns: int
 
 
 class TableStore:
-    """One folder of tables."""
+    """The folder of one lake: paths for each library, small files, listing and locking."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         from pyarrow.fs import LocalFileSystem
 
-        place = place_of(os.fspath(root))
-        self.place = place if isinstance(place, RemotePath) else None
-        """Where it is, if that is not this computer."""
+        path = resolve_path(os.fspath(root))
+        self.remote_path = path if isinstance(path, RemotePath) else None
+        """None for a folder of this computer."""
         self.files: FileSystem
-        if isinstance(place, RemotePath):
-            self.root = place.uri
-            # Spark knows stores of Amazon's kind by another name than all others.
+        if isinstance(path, RemotePath):
+            self.root = path.uri
+            # Spark uses the scheme s3a, all other libraries s3.
             self._spark_root = re.sub("^s3://", "s3a://", self.root)
             self._delta_root = re.sub("^s3a://", "s3://", self.root)
-            with told("cannot use", place, PipelineError):
-                self.files, self._base = place.files, place.path
+            with store_errors("cannot use", path, PipelineError):
+                self.files, self._base = path.files, path.path
         else:
-            self.root = self._delta_root = str(place.absolute())
+            self.root = self._delta_root = str(path.absolute())
             self._spark_root = f"file://{self.root}"
             self.files, self._base = LocalFileSystem(), self.root
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this computer."""
-        return self.place is None
+        """Whether the lake is a folder of this computer."""
+        return self.remote_path is None
 
     def spark_path(self, name: str) -> str:
-        """What Spark calls it."""
+        """The path for Spark."""
         return f"{self._spark_root}/{name}"
 
     def delta_path(self, name: str) -> str:
-        """What the Delta library calls it."""
+        """The path for the Delta library."""
         return f"{self._delta_root}/{name}"
 
     def delta_options(self) -> dict[str, str]:
-        """What the Delta library has to be told besides."""
+        """Storage options for the Delta library."""
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-        # It takes nothing that is not encrypted unless it is told so.
+        # Without this option it rejects unencrypted connections.
         return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 
     def arrow_path(self, name: str) -> str:
-        """What Arrow calls it."""
+        """The path for Arrow."""
         return f"{self._base}/{name}"
 
     def require(self) -> bool:
-        """Whether there is anything yet; PipelineError if the place can never have any."""
-        if self.place is None:
+        """Whether the folder exists; PipelineError if the remote path cannot be used."""
+        if self.remote_path is None:
             return Path(self.root).is_dir()
         try:
-            with told("cannot use", self.place, PipelineError):
-                self.place.folders()
+            with store_errors("cannot use", self.remote_path, PipelineError):
+                self.remote_path.folders()
         except FileNotFoundError:
             return False
         return True
 
     def read_text(self, name: str) -> str | None:
-        """What a file says, or None if there is none."""
+        """The content of a file, or None if it does not exist."""
         try:
             with self._told(), self.files.open_input_stream(self.arrow_path(name)) as stream:
                 return bytes(stream.read()).decode()
@@ -103,11 +103,11 @@ class TableStore:
             return None
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file, whole or not at all; PipelineError if that fails."""
-        if self.place is not None:
-            # A store shows a file when it has all of it.
-            with told("cannot write", self.place / name, PipelineError):
-                (self.place / name).write(text.encode())
+        """Write a file atomically and durably; PipelineError if that fails."""
+        if self.remote_path is not None:
+            # An object store shows a file only when all of it is written.
+            with store_errors("cannot write", self.remote_path / name, PipelineError):
+                (self.remote_path / name).write(text.encode())
             return
         try:
             _write_whole(Path(self.arrow_path(name)), text.encode())
@@ -115,7 +115,7 @@ class TableStore:
             raise disk_error(f"cannot write {name}", self.root, str(error)) from error
 
     def listed(self, name: str) -> list[StoredFile]:
-        """All files below a folder, sorted; none if it is not there."""
+        """All files below a folder, sorted by path; empty if it does not exist."""
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self.arrow_path(name), allow_not_found=True, recursive=True)
@@ -132,7 +132,7 @@ class TableStore:
         return sorted(found, key=lambda file: file.path)
 
     def folders(self, name: str) -> list[str]:
-        """Names of the folders in a folder, sorted."""
+        """Names of the folders directly in a folder, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self.arrow_path(name), allow_not_found=True)
@@ -141,20 +141,20 @@ class TableStore:
         return sorted(info.base_name for info in infos if info.type == FileType.Directory)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         with suppress(FileNotFoundError), self._told("cannot delete in"):
             self.files.delete_file(self.arrow_path(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and all in it, if it is there."""
+        """Delete a folder and its content if it exists."""
         with suppress(FileNotFoundError), self._told("cannot delete in"):
             self.files.delete_dir(self.arrow_path(name))
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Be the only one who writes; PipelineError if somebody else does.
+        """Hold an exclusive lock; PipelineError if another process holds it.
 
-        On storage without locks nothing keeps two writers apart but whoever starts them.
+        A remote path has no locks: there, the user must not start two writers.
         """
         if not self.is_local:
             yield
@@ -172,36 +172,36 @@ class TableStore:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 busy = PipelineError(f"another job is writing to {self.root}")
-                busy.hint = "wait for it or stop it; `pipeline follow` also compacts by itself"
+                busy.hint = "wait for it or stop it; `pipeline follow` compacts its tables itself"
                 raise busy from None
             yield
 
     @contextmanager
     def _told(self, what: str = "cannot read") -> Iterator[None]:
-        """Inside, what goes wrong elsewhere is a PipelineError."""
-        if self.place is None:
+        """Within the context, errors of a remote path are raised as PipelineError."""
+        if self.remote_path is None:
             yield
             return
-        with told(what, self.place, PipelineError):
+        with store_errors(what, self.remote_path, PipelineError):
             yield
 
 
-def is_no_room(text: str) -> bool:
-    """Whether an error says that the disk is full."""
-    return _NO_ROOM.search(text) is not None
+def is_disk_full(text: str) -> bool:
+    """Whether the text of an error reports a full disk."""
+    return _DISK_FULL.search(text) is not None
 
 
-def disk_error(what: str, place: str, detail: str) -> PipelineError:
-    """What to say when something cannot be written."""
-    error = PipelineError(f"{what} in {place}: {detail}")
-    error.hint = "make room and start again; what was complete is there, the rest is done anew"
+def disk_error(what: str, root: str, detail: str) -> PipelineError:
+    """The error for a failed write to a lake."""
+    error = PipelineError(f"{what} in {root}: {detail}")
+    error.hint = "free disk space and start again; complete batches are kept, the rest is repeated"
     return error
 
 
-def _no_folder(place: str, cause: OSError) -> PipelineError:
+def _no_folder(root: str, cause: OSError) -> PipelineError:
     reason = cause.strerror or str(cause)
-    error = PipelineError(f"cannot write tables in {place}: {reason} ({cause.filename})")
-    error.hint = "name a folder that this user may write to; it is made if it is not there"
+    error = PipelineError(f"cannot write tables in {root}: {reason} ({cause.filename})")
+    error.hint = "give a folder that this user may write to; it is created if it does not exist"
     return error
 
 
@@ -217,7 +217,7 @@ def _write_whole(path: Path, data: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-    # The name is durable only with its folder.
+    # The rename is durable only after a sync of the folder.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

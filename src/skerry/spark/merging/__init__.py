@@ -1,7 +1,16 @@
-"""Recorded rows become files of tables, for all types of a batch at once.
+"""Merges the recorded rows of a batch into files of tables, for all types at once.
 
-In the order of a batch: `survey` looks at a few columns, `judging` decides what that means,
-`work` says what the tasks do, `splitting` places rows in slots (by `hashing`), `slots` merges the
-rows of a slot (by `identity`, `states`, `raw`) and writes them (by `files`); `running` does all of
-it in this process or by tasks of Spark.
+In the order of a batch:
+
+- `identity`: which counter numbers a row, and with which number
+- `survey`: counts the rows of a batch per table and counter, from a few columns
+- `duplicates`: decides which rows the tables already have, and the order of the others
+- `work`: the work of the tasks, as the driver distributes it
+- `hashing`: the hash of an object, equal to that of Spark
+- `splitting`: divides recorded rows into slots
+- `slots`: merges the rows of one slot and writes its files
+- `states`: merges updates into states
+- `raw`: writes the rows of `raw`
+- `files`: reads and writes Parquet files with Arrow
+- `runners`: runs these steps in this process or as Spark tasks
 """

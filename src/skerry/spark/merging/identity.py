@@ -1,9 +1,9 @@
-"""What tells updates apart, as columns of numbers.
+"""The identity of updates, as columns of numbers.
 
-Rows are the same update if node and position are equal; in multicast, which many nodes receive, if
-sender and sequence are; where a node gives no positions, if node, sender and sequence are. Rows
-without any count are the same if their content is. All rows whose numbers come from one counter are
-a *group*; within a group the number identifies the update.
+Two rows are the same update if node and position are equal; in multicast, which many nodes receive,
+if sender and sequence are equal; without positions, if node, sender and sequence are equal. Rows
+without any number are the same update if their content is equal. All rows that are numbered by one
+counter are a *group*; within a group the number identifies the update.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Numbers: TypeAlias = Any
-"""An array of numpy."""
+"""A numpy array."""
 
 BY_POSITION, BY_MULTICAST, BY_SENDER, BY_CONTENT = 1, 2, 3, 4
 _ZERO: Final = np.int64(0)
@@ -43,7 +43,7 @@ class CounterGroup(NamedTuple):
 
 
 class RowIdentity(NamedTuple):
-    """The identity of each row: its group, and its number there."""
+    """The identity of each row: its group, and its number in the group."""
 
     kind: Numbers
     node: Numbers
@@ -57,24 +57,24 @@ def identity_of(rows: pa.RecordBatch | pa.Table) -> RowIdentity:
         numbers_of(rows.column(name)) for name in ("node", "sender", "sequence", "position")
     )
     is_multicast = _is_named(rows.column("source"), DISTRIBUTOR) & (sequence > 0)
-    has_place = (position > 0) & (node != 0) & ~is_multicast
-    if has_place.all():
+    has_position = (position > 0) & (node != 0) & ~is_multicast
+    if has_position.all():
         kind = np.full(len(node), BY_POSITION, np.int8)
         return RowIdentity(kind, node, np.zeros(len(node), np.int64), position)
     kind = np.where(sequence > 0, BY_SENDER, BY_CONTENT).astype(np.int8)
     kind[is_multicast] = BY_MULTICAST
-    kind[has_place] = BY_POSITION
+    kind[has_position] = BY_POSITION
     number = np.where(kind == BY_CONTENT, numbers_of(rows.column("time_ns")), sequence)
     return RowIdentity(
         kind,
         np.where(is_multicast, _ZERO, node),
-        np.where(has_place, _ZERO, sender),
-        np.where(has_place, position, number),
+        np.where(has_position, _ZERO, sender),
+        np.where(has_position, position, number),
     )
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> Numbers:
-    """A column without nulls as numpy has it."""
+    """A column without nulls as a numpy array."""
     if isinstance(column, pa.ChunkedArray):
         return column.to_numpy()
     return column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Rows that have no table of a type: gaps, and updates of types without a definition."""
+"""Writes the rows of the table `raw`: gaps, and updates of types without a definition."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skerry.spark.lake.buckets import DAY_NS, day_text
 from skerry.spark.lake.catalog import table_schema
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
-from skerry.spark.merging.files import day_text, read_rows, write_file
+from skerry.spark.merging.files import read_rows, write_file
 from skerry.spark.merging.identity import BY_CONTENT, Numbers, identity_of, numbers_of
 from skerry.spark.merging.work import TableWork
 
 __all__ = ["folder_type", "write_raw"]
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
+_SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
 _CHARS_MAX: Final = 60
-"""Of any other name: each character takes up to four bytes, and a folder's name has 255."""
-_DAY_NS: Final = 86_400_000_000_000
+"""Limit of any other name: a character takes up to four bytes, a folder name at most 255."""
 _CONTENT: Final = ("key", "operation", "present", "subject", "type", "sent_ns", "payload")
 
 
 def write_raw(store: TableStore, folder: str, rows: pa.Table, table: TableWork) -> list[DataFile]:
-    """Write rows of `raw`, a file for each day and type; rows that the table has are left out."""
+    """Write rows of `raw`, one file per day and type, without the rows that the table has."""
     types = rows.column("type").combine_chunks()
     if isinstance(types, pa.ChunkedArray):
         types = pa.concat_arrays(types.chunks)
@@ -50,14 +50,14 @@ def write_raw(store: TableStore, folder: str, rows: pa.Table, table: TableWork) 
 
 
 def folder_type(name: str) -> str | None:
-    """The name of a type as that of a folder; any publisher of a group may choose the name."""
+    """The name of a type as a partition value; type names are untrusted."""
     if not name:
         return None
-    return name if _PLAIN.fullmatch(name) else name.replace("\0", "\ufffd")[:_CHARS_MAX]
+    return name if _SAFE_NAME.fullmatch(name) else name.replace("\0", "\ufffd")[:_CHARS_MAX]
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[str, str | None, pa.Table]]:
-    days = np.floor_divide(numbers_of(rows.column("time_ns")), _DAY_NS)
+    days = np.floor_divide(numbers_of(rows.column("time_ns")), DAY_NS)
     encoded = rows.column("type").combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
@@ -68,12 +68,12 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, str | None, pa.Table]]:
     starts = np.flatnonzero(is_new).tolist()
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         part = rows.take(pa.array(order[start:stop]))
-        day = day_text(int(keys[0, start]) * _DAY_NS)
+        day = day_text(int(keys[0, start]) * DAY_NS)
         yield day, encoded.dictionary[int(keys[1, start])].as_py(), part
 
 
 def _unseen(store: TableStore, rows: pa.Table, table: TableWork) -> pa.Table:
-    """Rows that are not in the table; few as a rule, so they are compared one by one."""
+    """Rows that are not in the table. There are few as a rule, so they are compared in Python."""
     known: set[tuple[Any, ...]] = set()
     schema = table_schema("raw")
     for file in table.known:

@@ -1,7 +1,7 @@
-"""The writing side of a batch: the rows of one slot become files of tables.
+"""Merges the rows of one slot and writes the files of its tables.
 
-A slot has all rows of its objects and no others, so it is merged without a look at any other. What
-was there before is read from the parts of `latest` and `gone` that the slot owns.
+A slot has all rows of its objects and no others, so it is merged independently. The previous states
+are read from the parts of `latest` and `gone` that the slot owns.
 """
 
 from __future__ import annotations
@@ -13,16 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.codec.envelope import SNAPSHOT
+from skerry.spark.lake.buckets import HOUR_NS, bucket_text, hour_text
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
-from skerry.spark.merging.files import (
-    bucket_text,
-    hour_text,
-    read_rows,
-    time_texts,
-    write_parts,
-)
+from skerry.spark.merging.files import read_rows, time_parts, write_parts
 from skerry.spark.merging.hashing import object_hashes, part_of
 from skerry.spark.merging.identity import (
     BY_CONTENT,
@@ -33,20 +28,19 @@ from skerry.spark.merging.identity import (
     numbers_of,
 )
 from skerry.spark.merging.raw import write_raw
-from skerry.spark.merging.states import Merged, StateSteps, steps_of_gone, steps_of_states
+from skerry.spark.merging.states import MergedStates, StateSteps, steps_of_gone, steps_of_states
 from skerry.spark.merging.work import SlotResult, TableWork, Work
-from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.reading import pieces_of
 
 __all__ = ["merge_slot"]
 
-_HOUR_NS = 3_600_000_000_000
 _PARTED = ("latest", "gone")
 _CONTENT = ("space", "key", "operation", "present", "subject", "sent_ns", "payload")
 
 
 def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> SlotResult:
-    """Merge the rows of a slot and write the files that come of it."""
+    """Merge the rows of a slot and write its files."""
     number = work.table_of(slot)
     table = work.tables[number]
     store = TableStore(work.root)
@@ -62,8 +56,8 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
 
 
 def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
-    """Each update once, and none that the table has; an update is kept before a found object."""
-    if not table.drops and not table.has_doubles:
+    """Each update once, without those that the table has; an update precedes a snapshot row."""
+    if not table.drops and not table.has_duplicates:
         return rows.combine_chunks()
     identity = identity_of(rows)
     is_kept = np.ones(rows.num_rows, bool)
@@ -71,18 +65,18 @@ def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
         is_own = (identity.kind == group.kind) & (identity.node == group.node)
         is_own &= identity.sender == group.sender
         is_kept[is_own] &= ~np.isin(identity.number[is_own], numbers)
-    if table.has_doubles:
+    if table.has_duplicates:
         is_kept &= _is_first(rows, identity)
     return rows.filter(pa.array(is_kept)).combine_chunks()
 
 
 def _is_first(rows: pa.Table, identity: RowIdentity) -> Numbers:
-    """Which rows stand for their update, of all that are the same."""
-    is_found = numbers_of(rows.column("operation")) == SNAPSHOT
+    """Which rows are the first among equal updates."""
+    is_snapshot = numbers_of(rows.column("operation")) == SNAPSHOT
     content = _contents(rows, identity)
     keys = (identity.kind, identity.node, identity.sender, identity.number, content)
-    # The table `raw` has rows of many types, whose counters are not apart.
-    order = np.lexsort((numbers_of(rows.column("time_ns")), is_found, *reversed(keys)))
+    # The table `raw` has rows of many types, which share counters.
+    order = np.lexsort((numbers_of(rows.column("time_ns")), is_snapshot, *reversed(keys)))
     is_first = np.zeros(len(order), bool)
     is_first[:1] = True
     for key in keys:
@@ -94,14 +88,14 @@ def _is_first(rows: pa.Table, identity: RowIdentity) -> Numbers:
 
 
 def _contents(rows: pa.Table, identity: RowIdentity) -> Numbers:
-    """Equal numbers for equal contents, of the rows that nothing counts; 0 of the others."""
+    """Equal numbers for equal contents of rows without a counter; 0 for all other rows."""
     contents = np.zeros(rows.num_rows, np.int64)
     uncounted = np.flatnonzero(identity.kind == BY_CONTENT)
     if len(uncounted):
         columns = rows.select([*_CONTENT, "type"]).take(pa.array(uncounted)).to_pydict()
         known: dict[tuple[object, ...], int] = {}
-        told = zip(*columns.values(), strict=True)
-        contents[uncounted] = [known.setdefault(row, len(known)) for row in told]
+        values = zip(*columns.values(), strict=True)
+        contents[uncounted] = [known.setdefault(row, len(known)) for row in values]
     return contents
 
 
@@ -140,7 +134,7 @@ class _Slot:
     # -- updates
 
     def _updates(self, rows: pa.Table) -> pa.Table:
-        """Recorded rows as rows of `updates`."""
+        """Recorded rows, decoded to rows of `updates`."""
         table = self.table
         assert table.schema is not None
         schema = table_schema("updates", table.schema)
@@ -184,16 +178,16 @@ class _Slot:
         if (order_ns[1:] <= order_ns[:-1]).any():
             perm = np.lexsort(tuple(reversed(keys)))
             updates, order_ns = updates.take(pa.array(perm)), order_ns[perm]
-        self._write("updates", updates, ("hour",), time_texts(order_ns, _HOUR_NS, hour_text))
+        self._write("updates", updates, ("hour",), time_parts(order_ns, HOUR_NS, hour_text))
 
     # -- states
 
     def _write_states(self, updates: pa.Table | None, objects: _Objects | None) -> bool:
-        """Write states; False, and nothing is written, if a row comes before what is known."""
+        """Write states; False, without writing, if a row precedes a known state of its object."""
         table = self.table
-        is_divided_anew = table.part_count != table.part_count_before
+        is_repartitioned = table.part_count != table.part_count_before
         touched = None
-        if objects is not None and not is_divided_anew:
+        if objects is not None and not is_repartitioned:
             touched = set(part_of(objects.hashes(), table.part_count).tolist())
         seeds: list[StateSteps] = []
         kept: dict[str, pa.Table] = {}
@@ -209,7 +203,9 @@ class _Slot:
             seeds.append(steps_of(numbers[is_touched], rows.filter(pa.array(is_touched))))
         new: dict[str, pa.Table] = {}
         if updates is not None and objects is not None:
-            found = Merged([*seeds, StateSteps.of_updates(objects.numbers, updates)], self.fields)
+            found = MergedStates(
+                [*seeds, StateSteps.of_updates(objects.numbers, updates)], self.fields
+            )
             if found.has_seed_after_new(sum(len(steps.objects) for steps in seeds)):
                 return False
             self._write_history(found)
@@ -222,7 +218,7 @@ class _Slot:
         return True
 
     def _files(self, kind: str, parts: set[int] | None) -> list[DataFile]:
-        """The files of this slot, or those of some parts."""
+        """The files of this slot, optionally only those of some parts."""
         table = self.table
         index = self.slot - table.first_slot
         step = min(table.slot_count, table.part_count_before)
@@ -244,27 +240,27 @@ class _Slot:
         found = [read_rows(self.store, name, file, schema) for file in files]
         rows = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
         if rows.num_rows and table.slot_count > table.part_count_before:
-            places = part_of(_hashes(rows), table.slot_count)
-            rows = rows.filter(pa.array(places == self.slot - table.first_slot))
+            slots = part_of(_hashes(rows), table.slot_count)
+            rows = rows.filter(pa.array(slots == self.slot - table.first_slot))
         return rows
 
-    def _write_history(self, found: Merged) -> None:
+    def _write_history(self, found: MergedStates) -> None:
         assert self.table.schema is not None
-        places = found.closed()
-        if not len(places):
+        indices = found.closed()
+        if not len(indices):
             return
-        begun = found.begun_ns(places)
+        begun = found.begun_ns(indices)
         buckets = np.floor_divide(begun, self.work.bucket_ns)
         if (buckets[1:] < buckets[:-1]).any():
             order = np.argsort(buckets, kind="stable")
-            places, begun = places[order], begun[order]
+            indices, begun = indices[order], begun[order]
         schema = table_schema("history", self.table.schema)
-        rows = found.states(places, schema, is_open=False)
-        parts = time_texts(begun, self.work.bucket_ns, bucket_text)
+        rows = found.states(indices, schema, is_open=False)
+        parts = time_parts(begun, self.work.bucket_ns, bucket_text)
         self._write("history", rows, ("bucket",), parts)
 
     def _write_parts(self, kind: str, rows: pa.Table) -> None:
-        """Write rows of `latest` or `gone`, a file for each part, in the order of objects."""
+        """Write rows of `latest` or `gone`, one file per part, sorted by object."""
         if not rows.num_rows:
             return
         count = self.table.part_count
@@ -293,22 +289,22 @@ class _Slot:
 
 
 class _Objects:
-    """The objects of rows as numbers, in the order of space and key."""
+    """The objects of rows as numbers that sort by space and key."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._spaces = _Names(_one(rows.column("space").cast(pa.string())))
         self._keys = _Names(_one(rows.column("key")))
         self.numbers = self._number(self._spaces.codes, self._keys.codes)
-        """Of the rows."""
+        """The number of the object of each row."""
         self._distinct, self._first = np.unique(self.numbers, return_index=True)
         self._rows = rows
 
     def hashes(self) -> Numbers:
-        """The hash of each object, once."""
+        """The hash of each distinct object."""
         return _hashes(self._rows.select(OBJECT).take(pa.array(self._first)))
 
     def numbers_in(self, rows: pa.Table) -> Numbers:
-        """The numbers of objects of other rows; -1 of those that are not among these."""
+        """The numbers of the objects of other rows; -1 for objects that are not among these."""
         space, key = (
             names.codes_in(rows.column(name))
             for names, name in ((self._spaces, "space"), (self._keys, "key"))
@@ -322,7 +318,7 @@ class _Objects:
 
 
 class _Names:
-    """Distinct values as numbers, in their order."""
+    """Distinct values as numbers that sort as the values do."""
 
     def __init__(self, values: pa.Array) -> None:
         encoded = values.dictionary_encode()
@@ -344,7 +340,7 @@ def _hashes(rows: pa.Table) -> Numbers:
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """A column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -1,4 +1,4 @@
-"""The reading side of a batch: recorded rows, divided into slots."""
+"""Divides recorded rows into slots, and packs the rows of a slot for the shuffle."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skerry.spark.merging.work import Work
 __all__ = ["packed", "split", "unpacked"]
 
 _PACK_BYTES = 2 * 1024 * 1024
-"""Rows of one slot that travel together: as one value, the shuffle does not look at them."""
+"""Size at which the rows of a slot are sent: as one value, the shuffle does not process rows."""
 _NO_SLOT = -1
 
 
 def split(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each slot, batch by batch, in the order in which they were recorded."""
+    """The rows of each slot, batch by batch, in recorded order."""
     for rows in batches:
         if not rows.num_rows:
             continue
@@ -40,19 +40,19 @@ def split(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
 
 
 def _slots(work: Work, rows: pa.RecordBatch) -> Numbers:
-    tables = work.placing.of(rows)
+    tables = work.assignment.of(rows)
     slots = np.full(rows.num_rows, _NO_SLOT, np.int64)
     for number in np.unique(tables).tolist():
         table = work.tables.get(number)
         if table is None:
             continue
-        places = np.flatnonzero(tables == number)
+        indices = np.flatnonzero(tables == number)
         if table.slot_count == 1:
-            slots[places] = table.first_slot
+            slots[indices] = table.first_slot
             continue
-        chosen = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+        chosen = rows if len(indices) == rows.num_rows else rows.take(pa.array(indices))
         hashes = object_hashes(chosen.column("space"), chosen.column("key"))
-        slots[places] = table.first_slot + part_of(hashes, table.slot_count)
+        slots[indices] = table.first_slot + part_of(hashes, table.slot_count)
     return slots
 
 
@@ -79,6 +79,6 @@ def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
 
 
 def unpacked(data: pa.Buffer) -> list[pa.RecordBatch]:
-    """The rows of a stream."""
+    """The rows of an Arrow stream."""
     with pa.ipc.open_stream(data) as reader:
         return list(reader)

@@ -1,8 +1,8 @@
-"""Updates become states: what each object looked like, from when to when.
+"""Merges updates into states: the fields of each object, and from when to when they were valid.
 
 An update sets the fields in its property set (`present`) and no others; a field in the set without
-a value is cleared. A create begins a life with nothing but what it says. A snapshot is the whole
-object, found there. After a remove there is nothing, and the next update begins with nothing.
+a value is cleared. A create begins a life with its own fields only. A snapshot row has the whole
+object. After a remove all fields are unset, also for an update that follows.
 
 All objects of a slot are merged at once: rows are sorted by object and order, and for each field a
 running maximum over row numbers finds the row that its value comes from.
@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
 from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
-from skerry.spark.merging.files import moments
+from skerry.spark.merging.files import timestamps
 from skerry.spark.merging.identity import Numbers, numbers_of
 
-__all__ = ["ALL_TAGS", "Merged", "StateSteps", "merged", "steps_of_gone", "steps_of_states"]
+__all__ = ["ALL_TAGS", "MergedStates", "StateSteps", "steps_of_gone", "steps_of_states"]
 
 ALL_TAGS = 0xFFFF_FFFF
 """Property set of every field."""
-_TOLD = ("node", "position", "sender", "sequence")
+_COPIED = ("node", "position", "sender", "sequence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class StateSteps:
     """Rows that change objects, in any order."""
 
     objects: Numbers
-    """The number of the object of each."""
+    """The number of the object of each row."""
     rows: pa.Table
-    """With the columns of ORDER, of OBJECT, `subject` and the fields."""
+    """With the columns of ORDER and OBJECT, `subject` and the fields."""
     operation: Numbers
     present: Numbers
     lives: Numbers
@@ -53,7 +53,7 @@ class StateSteps:
 
 
 def steps_of_states(objects: Numbers, states: pa.Table) -> StateSteps:
-    """States of objects, one of each, as what later steps build on."""
+    """Previous states, at most one per object, as first steps."""
     count = len(objects)
     return StateSteps(
         objects=objects,
@@ -65,7 +65,7 @@ def steps_of_states(objects: Numbers, states: pa.Table) -> StateSteps:
 
 
 def steps_of_gone(objects: Numbers, gone: pa.Table) -> StateSteps:
-    """Objects that are gone, as what later steps build on."""
+    """Removed objects as first steps."""
     count = len(objects)
     return StateSteps(
         objects=objects,
@@ -76,8 +76,8 @@ def steps_of_gone(objects: Numbers, gone: pa.Table) -> StateSteps:
     )
 
 
-class Merged:
-    """The states that steps lead through."""
+class MergedStates:
+    """The states that result from steps, of any number of objects."""
 
     def __init__(self, several: Sequence[StateSteps], fields: Sequence[FieldColumn]) -> None:
         self._fields = fields
@@ -101,80 +101,80 @@ class Merged:
         self._is_remove = self._operation == REMOVE
 
     def has_seed_after_new(self, seed_count: int) -> bool:
-        """Whether one of the first steps given does not come first for its object."""
+        """Whether one of the first `seed_count` steps is not the first of its object."""
         return bool((~self._begins & (self._perm < seed_count)).any())
 
     def closed(self) -> Numbers:
-        """Places of states that have ended, by object and time."""
+        """Indices of past states, sorted by object and time."""
         return np.flatnonzero(~self._is_remove & ~self._is_last)
 
     def open(self) -> Numbers:
-        """Places of states that hold on, by object."""
+        """Indices of current states, sorted by object."""
         return np.flatnonzero(~self._is_remove & self._is_last)
 
     def gone(self) -> Numbers:
-        """Places of the removes of objects that did not come back."""
+        """Indices of removes that are the last step of their object."""
         return np.flatnonzero(self._is_remove & self._is_last)
 
-    def objects(self, places: Numbers) -> Numbers:
-        """The objects at these places."""
-        return self._objects[places]
+    def objects(self, indices: Numbers) -> Numbers:
+        """The numbers of the objects at these indices."""
+        return self._objects[indices]
 
-    def begun_ns(self, places: Numbers) -> Numbers:
-        """When the states at these places begin."""
-        return self._order_ns[places]
+    def begun_ns(self, indices: Numbers) -> Numbers:
+        """When the states at these indices begin."""
+        return self._order_ns[indices]
 
-    def states(self, places: Numbers, schema: pa.Schema, *, is_open: bool) -> pa.Table:
-        """The states at these places; columns of `schema` that are not of a state are left out."""
-        begun = self._order_ns[places]
+    def states(self, indices: Numbers, schema: pa.Schema, *, is_open: bool) -> pa.Table:
+        """The states at these indices; columns of `schema` that are not of a state are left out."""
+        begun = self._order_ns[indices]
         if is_open:
-            ends, mask = np.zeros(len(places), np.int64), np.ones(len(places), bool)
+            ends, mask = np.zeros(len(indices), np.int64), np.ones(len(indices), bool)
         else:
-            ends, mask = self._order_ns[places + 1], None
+            ends, mask = self._order_ns[indices + 1], None
         columns: dict[str, pa.Array | pa.ChunkedArray] = {
             "valid_from_ns": pa.array(begun),
             "valid_to_ns": pa.array(ends, pa.int64(), mask=mask),
-            "valid_from": moments(begun),
-            "valid_to": moments(ends, mask),
-            "life": pa.array(self._life[places]),
+            "valid_from": timestamps(begun),
+            "valid_to": timestamps(ends, mask),
+            "life": pa.array(self._life[indices]),
         }
-        rows = self._perm[places]
-        for name in (*OBJECT, "subject", *_TOLD):
+        rows = self._perm[indices]
+        for name in (*OBJECT, "subject", *_COPIED):
             columns[name] = self._column(name, schema.field(name).type).take(pa.array(rows))
         for field in self._fields:
-            columns[field.name] = self._values(field, places, schema.field(field.name).type)
+            columns[field.name] = self._values(field, indices, schema.field(field.name).type)
         chosen = [column for column in schema if column.name in columns]
         return pa.Table.from_arrays(
             [columns[column.name] for column in chosen], schema=pa.schema(chosen)
         )
 
-    def removals(self, places: Numbers, schema: pa.Schema) -> pa.Table:
-        """The ends at these places, as rows of `gone`."""
-        removed = self._order_ns[places]
+    def removals(self, indices: Numbers, schema: pa.Schema) -> pa.Table:
+        """The removes at these indices, as rows of `gone`."""
+        removed = self._order_ns[indices]
         columns: dict[str, pa.Array | pa.ChunkedArray] = {
-            "life": pa.array(self._life[places]),
+            "life": pa.array(self._life[indices]),
             "removed_ns": pa.array(removed),
-            "removed": moments(removed),
+            "removed": timestamps(removed),
         }
-        rows = pa.array(self._perm[places])
-        for name in (*OBJECT, *_TOLD):
+        rows = pa.array(self._perm[indices])
+        for name in (*OBJECT, *_COPIED):
             columns[name] = self._column(name, schema.field(name).type).take(rows)
         chosen = [column for column in schema if column.name in columns]
         return pa.Table.from_arrays(
             [columns[column.name] for column in chosen], schema=pa.schema(chosen)
         )
 
-    def _values(self, field: FieldColumn, places: Numbers, kind: pa.DataType) -> pa.ChunkedArray:
-        """The value of a field at these places: the last that was set, unless it was cleared."""
+    def _values(self, field: FieldColumn, indices: Numbers, kind: pa.DataType) -> pa.ChunkedArray:
+        """The value of a field at these indices: the last one set, null if it was cleared."""
         is_set = (self._present >> field.tag & 1).astype(bool) & ~self._is_remove
         is_decided = is_set | self._begins | np.isin(self._operation, (CREATE, REMOVE, SNAPSHOT))
         numbers = np.arange(len(is_set))
-        origins = np.maximum.accumulate(np.where(is_decided, numbers, 0))[places]
-        indices = pa.array(self._perm[origins], mask=~is_set[origins])
-        return self._column(field.name, kind).take(indices)
+        origins = np.maximum.accumulate(np.where(is_decided, numbers, 0))[indices]
+        sources = pa.array(self._perm[origins], mask=~is_set[origins])
+        return self._column(field.name, kind).take(sources)
 
     def _column(self, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-        """A column of all steps as they were given; null where some do not have it."""
+        """A column of all steps in their given order; null for steps without the column."""
         if name in self._columns:
             return self._columns[name]
         chunks: list[pa.Array] = []
@@ -191,13 +191,8 @@ class Merged:
         return np.concatenate([numbers_of(rows.column(name)) for rows in self._rows])
 
 
-def merged(several: Sequence[StateSteps], fields: Sequence[FieldColumn]) -> Merged:
-    """Merge steps of any number of objects."""
-    return Merged(several, fields)
-
-
 def _sums(numbers: Numbers, begins: Numbers) -> Numbers:
-    """Running sums that begin again with each object."""
+    """Running sums per object."""
     sums = np.cumsum(numbers)
     starts = np.flatnonzero(begins)
     before = sums[starts] - numbers[starts]

@@ -1,8 +1,8 @@
-"""A first look at the rows of a batch: which are new for sure, and whether they are in order.
+"""Counts the rows of a batch per table and counter, to find which are new and in order.
 
-It reads a few columns and decodes nothing. Nearly always each counter goes on from where the tables
-are, and times never go back along it; then a row is new, and its `order_ns` is its time. The groups
-for which this does not hold are listed in detail, and only those.
+It reads a few columns and decodes no payload. Nearly always each counter continues from where the
+table ends, and its times do not go back; then each row is new, and its `order_ns` is its time. Only
+for the other groups `details` lists all rows.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ __all__ = [
     "EARLIEST",
     "RAW",
     "SKIPPED",
-    "Counted",
     "CounterTally",
     "Detail",
-    "Placing",
     "Survey",
+    "TableAssignment",
+    "TableTally",
     "details",
     "survey",
 ]
 
 EARLIEST = -(2**63)
 RAW = 0
-"""The number of the table `raw`; those of types follow."""
+"""The number of the table `raw`; the numbers of the types follow."""
 SKIPPED = -1
-"""Stands for the table of rows that describe types: these go to no table."""
+"""The number for rows that describe types, which are in no table."""
 
 _ENVELOPE_BYTES = 96
-"""Of a row, beside its payload, key and subject."""
+"""Estimated size of a row without its payload, key and subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placing:
-    """Which table rows go to, by number."""
+class TableAssignment:
+    """The number of the table of each type and definition."""
 
     numbers: Mapping[tuple[str, int], int]
-    """By type and fingerprint; all that is not listed goes to `raw`."""
+    """By type and fingerprint; rows of any other definition belong to `raw`."""
 
     def of(self, rows: pa.RecordBatch) -> Numbers:
         """The number of the table of each row."""
@@ -74,19 +74,19 @@ class Placing:
 
 
 class CounterTally(NamedTuple):
-    """What is known of some rows of one group."""
+    """Extremes of numbers and times of some rows of one group."""
 
     number_min: int
     number_max: int
     time_min_ns: int
     time_max_ns: int
     stamped_max_ns: int
-    """Latest time of updates; what a recorder found there does not set a clock."""
-    is_straight: bool
-    """Whether numbers ascend without repetition, and times never go back."""
+    """Latest time of updates; snapshot rows do not advance a clock."""
+    is_ascending: bool
+    """Whether numbers ascend strictly, and times do not go back."""
 
-    def and_then(self, later: CounterTally) -> CounterTally:
-        """Both together, where the other rows come after these."""
+    def followed_by(self, later: CounterTally) -> CounterTally:
+        """The tally of these rows followed by others."""
         is_next = later.number_min > self.number_max and later.time_min_ns >= self.time_max_ns
         return CounterTally(
             min(self.number_min, later.number_min),
@@ -94,13 +94,13 @@ class CounterTally(NamedTuple):
             min(self.time_min_ns, later.time_min_ns),
             max(self.time_max_ns, later.time_max_ns),
             max(self.stamped_max_ns, later.stamped_max_ns),
-            self.is_straight and later.is_straight and is_next,
+            self.is_ascending and later.is_ascending and is_next,
         )
 
 
 @dataclass(slots=True)
-class Counted:
-    """Rows of one table."""
+class TableTally:
+    """The rows of one table: their number, size and groups."""
 
     rows: int = 0
     bytes: int = 0
@@ -109,15 +109,15 @@ class Counted:
 
 @dataclass(slots=True)
 class Survey:
-    """What rows there are, by the number of their table."""
+    """The tallies of a batch by table number."""
 
-    tables: dict[int, Counted] = field(default_factory=dict)
+    tables: dict[int, TableTally] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
-    """Segments with a batch that is damaged."""
+    """Names of segments with a damaged batch."""
 
-    def add(self, rows: pa.RecordBatch, placing: Placing) -> None:
-        """Count rows that come after those before."""
-        tables = placing.of(rows)
+    def add(self, rows: pa.RecordBatch, assignment: TableAssignment) -> None:
+        """Count the next rows."""
+        tables = assignment.of(rows)
         identity = identity_of(rows)
         times = numbers_of(rows.column("time_ns"))
         operations = numbers_of(rows.column("operation"))
@@ -145,7 +145,7 @@ class Survey:
                 groups = self.tables[table].groups
                 group, found = CounterGroup(kind, node, sender), CounterTally(*tally)
                 before = groups.get(group)
-                groups[group] = found if before is None else before.and_then(found)
+                groups[group] = found if before is None else before.followed_by(found)
 
     def _count(self, tables: Numbers, rows: pa.RecordBatch) -> None:
         sizes = _ENVELOPE_BYTES + sum(
@@ -157,19 +157,19 @@ class Survey:
         weights = np.bincount(placed, weights=sizes)
         for number in np.flatnonzero(counts).tolist():
             if number - 1 != SKIPPED:
-                counted = self.tables.setdefault(number - 1, Counted())
+                counted = self.tables.setdefault(number - 1, TableTally())
                 counted.rows += int(counts[number])
                 counted.bytes += int(weights[number])
 
     @classmethod
     def of_all(cls, surveys: Iterable[Survey]) -> Survey:
-        """One survey of what several tasks have read, in whatever order."""
+        """The survey of all tasks, in any order."""
         whole = cls()
         tallies: dict[tuple[int, CounterGroup], list[CounterTally]] = {}
         for each in surveys:
             whole.damaged |= each.damaged
             for number, counted in each.tables.items():
-                known = whole.tables.setdefault(number, Counted())
+                known = whole.tables.setdefault(number, TableTally())
                 known.rows += counted.rows
                 known.bytes += counted.bytes
                 for group, tally in counted.groups.items():
@@ -177,17 +177,17 @@ class Survey:
         for (number, group), found in tallies.items():
             first, *others = sorted(found)
             for tally in others:
-                first = first.and_then(tally)
+                first = first.followed_by(tally)
             whole.tables[number].groups[group] = first
         return whole
 
 
-def survey(batches: Iterable[pa.RecordBatch], placing: Placing) -> Survey:
-    """Look at recorded batches."""
+def survey(batches: Iterable[pa.RecordBatch], assignment: TableAssignment) -> Survey:
+    """The survey of recorded batches."""
     found = Survey()
     for rows in batches:
         if rows.num_rows:
-            found.add(rows, placing)
+            found.add(rows, assignment)
     return found
 
 
@@ -196,8 +196,8 @@ class Detail(NamedTuple):
 
     numbers: Numbers
     times_ns: Numbers
-    is_found: Numbers
-    """Whether a recorder found the object there, and no update was told."""
+    is_snapshot: Numbers
+    """Whether the row is a snapshot row."""
 
     def joined(self, other: Detail) -> Detail:
         """The rows of both."""
@@ -206,20 +206,20 @@ class Detail(NamedTuple):
 
 def details(
     batches: Iterable[pa.RecordBatch],
-    placing: Placing,
+    assignment: TableAssignment,
     wanted: Mapping[int, frozenset[CounterGroup]],
 ) -> dict[tuple[int, CounterGroup], Detail]:
-    """The rows of some groups of some tables."""
+    """All rows of the wanted groups, by table number and group."""
     found: dict[tuple[int, CounterGroup], list[Detail]] = {}
     for rows in batches:
-        tables = placing.of(rows)
+        tables = assignment.of(rows)
         if not np.isin(tables, list(wanted)).any():
             continue
         identity = identity_of(rows)
         times = numbers_of(rows.column("time_ns"))
-        is_found = numbers_of(rows.column("operation")) == SNAPSHOT
-        for number, group, places in _places(tables, identity, wanted):
-            detail = Detail(identity.number[places], times[places], is_found[places])
+        is_snapshot = numbers_of(rows.column("operation")) == SNAPSHOT
+        for number, group, indices in _group_indices(tables, identity, wanted):
+            detail = Detail(identity.number[indices], times[indices], is_snapshot[indices])
             found.setdefault((number, group), []).append(detail)
     return {
         key: Detail(*(np.concatenate(column) for column in zip(*several, strict=True)))
@@ -227,7 +227,7 @@ def details(
     }
 
 
-def _places(
+def _group_indices(
     tables: Numbers, identity: RowIdentity, wanted: Mapping[int, frozenset[CounterGroup]]
 ) -> Iterator[tuple[int, CounterGroup, Numbers]]:
     order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
@@ -244,7 +244,7 @@ def _places(
 
 
 def _starts(keys: list[Numbers]) -> Numbers:
-    """Where rows that are sorted by these keys begin to differ from those before."""
+    """The indices at which rows that are sorted by these keys differ from the previous row."""
     is_new = np.zeros(len(keys[0]), bool)
     is_new[:1] = True
     for key in keys:

@@ -1,8 +1,8 @@
-"""What the tasks of a batch have to do, as the driver decides it from manifests and a survey.
+"""The work of the tasks of a batch, as the driver derives it from manifests and a survey.
 
 The rows of a table are divided into *slots* by the hash of their object, so that each slot is small
-enough for one task and has all rows of its objects. A slot of a table of objects owns whole parts
-of `latest` and `gone`, which it reads and writes again.
+enough for one task and has all rows of its objects. A slot of a cached type owns whole parts of
+`latest` and `gone`, which it reads and rewrites.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.schema import TypedSchema
 from skerry.spark.merging.identity import CounterGroup, Numbers
-from skerry.spark.merging.survey import Placing
+from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Run
 
-__all__ = ["SLOT_BYTES", "SlotResult", "TableWork", "Work", "slot_counts"]
+__all__ = ["SLOT_BYTES", "SlotResult", "TableWork", "Work", "slot_count_for"]
 
 SLOT_BYTES = 32 * 1024 * 1024
-"""Recorded bytes of a slot: a task takes about five times as much memory for it."""
+"""Recorded bytes of a slot; a task needs about five times as much memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWork:
-    """What is to be done for one table."""
+    """The work for one table."""
 
     name: str
-    """Below `updates/` and so on; of `raw`, that."""
+    """The name below `updates/` and so on, or `raw`."""
     schema: TypedSchema | None = None
-    """None of `raw`."""
+    """None for `raw`."""
     is_cached: bool = False
     first_slot: int = 0
     slot_count: int = 1
@@ -38,31 +38,31 @@ class TableWork:
     latest: tuple[DataFile, ...] = ()
     gone: tuple[DataFile, ...] = ()
     known: tuple[DataFile, ...] = ()
-    """Of `raw`: files that may have rows that come again."""
+    """For `raw`: files that may have rows of this batch."""
     orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
-    """By node, ascending positions with their `order_ns`; of other nodes it is the time."""
+    """By node, ascending positions with their `order_ns`; for other nodes it is the time."""
     drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
-    """Numbers of rows that are in the table already, in ascending order."""
-    has_doubles: bool = False
-    """Whether the batch may have a row twice."""
+    """Numbers of rows that are already in the table, ascending."""
+    has_duplicates: bool = False
+    """Whether the batch may have the same row more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A whole batch."""
+    """The work of one batch."""
 
     root: str
-    """Where the tables are."""
+    """The folder of the lake."""
     folder: str
     """Name of the folder below each table that new files go to."""
     bucket_ns: int
-    placing: Placing
+    assignment: TableAssignment
     tables: Mapping[int, TableWork]
-    """By number; rows of any other table are passed over."""
+    """By number; rows of any other table are skipped."""
     tasks: Sequence[tuple[Run, ...]]
-    """What each reading task reads."""
+    """The runs of each reading task."""
     partitions: Mapping[int, int] = field(default_factory=dict)
-    """The writing task of each slot; one task has several small ones."""
+    """The writing task of each slot; small slots share a task."""
 
     def table_of(self, slot: int) -> int:
         """The number of the table that a slot belongs to."""
@@ -71,13 +71,8 @@ class Work:
                 return number
         raise KeyError(slot)
 
-    @property
-    def slots(self) -> range:
-        """All slots."""
-        return range(sum(table.slot_count for table in self.tables.values()))
-
     def required(self) -> list[int]:
-        """Slots that have work to do also if no row comes to them: their parts are divided anew."""
+        """Slots that have work even without rows, because the number of parts changes."""
         return [
             table.first_slot + index
             for table in self.tables.values()
@@ -88,22 +83,22 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotResult:
-    """What a task did for one slot."""
+    """The files and the number of rows of one merged slot."""
 
     table: int
     slot: int
     rows: int = 0
-    """Rows that were new."""
+    """Number of new rows."""
     is_late: bool = False
-    """Whether an object is known to have changed after a row of this batch; nothing is written."""
+    """Whether a row precedes a known change of its object; then nothing was written."""
     added: tuple[tuple[str, DataFile], ...] = ()
-    """Files by the kind of their table."""
+    """New files, each with the kind of its table."""
     removed: tuple[tuple[str, str], ...] = ()
-    """Paths of files whose place these take, by the kind of their table."""
+    """Paths of replaced files, each with the kind of its table."""
 
 
-def slot_counts(byte_count: int, slot_bytes: int = SLOT_BYTES) -> int:
-    """How many slots a table gets: a power of two."""
+def slot_count_for(byte_count: int, slot_bytes: int = SLOT_BYTES) -> int:
+    """The number of slots for a table of this size: a power of two."""
     count = 1
     while count * slot_bytes < byte_count:
         count *= 2

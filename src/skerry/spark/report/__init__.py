@@ -1,1 +1,10 @@
-"""The report: what happened, on one page."""
+"""The report over the tables of a lake, as figures and as an HTML page.
+
+- `collector`: collects the figures from the tables, with Spark
+- `findings`: the content of a report, as values
+- `series`: values over equal time steps
+- `page`: the report as an HTML page
+- `plots`: plots as SVG
+- `style`: the style sheet of the page
+- `formatting`: numbers and times as text
+"""

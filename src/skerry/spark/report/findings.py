@@ -1,72 +1,27 @@
-"""What a report is about: the figures, gathered from the tables by Spark.
-
-A short recording is looked at second by second, in the updates themselves; a long one by the
-minute or in larger steps, from the small tables `rates` and `links`.
-"""
+"""The content of a report, as values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
-from skerry.schema.internal import internal_types
-from skerry.spark.report.series import Latency, Line, TimeSteps, lines_of, steps_for
+from skerry.spark.lake.data_files import TableSize
+from skerry.spark.report.series import Latency, Line, TimeSteps
 from skerry.spark.transforms.alarms import AlarmConfig
-from skerry.spark.transforms.events import GAP, SNAPSHOT, events, instant, latency_ms
-from skerry.spark.transforms.sessions import whole_lives
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 __all__ = [
-    "OWN_TOOLS",
     "SLOW_MS",
     "AlarmRow",
     "Delay",
     "Findings",
     "ReportSummary",
     "SessionRow",
-    "Source",
     "Subject",
-    "TableSize",
-    "gather",
 ]
 
 SLOW_MS: Final = AlarmConfig().slow_delay_ms_min
-OWN_TOOLS: Final = "skerry-"
-"""How the names of skerry's own tools begin: `skerry-record`, `skerry-top` and so on."""
-_DELAYS_MAX: Final = 30
-_QUANTILES: Final = ("p50", "p90", "p99")
-_SUBJECTS_MAX: Final = 12
-_ALARMS_MAX: Final = 200
-_LIVES_MAX: Final = 60
-_EXACT_UPDATES_MAX: Final = 5_000_000
-"""Up to here each subject is counted; beyond, their first levels are, which `rates` knows."""
-
-
-class Source(Protocol):
-    """The tables of a pipeline."""
-
-    def names(self) -> Sequence[str]:
-        """All tables: `rates`, `updates/Vessel`, ..."""
-
-    def frame(self, name: str) -> DataFrame:
-        """The rows of one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSize:
-    """How much a table holds."""
-
-    name: str
-    rows: int
-    files: int
-    byte_count: int
+"""Default of the latency from which updates count as slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +38,30 @@ class ReportSummary:
     clients: int
     objects: int
     lost: int
-    """Updates that are missing, as far as it is known how many."""
+    """Missing updates, as far as their number is known."""
     gaps: int
-    """Gaps in which they are, and in which it is not known how many."""
+    """Number of gaps, including those with an unknown number of missing updates."""
     latency_ms: float | None
-    """The median of all updates that say when they were sent."""
+    """The median of all updates with a sending time."""
     datagrams: int | None
-    """In multicast groups; None where nobody counted them."""
+    """In multicast groups; None if they were not counted."""
     retransmissions: int | None
-    """Those that came only after they were asked for."""
+    """Datagrams that were received only after a repair request."""
     recovery_ms: float | None
-    """How long that took, on average; None where nothing was asked for."""
+    """Mean time of a repair; None without repair requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """A node, a client, or a program of a multicast group."""
+    """The session of a node, a client, or a program of a multicast group."""
 
     kind: str
     name: str
     first: datetime
     last: datetime
-    """The last sign of it."""
+    """The last observation of it."""
     until: datetime
-    """Up to when it was there: a client is connected until its node says otherwise or is gone."""
+    """The end of the session: a client is connected until its node reports or has an end."""
     ended: str | None
     updates: int
     published: tuple[str, ...]
@@ -126,23 +81,23 @@ class AlarmRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """How long updates of one sender took to their node."""
+    """The latency of one sender's updates to their node."""
 
     who: str
     updates: int
     p50_ms: float
-    """Of its typical minute."""
+    """The median over its minutes; so are the other quantiles."""
     p90_ms: float
     p99_ms: float
     max_ms: float
     slow_minutes: int
-    """Minutes in which one update in ten took longer than what counts as slow."""
+    """Minutes in which the p90 latency was at least `slow_ms`."""
     minutes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A subject, and how much was said there."""
+    """A subject and its number of updates."""
 
     name: str
     updates: int
@@ -150,357 +105,24 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that a report shows."""
+    """The content of a report."""
 
     summary: ReportSummary | None
-    """None where nothing was recorded."""
+    """None if nothing was recorded."""
     steps: TimeSteps | None = None
     rates: tuple[Line, ...] = ()
-    """Updates in each step, by type; the largest first."""
+    """Updates in each step by type, the largest first."""
     latency: Latency | None = None
     lost: tuple[int, ...] = ()
-    lives: tuple[SessionRow, ...] = ()
-    lives_left_out: int = 0
+    sessions: tuple[SessionRow, ...] = ()
+    sessions_left_out: int = 0
     alarms: tuple[AlarmRow, ...] = ()
     delays: tuple[Delay, ...] = ()
-    """Of the senders that say when they sent; the slowest first."""
+    """Of the senders that stamp their updates, the slowest first."""
     slow_ms: float = SLOW_MS
     subjects: tuple[Subject, ...] = ()
     are_prefixes: bool = False
     """Whether `subjects` are first levels only."""
     tables: tuple[TableSize, ...] = ()
     has_own: bool = False
-    """Whether types and tools of skerry itself are among all this."""
-
-
-def gather(
-    lake: Source,
-    sizes: Sequence[TableSize] = (),
-    *,
-    slow_ms: float = SLOW_MS,
-    has_own: bool = False,
-) -> Findings:
-    """Looks at the tables of a lake.
-
-    What takes longer than `slow_ms` counts as slow. Types and tools of skerry itself are left out,
-    unless `has_own`.
-    """
-    source = lake if has_own else _Foreign(lake)
-    sizes = [size for size in sizes if has_own or not _is_own_table(size.name)]
-    found = _gathered(source, sizes, slow_ms)
-    return replace(found, has_own=has_own, slow_ms=slow_ms)
-
-
-class _Foreign:
-    """The tables without what skerry itself does: internal types, and its own tools."""
-
-    def __init__(self, lake: Source) -> None:
-        self._lake = lake
-
-    def names(self) -> Sequence[str]:
-        return [name for name in self._lake.names() if not _is_own_table(name)]
-
-    def frame(self, name: str) -> DataFrame:
-        rows = self._lake.frame(name)
-        is_own_type = F.coalesce(F.col("type").isin(*internal_types()), F.lit(False))
-        is_tool = F.coalesce(F.col("name").startswith(OWN_TOOLS), F.lit(False))
-        if name == "sessions":
-            return rows.where(~is_tool)
-        if name == "alarms":
-            return rows.where(~is_tool & ~is_own_type)
-        if name == "rates" or name == "raw" or name.startswith("updates/"):
-            return rows.where(~is_own_type)
-        return rows
-
-
-def _is_own_table(name: str) -> bool:
-    return name.partition("/")[2].partition("@")[0] in internal_types()
-
-
-def _gathered(lake: Source, sizes: Sequence[TableSize], slow_ms: float) -> Findings:
-    names = set(lake.names())
-    if not {"rates", "links", "sessions", "alarms"} <= names:
-        return Findings(summary=None, tables=tuple(sizes))
-    summary = _summary(lake, names)
-    if summary is None:
-        return Findings(summary=None, tables=tuple(sizes))
-    steps = steps_for(summary.since, summary.until)
-    said = _said(lake, names)
-    is_fine = steps.seconds < 60
-    lives = _lives(lake)
-    return Findings(
-        summary=summary,
-        steps=steps,
-        rates=lines_of(
-            _rates_of_updates(said, steps) if is_fine else _rates_of_minutes(lake, steps), steps
-        ),
-        latency=_latency(lake, said, steps),
-        lost=_lost(lake, steps),
-        lives=tuple(lives[:_LIVES_MAX]),
-        lives_left_out=max(len(lives) - _LIVES_MAX, 0),
-        alarms=_alarms(lake),
-        delays=_delays(lake, slow_ms),
-        subjects=_subjects(lake, said, exact=summary.updates <= _EXACT_UPDATES_MAX),
-        are_prefixes=summary.updates > _EXACT_UPDATES_MAX,
-        tables=tuple(sizes),
-    )
-
-
-def _said(lake: Source, names: set[str]) -> DataFrame:
-    """All that was said, as events."""
-    updates = [lake.frame(name) for name in sorted(names) if name.startswith("updates/")]
-    raw = lake.frame("raw") if "raw" in names else None
-    return events(updates, raw).where(~F.col("operation").isin(GAP, SNAPSHOT))
-
-
-def _summary(lake: Source, names: set[str]) -> ReportSummary | None:
-    links = lake.frame("links")
-    row = _one(
-        links.agg(
-            F.min("first").alias("since"),
-            F.max("last").alias("until"),
-            F.sum("lost").alias("lost"),
-            F.sum("gaps").alias("gaps"),
-            F.sum("datagrams").alias("datagrams"),
-            F.sum("retransmissions").alias("retransmissions"),
-            _recovery_ms().alias("recovery_ms"),
-            F.array_sort(F.collect_set("space")).alias("spaces"),
-            # Each sender's own median, by how much it said.
-            F.percentile("latency_p50_ms", F.lit(0.5), F.col("updates")).alias("latency_ms"),
-        )
-    )
-    if row["since"] is None:
-        return None
-    said = _one(
-        lake.frame("rates").agg(
-            F.coalesce(F.sum("updates"), F.lit(0)).alias("updates"),
-            F.sum("bytes").alias("byte_count"),
-        )
-    )
-    kinds = whole_lives(lake.frame("sessions")).groupBy("kind").count()
-    lives = {found["kind"]: found["count"] for found in _rows(kinds)}
-    is_own = F.col("type").isin(*internal_types())
-    types = _one(lake.frame("rates").where(~is_own).agg(F.count_distinct("type").alias("types")))
-    return ReportSummary(
-        spaces=tuple(row["spaces"]),
-        since=_utc(row["since"]),
-        until=_utc(row["until"]),
-        updates=said["updates"],
-        byte_count=said["byte_count"],
-        lost=row["lost"],
-        gaps=row["gaps"],
-        datagrams=row["datagrams"],
-        retransmissions=row["retransmissions"],
-        recovery_ms=row["recovery_ms"],
-        latency_ms=row["latency_ms"],
-        types=types["types"],
-        nodes=lives.get("node", 0),
-        clients=lives.get("client", 0) + lives.get("multicast", 0),
-        objects=_objects(lake, names),
-    )
-
-
-def _recovery_ms() -> Column:
-    """The mean over minutes with retransmissions, by how many there were."""
-    is_known = F.col("round_trip_ms").isNotNull() & (F.col("retransmissions") > 0)
-    weight = F.when(is_known, F.col("retransmissions"))
-    return F.sum(F.col("round_trip_ms") * weight) / F.sum(weight)
-
-
-def _objects(lake: Source, names: set[str]) -> int:
-    """How many objects are there at the end, without what nodes tell about themselves."""
-    own = {f"latest/{name}" for name in internal_types()}
-    wanted = [name for name in sorted(names - own) if name.startswith("latest/")]
-    return sum(lake.frame(name).count() for name in wanted)
-
-
-# -- along the time
-
-
-def _step_of(moment: Column, steps: TimeSteps) -> Column:
-    return F.floor(F.unix_timestamp(moment) / steps.seconds)
-
-
-def _rates_of_updates(said: DataFrame, steps: TimeSteps) -> list[tuple[int, str, int]]:
-    step = _step_of(instant(F.col("order_ns")), steps)
-    rows = said.groupBy(step.alias("step"), "type").agg(F.count("*").alias("updates"))
-    return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
-
-
-def _rates_of_minutes(lake: Source, steps: TimeSteps) -> list[tuple[int, str, int]]:
-    step = _step_of(F.col("minute"), steps)
-    rates = lake.frame("rates")
-    rows = rates.groupBy(step.alias("step"), "type").agg(F.sum("updates").alias("updates"))
-    return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
-
-
-def _latency(lake: Source, said: DataFrame, steps: TimeSteps) -> Latency | None:
-    is_exact = steps.seconds < 60
-    if is_exact:
-        measured = said.where(latency_ms().isNotNull()).select(
-            _step_of(instant(F.col("order_ns")), steps).alias("step"),
-            *(latency_ms().alias(name) for name in _QUANTILES),
-            F.lit(1).alias("weight"),
-        )
-        wanted = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-    else:
-        measured = lake.frame("links").select(
-            _step_of(F.col("minute"), steps).alias("step"),
-            *(F.col(f"latency_{name}_ms").alias(name) for name in _QUANTILES),
-            F.col("updates").alias("weight"),
-        )
-        # The quantiles of several senders make none of all: this is what half of them were below.
-        wanted = dict.fromkeys(_QUANTILES, 0.5)
-    rows = _rows(
-        measured.groupBy("step").agg(
-            *(
-                F.percentile(name, F.lit(share), F.col("weight")).alias(name)
-                for name, share in wanted.items()
-            )
-        )
-    )
-    found = {name: _placed(rows, name, steps) for name in _QUANTILES}
-    if all(value is None for value in found["p50"]):
-        return None
-    return Latency(**found, is_exact=is_exact)
-
-
-def _placed(rows: list[dict[str, Any]], name: str, steps: TimeSteps) -> tuple[float | None, ...]:
-    values: list[float | None] = [None] * steps.count
-    for row in rows:
-        index = steps.index(row["step"])
-        if index is not None:
-            values[index] = row[name]
-    return tuple(values)
-
-
-def _lost(lake: Source, steps: TimeSteps) -> tuple[int, ...]:
-    step = _step_of(F.col("first"), steps)
-    lossy = lake.frame("links").where(F.col("gaps") > 0)
-    rows = _rows(lossy.groupBy(step.alias("step")).agg(F.sum("lost").alias("lost")))
-    return tuple(int(value or 0) for value in _placed(rows, "lost", steps))
-
-
-# -- who, and what
-
-
-def _lives(lake: Source) -> list[SessionRow]:
-    """Nodes first, then whoever said most."""
-    order = F.array_position(F.array(F.lit("node"), F.lit("client")), F.col("kind"))
-    rows = whole_lives(lake.frame("sessions")).orderBy(
-        F.when(order == 0, 3).otherwise(order), F.desc("updates"), "first", "sender"
-    )
-    found = _rows(rows)
-    node_ends = {(r["space"], r["node"]): r["last"] for r in found if _is_node(r)}
-    return [
-        SessionRow(
-            kind=row["kind"],
-            name=row["name"] or f"{row['kind']} {row['node' if _is_node(row) else 'sender']}",
-            first=_utc(row["first"]),
-            last=_utc(row["last"]),
-            until=_utc(_until(row, node_ends)),
-            ended=row["ended"],
-            updates=row["updates"],
-            published=tuple(row["published"] or ()),
-        )
-        for row in found
-    ]
-
-
-def _until(row: dict[str, Any], node_ends: dict[tuple[str, int], datetime]) -> datetime:
-    """A client that says nothing is still there, as long as its node is and tells no end of it."""
-    last: datetime = row["last"]
-    if row["kind"] != "client" or row["ended"] is not None:
-        return last
-    return max(last, node_ends.get((row["space"], row["node"]), last))
-
-
-def _delays(lake: Source, slow_ms: float) -> tuple[Delay, ...]:
-    """Who was slow: each sender by the minutes in which it said when it sent."""
-    names = (
-        lake.frame("sessions")
-        .where(F.col("kind") != "node")
-        .groupBy("space", "node", "sender")
-        .agg(F.max("name").alias("name"))
-    )
-    # The names of tools are left out of the sessions, so the senders are, too.
-    known = lake.frame("links").where(F.col("latency_p90_ms").isNotNull())
-    is_slow = F.col("latency_p90_ms") >= slow_ms
-    rows = (
-        known.join(names, ["space", "node", "sender"])
-        .groupBy("space", "node", "sender", "name")
-        .agg(
-            F.sum("updates").alias("updates"),
-            F.median("latency_p50_ms").alias("p50_ms"),
-            F.median("latency_p90_ms").alias("p90_ms"),
-            F.median("latency_p99_ms").alias("p99_ms"),
-            F.max("latency_max_ms").alias("max_ms"),
-            F.count_if(is_slow).alias("slow_minutes"),
-            F.count("*").alias("minutes"),
-        )
-        .orderBy(F.desc("slow_minutes"), F.desc("p90_ms"), "sender")
-        .limit(_DELAYS_MAX)
-    )
-    return tuple(
-        Delay(
-            who=row["name"] or f"client {row['sender']}",
-            **{n: row[n] for n in ("updates", "p50_ms", "p90_ms", "p99_ms", "max_ms")},
-            slow_minutes=row["slow_minutes"],
-            minutes=row["minutes"],
-        )
-        for row in _rows(rows)
-    )
-
-
-def _alarms(lake: Source) -> tuple[AlarmRow, ...]:
-    rows = lake.frame("alarms").orderBy(F.desc("score"), "since").limit(_ALARMS_MAX)
-    return tuple(
-        AlarmRow(
-            kind=row["kind"],
-            who=_who(row),
-            since=_utc(row["since"]),
-            until=_utc(row["until"]),
-            score=row["score"],
-            evidence=row["evidence"],
-        )
-        for row in _rows(rows)
-    )
-
-
-def _subjects(lake: Source, said: DataFrame, *, exact: bool) -> tuple[Subject, ...]:
-    if exact:
-        counted = said.groupBy("subject").agg(F.count("*").alias("updates"))
-    else:
-        counted = (
-            lake.frame("rates")
-            .groupBy(F.col("prefix").alias("subject"))
-            .agg(F.sum("updates").alias("updates"))
-        )
-    rows = counted.orderBy(F.desc("updates"), "subject").limit(_SUBJECTS_MAX)
-    return tuple(Subject(name=row["subject"], updates=row["updates"]) for row in _rows(rows))
-
-
-def _who(row: dict[str, Any]) -> str:
-    if row["type"]:
-        return f"type {row['type']}"
-    if row["name"]:
-        return str(row["name"])
-    return f"client {row['sender']}" if row["sender"] else f"node {row['node']}"
-
-
-def _is_node(row: dict[str, Any]) -> bool:
-    return bool(row["kind"] == "node")
-
-
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
-    return rows
-
-
-def _one(frame: DataFrame) -> dict[str, Any]:
-    (row,) = _rows(frame)
-    return row
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
+    """Whether internal types and skerry's own tools are included."""

@@ -1,19 +1,22 @@
-"""The report as one HTML page that needs nothing else: no network, no script.
+"""The report as one self-contained HTML page without scripts.
 
-Values are shown where the mouse stands, by titles of pieces of the plots.
+The plots show values on hover, as titles of SVG elements.
 
-Names of types, clients and subjects are whatever somebody published. All text goes through
-`_text`, and the page forbids its browser to load or to run anything, should that ever fail.
+Names of types, clients and subjects are untrusted. All text is escaped by `_text`. In addition, the
+content security policy of the page forbids loading and running anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from skerry.json_values import visible
+from skerry.runtime.whole_files import replace_files
+from skerry.spark.lake.data_files import TableSize
 from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
@@ -21,12 +24,8 @@ from skerry.spark.report.findings import (
     ReportSummary,
     SessionRow,
     Subject,
-    TableSize,
 )
-from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
-from skerry.spark.report.series import Line
-from skerry.spark.report.style import STYLE
-from skerry.spark.report.words import (
+from skerry.spark.report.formatting import (
     amount,
     bytes_text,
     count,
@@ -35,18 +34,26 @@ from skerry.spark.report.words import (
     span,
     span_text,
 )
+from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
+from skerry.spark.report.series import Line
+from skerry.spark.report.style import STYLE
 
-__all__ = ["page"]
+__all__ = ["page", "write_page"]
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _NAME_CHARS_MAX: Final = 120
 
 
+def write_page(findings: Findings, path: Path, *, made: datetime | None = None) -> None:
+    """Write the page to a file, atomically; `made` is the time of the report, by default now."""
+    replace_files({path: page(findings, made=made or datetime.now(UTC)).encode()})
+
+
 def page(findings: Findings, *, made: datetime) -> str:
-    """The whole page."""
+    """The report as HTML."""
     parts = [_header(findings.summary, made)]
     if findings.summary is None:
-        parts.append(_section("Nothing yet", "There are no updates in these tables."))
+        parts.append(_section("No data", "There are no updates in these tables."))
     else:
         parts += [
             _tiles(findings.summary, findings.alarms),
@@ -54,13 +61,13 @@ def page(findings: Findings, *, made: datetime) -> str:
             _latency(findings),
             _delays(findings.delays, findings.slow_ms),
             _loss(findings),
-            _lives(findings),
+            _sessions(findings),
             _alarms(findings.alarms),
             _subjects(findings.subjects, are_prefixes=findings.are_prefixes),
         ]
     parts.append(_tables(findings.tables))
     body = "\n".join(part for part in parts if part)
-    left_out = "" if findings.has_own else " Types and tools of skerry itself are left out."
+    left_out = "" if findings.has_own else " Internal types and skerry's own tools are left out."
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -126,9 +133,9 @@ def _latency(findings: Findings) -> str:
     assert findings.steps is not None
     if findings.latency is None:
         return _section(
-            "Latency", "Nothing recorded says when it was sent, so there is none to show."
+            "Latency", "No recorded update has a sending time, so the latency is unknown."
         )
-    whose = "all updates" if findings.latency.is_exact else "the typical sender"
+    whose = "all updates" if findings.latency.is_exact else "the median sender"
     note = (
         "From the publisher to the node. The line is the median, the bands reach to the slowest "
         f"tenth and to the slowest hundredth of {whose}."
@@ -151,12 +158,12 @@ def _delays(delays: Sequence[Delay], slow_ms: float) -> str:
         for delay in delays
     ]
     note = (
-        "Milliseconds from each program to its node: median, slowest tenth and slowest hundredth "
-        "of its typical minute, and the longest. A minute is slow if a tenth took "
-        f"{amount(slow_ms)} ms or more. A clock that is behind looks like a delay."
+        "Milliseconds from each program to its node: medians over its minutes of p50, p90 and p99, "
+        "and the longest. A minute is slow if its p90 is "
+        f"{amount(slow_ms)} ms or more. A sender clock that is behind looks like a delay."
     )
-    columns = ["who", ">updates", ">median", ">p90", ">p99", ">longest", ">slow minutes"]
-    return _section("Who was slow?", note, _table(columns, rows))
+    columns = ["program", ">updates", ">median", ">p90", ">p99", ">longest", ">slow minutes"]
+    return _section("Slow programs", note, _table(columns, rows))
 
 
 def _loss(findings: Findings) -> str:
@@ -165,12 +172,12 @@ def _loss(findings: Findings) -> str:
     summary = findings.summary
     plot = ""
     if not summary.gaps:
-        note = "Nothing is known to be missing."
+        note = "No updates are known to be missing."
     elif not summary.lost:
-        note = f"Something is missing in {gaps_text(summary.gaps)}, and nobody knows how much."
+        note = f"An unknown number of updates is missing in {gaps_text(summary.gaps)}."
     else:
         note = (
-            "Updates of which the recording knows that they are missing, where the gap began; "
+            "Updates that are known to be missing, at the start of their gap; "
             f"{gaps_text(summary.gaps)} in all."
         )
         plot = loss_plot(findings.lost, findings.steps)
@@ -178,59 +185,61 @@ def _loss(findings: Findings) -> str:
 
 
 def _repair(summary: ReportSummary) -> list[str]:
-    """What was sent again in multicast groups, if any was recorded."""
+    """Sentences about retransmissions in multicast groups, if any were recorded."""
     if not summary.datagrams:
         return []
     if not summary.retransmissions:
         return [f"None of {count(summary.datagrams)} datagrams had to be sent again."]
-    said = f"{count(summary.retransmissions)} of {count(summary.datagrams)} datagrams"
+    share = f"{count(summary.retransmissions)} of {count(summary.datagrams)} datagrams"
     if summary.recovery_ms is None:
-        return [f"{said} had to be sent again."]
-    return [f"{said} had to be sent again, which took {amount(summary.recovery_ms)} ms on average."]
+        return [f"{share} had to be sent again."]
+    return [
+        f"{share} had to be sent again, which took {amount(summary.recovery_ms)} ms on average."
+    ]
 
 
-def _lives(findings: Findings) -> str:
+def _sessions(findings: Findings) -> str:
     assert findings.summary is not None
-    if not findings.lives:
+    if not findings.sessions:
         return ""
     since, until = findings.summary.since, findings.summary.until
-    since = min([since, *(life.first for life in findings.lives)])
-    until = max([until, *(life.until for life in findings.lives)])
-    rows = "".join(_life(life, since, until) for life in findings.lives)
+    since = min([since, *(session.first for session in findings.sessions)])
+    until = max([until, *(session.until for session in findings.sessions)])
+    rows = "".join(_session(session, since, until) for session in findings.sessions)
     axis = (
         '<span></span><div class="axis">'
         f"<span>{_text(moment(since))}</span><span>{_text(moment(until))}</span></div>"
     )
     note = (
-        "Nodes first, then the programs that published most. A pale bar is a program that is "
-        "connected and says nothing; a red end is one that was told."
+        "Nodes first, then programs by the number of updates. A pale bar is a program that is "
+        "connected and silent; a red end is an end that the node reported."
     )
-    if findings.lives_left_out:
-        note += f" {count(findings.lives_left_out)} more are in the table sessions."
-    return _section("Who was there", note, f'<div class="lives">{rows}{axis}</div>')
+    if findings.sessions_left_out:
+        note += f" {count(findings.sessions_left_out)} more are in the table sessions."
+    return _section("Sessions", note, f'<div class="sessions">{rows}{axis}</div>')
 
 
-def _life(life: SessionRow, since: datetime, until: datetime) -> str:
+def _session(session: SessionRow, since: datetime, until: datetime) -> str:
     whole = max((until - since).total_seconds(), 1e-6)
-    left = 100 * (life.first - since).total_seconds() / whole
-    width = 100 * (life.last - life.first).total_seconds() / whole
-    silent = 100 * (life.until - life.first).total_seconds() / whole
-    classes = " ".join(["bar", life.kind, *(["ended"] if life.ended else [])])
-    is_silent = life.until > life.last
+    left = 100 * (session.first - since).total_seconds() / whole
+    width = 100 * (session.last - session.first).total_seconds() / whole
+    silent = 100 * (session.until - session.first).total_seconds() / whole
+    classes = " ".join(["bar", session.kind, *(["ended"] if session.ended else [])])
+    is_silent = session.until > session.last
     facts = [
-        f"{life.kind} {life.name}",
-        span_text(life.first, life.last),
-        f"{count(life.updates)} updates",
-        *([", ".join(life.published)] if life.published else []),
-        *([life.ended] if life.ended else []),
-        *([f"connected and silent up to {moment(life.until)}"] if is_silent else []),
+        f"{session.kind} {session.name}",
+        span_text(session.first, session.last),
+        f"{count(session.updates)} updates",
+        *([", ".join(session.published)] if session.published else []),
+        *([session.ended] if session.ended else []),
+        *([f"connected and silent up to {moment(session.until)}"] if is_silent else []),
     ]
     pale = (
-        f'<div class="bar silent {escape(life.kind)}" '
+        f'<div class="bar silent {escape(session.kind)}" '
         f'style="left:{left:.3f}%;width:{silent:.3f}%"></div>'
     )
     return (
-        f'<span class="who" title="{_text(life.name)}">{_text(life.name)}</span>'
+        f'<span class="who" title="{_text(session.name)}">{_text(session.name)}</span>'
         f'<div class="way" title="{_text("; ".join(facts))}">'
         f"{pale if is_silent else ''}"
         f'<div class="{escape(classes)}" style="left:{left:.3f}%;width:{width:.3f}%"></div></div>'
@@ -239,7 +248,7 @@ def _life(life: SessionRow, since: datetime, until: datetime) -> str:
 
 def _alarms(alarms: Sequence[AlarmRow]) -> str:
     if not alarms:
-        return _section("Alarms", "Nothing stands out.")
+        return _section("Alarms", "There are no alarms.")
     rows = [
         f'<tr><td><span class="badge {_text(alarm.kind)}">{_text(alarm.kind)}</span></td>'
         f'<td class="name">{_text(alarm.who)}</td>'
@@ -248,8 +257,8 @@ def _alarms(alarms: Sequence[AlarmRow]) -> str:
         f'<td class="name">{_text(alarm.evidence, chars_max=1000)}</td></tr>'
         for alarm in alarms
     ]
-    note = "What is far from the usual; the score says how far, the highest first."
-    return _section("Alarms", note, _table(["", "who", "when", ">score", "what was seen"], rows))
+    note = "Unusual observations; the score is the distance from the baseline, the highest first."
+    return _section("Alarms", note, _table(["", "subject", "when", ">score", "evidence"], rows))
 
 
 def _subjects(subjects: Sequence[Subject], *, are_prefixes: bool) -> str:
@@ -276,7 +285,7 @@ def _tables(tables: Sequence[TableSize]) -> str:
         )
         for table in tables
     ]
-    note = "What is kept, and what it takes."
+    note = "The tables of the lake and their sizes."
     return _section("Tables", note, _table(["table", ">rows", ">files", ">size"], rows))
 
 
@@ -322,7 +331,7 @@ def _step(seconds: int) -> str:
 
 
 def _text(text: str, chars_max: int = _NAME_CHARS_MAX) -> str:
-    """Text that is nothing but text, and not endless."""
+    """Text escaped for HTML, with a limited length."""
     shown = visible(text)
     if len(shown) > chars_max:
         shown = f"{shown[: chars_max - 1]}…"

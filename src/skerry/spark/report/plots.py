@@ -1,8 +1,8 @@
-"""Plots as pieces of SVG that stand in a page and take their colours from it.
+"""Plots as SVG elements that use the colours of the page.
 
-Matplotlib knows no colours of a style sheet. It draws with colours that nobody else uses, and in
-the text of the SVG each is replaced by a variable of the page, so that one drawing is right by day
-and by night. No name of the recording is drawn by it; the names in titles are escaped.
+Matplotlib does not support variables of a style sheet. It draws with placeholder colours, which are
+replaced by variables of the page in the text of the SVG, so that one drawing fits the light and the
+dark theme. Matplotlib does not draw recorded names; names in titles are escaped.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.json_values import visible
+from skerry.spark.report.formatting import amount, count, moment
 from skerry.spark.report.series import Latency, Line, TimeSteps
-from skerry.spark.report.words import amount, count, moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["COLORS", "latency_plot", "loss_plot", "rates_plot"]
 
 COLORS: Final = tuple(f"--series-{n}" for n in range(8))
-"""Variables of the page for lines, in their order."""
+"""Variables of the page for the colours of lines, in order."""
 
 _INK: Final = "#010203"
 _FAINT: Final = "#010204"
@@ -41,13 +41,13 @@ _LEFT: Final = 0.07
 _RIGHT: Final = 0.995
 _TOP: Final = 0.97
 _POINTS: Final = 72
-"""Units of the SVG in an inch."""
+"""Units of the SVG per inch."""
 _LINE_CHARS_MAX: Final = 120
 _AXIS_INCH: Final = 0.3
-"""For the times below a plot."""
+"""Height of the time axis."""
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "skerry",  # or each run would number its clip paths anew
+    "svg.hashsalt": "skerry",  # otherwise each run would have other ids of clip paths
     "font.family": "sans-serif",
     "font.size": 10.0,
     "axes.edgecolor": _FAINT,
@@ -60,29 +60,29 @@ _SETTINGS: Final[dict[Any, Any]] = {
 
 
 def rates_plot(lines: Sequence[Line], steps: TimeSteps) -> str:
-    """Updates per second by type, on top of each other."""
-    # The last value twice: it holds up to the end of its step.
+    """Updates per second by type, stacked."""
+    # The last value twice: it is valid up to the end of its step.
     values = [
         [value / steps.seconds for value in (*line.values, line.values[-1])] for line in lines
     ]
 
     def draw(axes: Axes) -> None:
-        # Steps, not slopes: between two counts nothing is known.
+        # Steps, not slopes: counts are not interpolated.
         axes.stackplot(
             _edges(steps), *values, colors=_SERIES[: len(values)], step="post", linewidth=0
         )
         axes.set_ylabel("updates per second")
         axes.set_ylim(bottom=0)
 
-    told = [
+    titles = [
         [f"{line.name}: {amount(line.values[n] / steps.seconds)}/s" for line in lines]
         for n in range(steps.count)
     ]
-    return _drawn(draw, steps, told, height_inch=3.2, label="Updates per second, by type")
+    return _drawn(draw, steps, titles, height_inch=3.2, label="Updates per second, by type")
 
 
 def latency_plot(latency: Latency, steps: TimeSteps) -> str:
-    """Bands from the median to the slowest hundredth."""
+    """The median, with bands up to p90 and p99."""
 
     def draw(axes: Axes) -> None:
         times = _edges(steps)[:-1]
@@ -97,7 +97,7 @@ def latency_plot(latency: Latency, steps: TimeSteps) -> str:
             axes.set_ylim(bottom=0)
 
     bands = {"median": latency.p50, "p90": latency.p90, "p99": latency.p99}
-    told = [
+    titles = [
         [
             f"{name}: {amount(value)} ms"
             for name, band in bands.items()
@@ -105,11 +105,11 @@ def latency_plot(latency: Latency, steps: TimeSteps) -> str:
         ]
         for n in range(steps.count)
     ]
-    return _drawn(draw, steps, told, height_inch=2.6, label="Latency: median, p90 and p99")
+    return _drawn(draw, steps, titles, height_inch=2.6, label="Latency: median, p90 and p99")
 
 
 def loss_plot(lost: Sequence[int], steps: TimeSteps) -> str:
-    """Updates that are missing."""
+    """Missing updates."""
 
     def draw(axes: Axes) -> None:
         import numpy as np
@@ -119,31 +119,31 @@ def loss_plot(lost: Sequence[int], steps: TimeSteps) -> str:
         axes.set_ylabel("updates missing")
         axes.set_ylim(bottom=0)
 
-    told = [[f"{count(number)} missing"] for number in lost]
-    return _drawn(draw, steps, told, height_inch=1.8, label="Updates that are missing")
+    titles = [[f"{count(number)} missing"] for number in lost]
+    return _drawn(draw, steps, titles, height_inch=1.8, label="Updates that are missing")
 
 
 def _drawn(
-    draw: Any, steps: TimeSteps, told: Sequence[Sequence[str]], *, height_inch: float, label: str
+    draw: Any, steps: TimeSteps, titles: Sequence[Sequence[str]], *, height_inch: float, label: str
 ) -> str:
-    """The plot; `told` has the lines that are shown where the mouse stands, for each step."""
+    """The plot as SVG; `titles` has the lines that are shown on hover, for each step."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(_WIDTH_INCH, height_inch))
-        # The same edges in all plots, so that one instant stands above the other.
+        # The same margins in all plots, so that their time axes are aligned.
         below = _AXIS_INCH / height_inch
         figure.subplots_adjust(left=_LEFT, right=_RIGHT, bottom=below, top=_TOP)
         axes = figure.add_subplot()
         draw(axes)
         _lay_out(axes, steps)
         svg = _svg(figure, label)
-    return svg.replace("</svg>", f"{_hover(steps, told, height_inch)}</svg>")
+    return svg.replace("</svg>", f"{_hover(steps, titles, height_inch)}</svg>")
 
 
-def _hover(steps: TimeSteps, told: Sequence[Sequence[str]], height_inch: float) -> str:
-    """A strip over each step that nobody sees, with a title: browsers show it under the mouse."""
+def _hover(steps: TimeSteps, titles: Sequence[Sequence[str]], height_inch: float) -> str:
+    """A transparent rectangle over each step; browsers show its title on hover."""
     left, right = _LEFT * _WIDTH_INCH * _POINTS, _RIGHT * _WIDTH_INCH * _POINTS
     top = (1 - _TOP) * height_inch * _POINTS
     height = (height_inch - _AXIS_INCH) * _POINTS - top
@@ -151,13 +151,13 @@ def _hover(steps: TimeSteps, told: Sequence[Sequence[str]], height_inch: float) 
     strips = [
         f'<rect x="{left + n * width:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}">'
         f"<title>{_title([moment(when), *lines])}</title></rect>"
-        for n, (when, lines) in enumerate(zip(steps.instants, told, strict=True))
+        for n, (when, lines) in enumerate(zip(steps.instants, titles, strict=True))
     ]
     return f'<g class="hover">{"".join(strips)}</g>'
 
 
 def _title(lines: Sequence[str]) -> str:
-    # Names of types are whatever was published.
+    # Names of types are untrusted.
     return "\n".join(escape(visible(line)[:_LINE_CHARS_MAX]) for line in lines)
 
 
@@ -184,7 +184,7 @@ def _tick(value: float, _position: int | None = None) -> str:
 
 
 def _edges(steps: TimeSteps) -> Any:
-    """When each step begins, and the last one ends."""
+    """The start of each step, and the end of the last."""
     import numpy as np
 
     first = np.datetime64(steps.first * steps.seconds, "s")
@@ -196,7 +196,7 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 
 def _spans_decades(latency: Latency) -> bool:
-    """Whether a few slow moments would press all others to the ground."""
+    """Whether a few high values would flatten all others on a linear scale."""
     slow = sorted(value for value in latency.p99 if value is not None)
     quick = min(value for value in latency.p50 if value is not None)
     return quick > 0 and slow[-1] > _DECADES * slow[len(slow) // 2]
@@ -210,7 +210,7 @@ def _svg(figure: Figure, label: str) -> str:
     target = io.StringIO()
     figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
     text = target.getvalue()
-    # What stands before the element is for files of their own.
+    # The XML declaration before the element is only for separate files.
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     for color, variable in _VARIABLES.items():

@@ -1,4 +1,4 @@
-"""Time in equal steps, and values along it."""
+"""Values over equal time steps."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Latency", "Line", "TimeSteps", "lines_of", "steps_for"]
 
 _STEP_S: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400)
 _STEPS_MAX: Final = 300
-"""More than a plot shows."""
+"""A plot cannot show more."""
 _LINES_MAX: Final = 7
-"""Types that get a colour of their own; the others are one."""
+"""Number of types with their own colour; all others are one line."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSteps:
-    """Equal pieces of time, counted from 1970."""
+    """Equal steps of time, numbered from 1970."""
 
     first: int
     count: int
@@ -28,13 +28,13 @@ class TimeSteps:
 
     @property
     def instants(self) -> list[datetime]:
-        """When each begins."""
+        """The start of each step."""
         return [
             _EPOCH + timedelta(seconds=(self.first + n) * self.seconds) for n in range(self.count)
         ]
 
     def index(self, number: int) -> int | None:
-        """Where a piece stands, by its number since 1970; None if it is outside."""
+        """The index of a step by its number since 1970; None if it is outside."""
         index = number - self.first
         return index if 0 <= index < self.count else None
 
@@ -53,17 +53,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Quantiles in milliseconds in each step; None where nothing was said."""
+    """Quantiles in milliseconds in each step; None for steps without updates."""
 
     p50: tuple[float | None, ...]
     p90: tuple[float | None, ...]
     p99: tuple[float | None, ...]
     is_exact: bool
-    """Whether they are of all updates; else they are of the typical sender."""
+    """Whether they are of all updates; otherwise of the median sender."""
 
 
 def steps_for(since: datetime, until: datetime) -> TimeSteps:
-    """The smallest steps that are few enough."""
+    """The smallest steps of which there are not too many for a plot."""
     for seconds in _STEP_S:
         first = int((since - _EPOCH).total_seconds() // seconds)
         stop = int((until - _EPOCH).total_seconds() // seconds) + 1
@@ -73,7 +73,7 @@ def steps_for(since: datetime, until: datetime) -> TimeSteps:
 
 
 def lines_of(rows: Iterable[tuple[int, str, int]], steps: TimeSteps) -> tuple[Line, ...]:
-    """Lines of (number of the step, name, value), the largest first; small ones are one line."""
+    """Lines from (step number, name, value), the largest first; small ones are combined."""
     values: dict[str, list[float]] = defaultdict(lambda: [0.0] * steps.count)
     for number, name, value in rows:
         index = steps.index(number)

@@ -1,4 +1,4 @@
-"""How the page looks: calm, by day and by night, on paper and on a telephone."""
+"""The style sheet of the page: light and dark theme, print, narrow screens."""
 
 from __future__ import annotations
 
@@ -69,18 +69,19 @@ td.name { overflow-wrap: anywhere; }
   font-weight: 600; border: 1px solid currentColor; color: var(--warn); }
 .badge.loss, .badge.stall { color: var(--bad); }
 .badge.clock { color: var(--accent); }
-.lives { display: grid; grid-template-columns: minmax(90px, 230px) 1fr; gap: 5px 14px;
+.sessions { display: grid; grid-template-columns: minmax(90px, 230px) 1fr; gap: 5px 14px;
   align-items: center; font-size: 13.5px; }
-.lives .who { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; text-align: right; }
-.lives .way { position: relative; height: 16px; background: var(--paper); border-radius: 5px;
+.sessions .who { overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  text-align: right; }
+.sessions .way { position: relative; height: 16px; background: var(--paper); border-radius: 5px;
   overflow: hidden; }
-.lives .bar { position: absolute; top: 0; bottom: 0; min-width: 3px; border-radius: 5px;
+.sessions .bar { position: absolute; top: 0; bottom: 0; min-width: 3px; border-radius: 5px;
   background: var(--series-0); }
-.lives .bar.node { background: var(--series-2); }
-.lives .bar.multicast { background: var(--series-4); }
-.lives .bar.silent { opacity: 0.35; }
-.lives .bar.ended { border-right: 4px solid var(--bad); }
-.lives .axis { display: flex; justify-content: space-between; color: var(--ink-soft);
+.sessions .bar.node { background: var(--series-2); }
+.sessions .bar.multicast { background: var(--series-4); }
+.sessions .bar.silent { opacity: 0.35; }
+.sessions .bar.ended { border-right: 4px solid var(--bad); }
+.sessions .axis { display: flex; justify-content: space-between; color: var(--ink-soft);
   font-size: 12.5px; font-variant-numeric: tabular-nums; }
 .share { position: relative; }
 .share::before { content: ""; position: absolute; left: 0; top: 4px; bottom: 4px;
@@ -91,8 +92,8 @@ footer { color: var(--ink-soft); font-size: 13px; margin-top: 28px; text-align: 
   .tiles { grid-template-columns: 1fr 1fr; }
   .scroll > svg { width: 620px; }
   td.name { min-width: 150px; }
-  .lives { grid-template-columns: 90px 1fr; }
-  .lives .axis span:last-child { display: none; }
+  .sessions { grid-template-columns: 90px 1fr; }
+  .sessions .axis span:last-child { display: none; }
 }
 @media print { body { background: none; } section, .tile { break-inside: avoid; } }
 """

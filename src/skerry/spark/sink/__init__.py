@@ -1,1 +1,6 @@
-"""(map)."""
+"""Publishes rows of Spark as objects of a space.
+
+- `sink`: the writers of the data source
+- `row_objects`: converts rows to objects
+- `published_parts`: records which parts of a stream were published
+"""

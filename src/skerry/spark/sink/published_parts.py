@@ -1,8 +1,8 @@
-"""What a sink has published: one small file for each part of a batch that is done.
+"""Records which parts of a stream were published: one empty file per published part.
 
-A batch of a stream is written again when it was interrupted, and then finds here what need not be
-published again. A part counts as done only when the node has confirmed all of it, so a part that
-dies halfway is published from its beginning once more.
+An interrupted batch of a stream is repeated, and skips the parts that are recorded here. A part is
+recorded only after the node has confirmed all of it, so an interrupted part is published again from
+its beginning.
 """
 
 from __future__ import annotations
@@ -21,34 +21,37 @@ _NOTE: Final = re.compile(r"(\d+)(?:-\d+|\.done)")
 
 
 class PublishedParts:
-    """The done parts of one query."""
+    """The published parts of one query."""
 
     def __init__(self, folder: Path, query: str) -> None:
         if not re.fullmatch(r"\w[\w.-]{0,99}", query):
-            raise PipelineError(f"{query!r} cannot be the name of a query")
+            raise PipelineError(
+                f"{query!r} cannot be the name of a query: use up to 100 letters, digits, "
+                "underscores, dots and hyphens"
+            )
         self._folder = folder / query
 
     def has(self, batch: int, part: int) -> bool:
-        """Whether this part, or the whole batch or a later one, was published."""
+        """Whether this part, its whole batch or a later batch was published."""
         return self._part(batch, part).exists() or self.last_batch() >= batch
 
     def add(self, batch: int, part: int) -> None:
-        """Everything of this part was published."""
+        """Record that this part was published, durably."""
         self._write(self._part(batch, part))
 
     def finish(self, batch: int) -> None:
-        """Every part of the batch was published; what is known of earlier ones is not needed."""
+        """Record that the whole batch was published, and delete the files of earlier ones."""
         self._write(self._folder / f"{batch}.done")
         for path in self._folder.iterdir():
             match = _NOTE.fullmatch(path.name)
             if match is None:
-                continue  # Somebody else's: file systems and tools leave some.
+                continue  # Not written here: file systems and tools may leave files.
             number = int(match[1])
             if number < batch or (number == batch and not path.name.endswith(".done")):
                 path.unlink(missing_ok=True)
 
     def last_batch(self) -> int:
-        """The last batch of which every part was published; -1 if none."""
+        """The last batch that was published completely; -1 if none."""
         if not self._folder.is_dir():
             return -1
         found = (_DONE.fullmatch(path.name) for path in self._folder.iterdir())
@@ -66,4 +69,4 @@ class PublishedParts:
             finally:
                 os.close(handle)
         except OSError as error:
-            raise PipelineError(f"cannot note in {path} what was published: {error}") from error
+            raise PipelineError(f"cannot record the published part in {path}: {error}") from error

@@ -1,4 +1,4 @@
-"""Rows of Spark back to objects: the way of `decode`, in the other direction."""
+"""Converts rows of Spark to objects, the reverse of `source.columnar_decoder`."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from skerry.spark.lake.schema import PAYLOAD_BYTES, RAW, UNKNOWN, typed_schema
 __all__ = ["RowObjects"]
 
 _ENVELOPE: Final = frozenset({*RAW.names, PAYLOAD_BYTES, UNKNOWN})
-"""Columns that rows of recordings have and no object needs."""
+"""Columns of recorded rows that are not fields."""
 
 
 class RowObjects:
-    """Makes objects of one type from rows with these columns."""
+    """Converts rows with given columns to objects of one type."""
 
     def __init__(self, struct: StructType, columns: Iterable[str]) -> None:
         self._cls: type[Struct] = class_of(struct)
         self._makers: list[tuple[str | None, Callable[[Any], Any]]] = []
-        """For each field its column, if there is one, and how its value is made."""
+        """For each field its column, if there is one, and the conversion of its value."""
         given = {name.lower(): name for name in columns}
-        # As they are called in rows of recordings and of tables: some names are taken there.
+        # By the column names of recordings and tables, where some names are reserved.
         reader = typed_schema([struct]).reader
         for field, column, names in _columns_of(struct, reader, str.lower):
             found = (given[name.lower()] for name in names if name.lower() in given)
             self._makers.append((next(found, None), _maker(field.type, column)))
         used = {name for name, _ in self._makers}
-        strange = [name for name in given.values() if name not in used | _ENVELOPE]
-        if strange:
-            error = PipelineError(f"{struct.name} has no field {', '.join(strange)}")
+        unknown = [name for name in given.values() if name not in used | _ENVELOPE]
+        if unknown:
+            error = PipelineError(f"{struct.name} has no field {', '.join(unknown)}")
             fields = ", ".join(field.name for field in struct.fields)
             error.hint = f"select the columns to publish; the fields are {fields}"
             raise error
 
     def make(self, row: Mapping[str, Any]) -> Struct:
-        """The object of a row; a null is an unset field."""
+        """The object of a row; null becomes an unset field."""
         values = []
         for name, make in self._makers:
             value = None if name is None else row.get(name)
@@ -62,23 +62,23 @@ class RowObjects:
 def _columns_of(
     struct: StructType, reader: StructType, fold: Callable[[str], str]
 ) -> Iterator[tuple[Field, FieldType, tuple[str, ...]]]:
-    """The fields of a struct, the types of their columns, and what those may be called.
+    """The fields of a struct, the types of their columns, and the accepted column names.
 
-    A column has another name than its field where that is taken. Rows that were not read from
-    recordings may have the name of the field, unless it is the one of another column. Names that
-    are the same when they are folded are one.
+    A column has another name than its field if that name is reserved. Rows that were not read from
+    recordings may use the name of the field, unless another column has it. Names are compared
+    after `fold`.
     """
     made = {field.tag: field for field in reader.fields}
     taken = {fold(field.name) for field in reader.fields}
     for field in struct.fields:
-        # What has no column (a struct without fields) can be given nevertheless.
+        # A field without a column (a struct without fields) can be given nevertheless.
         column = made.get(field.tag, field)
         own = () if fold(field.name) in taken else (field.name,)
         yield field, column.type, (column.name, *own) if column is not field else own
 
 
 def _maker(type_: FieldType, column: FieldType) -> Callable[[Any], Any]:
-    """How a value of a column becomes one of a field."""
+    """The conversion of a column value to a field value."""
     if isinstance(type_, VectorType):
         assert isinstance(column, VectorType)
         return _vector_maker(_maker(type_.element, column.element))
@@ -96,9 +96,9 @@ def _vector_maker(element: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def make(items: Sequence[Any]) -> list[Any]:
         made = [element(item) for item in items if item is not None]
         if len(made) != len(items):
-            # An element cannot be unset. Times that no calendar has are null in rows, too.
-            error = PipelineError("a list has a null, and each of its elements needs a value")
-            error.hint = "leave nulls out: array_compact(column)"
+            # An element cannot be unset. Times outside of the calendar are null in rows, too.
+            error = PipelineError("a list has a null element, and elements cannot be unset")
+            error.hint = "remove nulls with array_compact(column)"
             raise error
         return made
 
@@ -107,7 +107,7 @@ def _vector_maker(element: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _struct_maker(type_: StructType, column: StructType) -> Callable[[Any], Any]:
     cls = class_of(type_)
-    # Spark does not touch names inside of a column.
+    # Spark keeps the case of names inside of a column.
     makers = [
         (names, _maker(field.type, inner))
         for field, inner, names in _columns_of(type_, column, str)
@@ -137,10 +137,10 @@ def _enum_maker(type_: EnumType) -> Callable[[Any], Any]:
 
 
 def _integer(value: Any) -> int:
-    """Spark counts and sums in kinds of its own, decimals among them."""
+    """An integer; Spark also counts and sums in floats and decimals."""
     number = int(value)
     if number != value:
-        raise PipelineError(f"{value} is no whole number")
+        raise PipelineError(f"{value} is not an integer")
     return number
 
 

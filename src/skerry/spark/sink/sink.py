@@ -1,10 +1,10 @@
-"""Rows of Spark into a space: each becomes an object that is published, or removed.
+"""Publishes rows of Spark as objects of a space, or removes the objects.
 
-Tasks publish by themselves, each over its own connection to the node. What a stream guarantees: a
-row is published at least once, and once only unless its task dies between its first row and the
-node's confirmation of the last; then the rows of that task are published again. For a cached type
-that changes nothing, since the same state is told twice. Receivers of a message type see the rows
-of such a task again. See `ledger` for how a repeated batch is known.
+Each task publishes over its own connection to the node. Guarantee of a stream: a row is published
+at least once. It is published more than once only if its task dies between its first row and the
+node's confirmation of the last; then all rows of that task are published again. For a cached type
+this has no effect, because the state is the same. Subscribers of a message type receive the rows
+again. `published_parts` records which parts need not be repeated.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["BatchWriter", "Published", "StreamWriter", "publish_rows"]
 
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
-"""Local properties in which Spark tells tasks which batch of which stream they work on."""
+"""Local properties of a task with the batch and the query it belongs to."""
 
 _REMOVE = OPERATION_NAMES[REMOVE]
 _FACTS_CHARS_MAX = 500
-"""So much of a row is told that could not be published."""
+"""Maximum length of a row in an error message."""
 
 
 @dataclass
 class Published(WriterCommitMessage):
-    """What one task has done."""
+    """The commit message of one task."""
 
     query: str = ""
     row_count: int = 0
@@ -62,7 +62,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Publishes the rows of a stream, batch after batch."""
+    """Publishes the rows of a stream batch by batch."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
         self._options = replace(options, ledger=_ledger_folder(options))
@@ -87,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self._ledger(query).finish(batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What was published cannot be called back; the parts that were done stay noted."""
+        """Does nothing: published rows cannot be revoked, and published parts stay recorded."""
 
     def _ledger(self, query: str) -> PublishedParts:
         assert self._options.ledger is not None
@@ -97,7 +97,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def publish_rows(
     options: WriteOptions, columns: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> int:
-    """Publish rows, wait until the node has them all, and say how many there were."""
+    """Publish rows and wait for the node to confirm them; returns their number."""
     count = 0
     with connect(options.node, name=options.name, timeout=options.timeout_s) as space:
         struct = options.struct or _struct_of(space, options.type_name)
@@ -119,12 +119,13 @@ def _publish(space: Space, objects: RowObjects, row: dict[str, Any], options: Wr
     except (CodecError, ValueError) as error:
         facts = str({name: value for name, value in row.items() if value is not None})
         raise PipelineError(
-            f"a row is no {options.type_name}: {error}; it is {facts[:_FACTS_CHARS_MAX]}"
+            f"cannot convert a row to {options.type_name}: {error}; "
+            f"the row is {facts[:_FACTS_CHARS_MAX]}"
         ) from error
 
 
 def _try_publish(space: Space, obj: Struct, row: dict[str, Any]) -> bool:
-    """Publish or remove an object; False if there is no room for it yet."""
+    """Publish or remove an object; False if the send buffer is full."""
     subject = row.get("subject") or ""
     try:
         if row.get("operation") in (REMOVE, _REMOVE):
@@ -137,7 +138,7 @@ def _try_publish(space: Space, obj: Struct, row: dict[str, Any]) -> bool:
 
 
 def _selection(struct: StructType, row: dict[str, Any]) -> list[str] | None:
-    """The fields the row speaks of, where it says that itself: one that is null is cleared."""
+    """The fields in the property set of a row that has one; null fields in it are cleared."""
     present = row.get("present")
     if present is None:
         return None
@@ -148,7 +149,7 @@ def _struct_of(space: Space, type_name: str) -> StructType:
     found = space.request_types(type_name).get(type_name)
     if found is None:
         error = PipelineError(f"the node does not know the type {type_name}")
-        error.hint = "name the file that defines it with the option types"
+        error.hint = "give the file that defines it with the option types"
         raise error
     struct: StructType = found.descriptor
     return struct
@@ -157,8 +158,8 @@ def _struct_of(space: Space, type_name: str) -> StructType:
 def _check_lasting(struct: StructType) -> None:
     if struct.flags.cleanup:
         error = PipelineError(
-            f"objects of {struct.name} go when their publisher goes (it is marked cleanup), "
-            "and a task of Spark goes as soon as it is done"
+            f"cannot publish {struct.name}: it is marked cleanup, so its objects would be removed "
+            "when the Spark task disconnects"
         )
         error.hint = "publish a type without cleanup"
         raise error
@@ -167,9 +168,9 @@ def _check_lasting(struct: StructType) -> None:
 def _ledger_folder(options: WriteOptions) -> str:
     if options.ledger is not None:
         return options.ledger
-    place = options.checkpoint
-    if place is None or (":" in place and not place.startswith("file:")):
-        error = PipelineError("the sink has no folder in which to note what it has published")
-        error.hint = "name one that all executors reach with the option ledger"
+    folder = options.checkpoint
+    if folder is None or (":" in folder and not folder.startswith("file:")):
+        error = PipelineError("the sink has no folder to record which parts were published")
+        error.hint = "give a folder that all executors can reach with the option ledger"
         raise error
-    return str(Path(place.removeprefix("file://").removeprefix("file:"), "skerry-sink"))
+    return str(Path(folder.removeprefix("file://").removeprefix("file:"), "skerry-sink"))

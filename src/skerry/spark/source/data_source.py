@@ -1,7 +1,7 @@
-"""The data source `skerry`: recordings as rows of Spark, and rows of Spark as objects of a space.
+"""The data source `skerry`: reads recordings as rows, and publishes rows as objects of a space.
 
-Spark makes these objects in processes of its own and sends them about, so all they hold can be
-pickled, and what was found out once (the columns) is kept for whoever comes later.
+Spark creates these objects in separate processes and sends them to others, so all their attributes
+can be pickled. The columns are determined once and kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["BatchReader", "SkerrySource", "shape_of"]
 
 
 class SkerrySource(DataSource):
-    """`spark.read.format("skerry")` and its three sisters."""
+    """Implements format `skerry` for read, readStream, write and writeStream."""
 
     _shape: RowShape | None = None
 
@@ -78,7 +78,7 @@ class SkerrySource(DataSource):
 
 
 def shape_of(options: ReadOptions) -> RowShape:
-    """The rows that options ask for; looks into the recordings for definitions of the type."""
+    """The shape of the rows by the options; reads definitions of the type from recordings."""
     if options.type_name is None:
         return RowShape(
             wanted=Wanted(from_ns=options.from_ns, to_ns=options.to_ns),
@@ -101,14 +101,14 @@ def shape_of(options: ReadOptions) -> RowShape:
 
 
 class BatchReader(DataSourceReader):
-    """Reads all there is."""
+    """Reads all sealed segments as one batch."""
 
     def __init__(self, options: ReadOptions, shape: RowShape) -> None:
         self._options = options
         self._shape = shape
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take over what is said about `time_ns` and `type`; the rest stays with Spark."""
+        """Apply filters on `time_ns` and `type`; yields the others, which Spark applies."""
         for item in filters:
             narrowed = _narrowed(self._shape.wanted, item)
             if narrowed is None:
@@ -135,7 +135,7 @@ def _typed_schema(options: ReadOptions) -> TypedSchema:
         error = PipelineError(
             f"no definition of {options.type_name} is recorded in {', '.join(options.paths)}"
         )
-        error.hint = "`skerry record info` lists the types; rows without the option type have all"
+        error.hint = "list the types with `skerry record info`, or read without the option type"
         raise error
     return typed_schema(found)
 
@@ -146,14 +146,14 @@ def _chosen(schema: pa.Schema, options: ReadOptions) -> tuple[str, ...]:
     by_name = {name.lower(): name for name in schema.names}
     unknown = [name for name in options.columns if name.lower() not in by_name]
     if unknown:
-        error = PipelineError(f"there is no column {', '.join(unknown)}")
-        error.hint = f"there are {', '.join(schema.names)}"
+        error = PipelineError(f"option columns names unknown columns: {', '.join(unknown)}")
+        error.hint = f"known columns: {', '.join(schema.names)}"
         raise error
     return tuple(by_name[name.lower()] for name in options.columns)
 
 
 def _with_columns(shape: RowShape, schema: StructType) -> RowShape:
-    """The shape with the columns that a query was planned with, which may have named its own."""
+    """The shape with the columns of the planned query, which may be a given schema."""
     names = tuple(schema.fieldNames())
     return shape if names == shape.columns else replace(shape, columns=names)
 
@@ -162,7 +162,7 @@ def _with_columns(shape: RowShape, schema: StructType) -> RowShape:
 
 
 def _narrowed(wanted: Wanted, item: Filter) -> Wanted | None:
-    """What is wanted when the filter holds too; None if the filter is none of ours."""
+    """The selection narrowed by a filter; None if the filter is not supported."""
     name = getattr(item, "attribute", ())
     if name == ("time_ns",):
         return _narrowed_time(wanted, item)

@@ -1,4 +1,4 @@
-"""What can be asked of the data source: options as text, and what they mean."""
+"""The options of the data source: parsed and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.remote_paths import place_of
+from skerry.runtime.recordings.files.remote_paths import resolve_path
 from skerry.runtime.typefiles import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
@@ -53,56 +53,56 @@ WRITE_OPTIONS: Final = (
 )
 
 _PARTITION_BYTES: Final = 64 * 1024 * 1024
-"""Of recordings for one task: a usual segment, and under a second of work for most."""
+"""Recorded bytes of one task: a typical segment, mostly less than a second of work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What is to be read."""
+    """The options of a reader."""
 
     paths: tuple[str, ...]
-    """Each a recording, or a folder of recordings; of this computer, or a URI."""
+    """Recordings or folders of recordings: local paths or URIs."""
     type_name: str | None = None
-    """The type whose rows are wanted, with their fields as columns; None for rows as recorded."""
+    """The type to read, with its fields as columns; None for rows as recorded."""
     columns: tuple[str, ...] | None = None
     fingerprints: tuple[int, ...] | None = None
-    """The definitions of the type that are wanted; None for all."""
+    """The definitions of the type to read; None for all."""
     definition: str | None = None
-    """Text of a TypedSchema whose columns the rows shall have, whatever the recordings describe."""
+    """Text of a TypedSchema to use instead of the definitions in the recordings."""
     from_ns: int | None = None
     to_ns: int | None = None
     """Half-open: rows with from_ns <= time_ns < to_ns."""
     ranges: tuple[tuple[str, int, int], ...] | None = None
-    """Recordings by id, and the lines of their manifests from the first up to the stop."""
+    """Recording ids with the first and the stop line of their manifests."""
     is_strict: bool = False
     """Whether a damaged batch is an error instead of a gap row."""
     partition_bytes: int = _PARTITION_BYTES
     max_segments: int | None = None
     max_rows: int | None = None
-    """Streams: how much one batch takes at most, but always a segment."""
+    """Streams: maximum size of one batch, which has at least one segment."""
     follower: str | None = None
-    """Streams: the name under which recorders see that somebody follows."""
+    """Streams: the name under which recorders see this follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Where rows go, and what they become."""
+    """The options of a writer."""
 
     type_name: str
     node: str | None = None
-    """None for the node of the computer on which a task runs."""
+    """Endpoint of the node; None for the default endpoint on the computer of each task."""
     struct: StructType | None = None
-    """The type, if a file that defines it was named; else the node is asked."""
+    """The type, if a file defines it; otherwise the node is asked."""
     name: str = "skerry-spark"
-    """Of the client that publishes."""
+    """Name of the publishing client."""
     timeout_s: float = 30.0
     ledger: str | None = None
-    """Streams: the folder in which is noted what was published."""
+    """Streams: the folder that records which parts were published."""
     checkpoint: str | None = None
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The meaning of a reader's options; PipelineError where one has none."""
+    """Parse the options of a reader; PipelineError for an unknown or invalid one."""
     given = _given(options, READ_OPTIONS)
     return ReadOptions(
         paths=_paths(given),
@@ -122,11 +122,11 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The meaning of a writer's options; PipelineError where one has none."""
+    """Parse the options of a writer; PipelineError for an unknown or invalid one."""
     given = _given(options, WRITE_OPTIONS)
     type_name = given.get("type")
     if not type_name:
-        error = PipelineError("what type the rows are was not said")
+        error = PipelineError("the option type is missing: the type of the rows to publish")
         error.hint = '.option("type", "Alarm")'
         raise error
     timeout = given.get("timeout", "30")
@@ -171,12 +171,12 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     if "path" in given:
         paths.append(given["path"])
     if not paths:
-        error = PipelineError("no folder of recordings was named")
-        error.hint = 'name one: spark.read.format("skerry").load("recordings/")'
+        error = PipelineError("no folder of recordings is given")
+        error.hint = 'give one: spark.read.format("skerry").load("recordings/")'
         raise error
-    places = map(place_of, paths)
-    # Whole, since executors may stand elsewhere.
-    return tuple(str(p.absolute() if isinstance(p, Path) else p) for p in places)
+    parsed = map(resolve_path, paths)
+    # Absolute, because executors may have another working directory.
+    return tuple(str(p.absolute() if isinstance(p, Path) else p) for p in parsed)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -191,15 +191,15 @@ def _fingerprints(text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise _fault("fingerprints", text, "numbers with commas between them") from None
+        raise _fault("fingerprints", text, "integers separated by commas") from None
 
 
 def _ranges(text: str | None) -> tuple[tuple[str, int, int], ...] | None:
     if text is None:
         return None
     try:
-        plain: Any = json.loads(text)
-        return tuple((str(name), int(first), int(stop)) for name, first, stop in plain)
+        values: Any = json.loads(text)
+        return tuple((str(name), int(first), int(stop)) for name, first, stop in values)
     except (ValueError, TypeError):
         raise _fault("range", text, "[[recording, first line, stop line], ...]") from None
 
@@ -219,7 +219,7 @@ def _count(name: str, text: str | None) -> int | None:
 
 
 def _fault(name: str, text: str, wanted: str) -> PipelineError:
-    return PipelineError(f"option {name} is {text!r}, and should be {wanted}")
+    return PipelineError(f"option {name} is {text!r}, must be {wanted}")
 
 
 def _unknown(name: str, known: Mapping[str, str]) -> PipelineError:
@@ -228,5 +228,5 @@ def _unknown(name: str, known: Mapping[str, str]) -> PipelineError:
     if near:
         error.hint = f"did you mean {known[near[0]]}?"
     else:
-        error.hint = f"it has {', '.join(known.values())}"
+        error.hint = f"known options: {', '.join(known.values())}"
     return error

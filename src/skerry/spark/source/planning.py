@@ -1,4 +1,4 @@
-"""Which batches of which segments are read, and by which task: decided from manifests alone."""
+"""Plans which batches of which segments each task reads, from manifests only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyspark.sql.datasource import InputPartition
 from skerry.errors import PipelineError
 from skerry.recording.index import NO_CRC, RecordedBatch, Segment
 from skerry.recording.json_rows import time_text
-from skerry.runtime.recordings.folders import find_recordings
+from skerry.runtime.recordings.files.folders import find_recordings
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 from skerry.runtime.recordings.reader import Recording, read_types
-from skerry.runtime.recordings.remote_paths import RemotePath, place_of
 from skerry.schema.model import StructType
 from skerry.spark.source.options import ReadOptions
 
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 _TASK_COUNT_MIN: Final = max(4, os.cpu_count() or 1)
-"""Tasks that a read is cut into where it is large enough, so that no core is idle."""
+"""Minimum number of tasks of a large read, so that no core is idle."""
 _TASK_BYTES_MIN: Final = 16 * 1024 * 1024
-"""A smaller task takes longer to start than to do."""
+"""A smaller task would take longer to start than to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Batches of one segment that follow each other, from the first up to the stop."""
+    """Consecutive batches of one segment, from `first` to `stop`, exclusive."""
 
     recording: str
     space: str
@@ -54,7 +54,7 @@ class Run:
 
 
 class Runs(InputPartition):
-    """What one task reads."""
+    """The runs of one task."""
 
     def __init__(self, runs: tuple[Run, ...]) -> None:
         super().__init__(None)
@@ -63,7 +63,7 @@ class Runs(InputPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows are read, as options and filters together say."""
+    """The selection of rows by options and filters."""
 
     types: frozenset[str] | None = None
     """None for all."""
@@ -72,7 +72,7 @@ class Wanted:
     to_ns: int | None = None
 
     def has_segment(self, segment: Segment) -> bool:
-        """Whether the segment may have such rows; it is not opened for that."""
+        """Whether the segment may have such rows, by its manifest entry."""
         if not self._has_times(segment.time_min_ns, segment.time_max_ns):
             return False
         if self.types is None:
@@ -83,7 +83,7 @@ class Wanted:
         return any(self.fingerprints & set(segment.fingerprints.get(t, ())) for t in found)
 
     def has_batch(self, batch: RecordedBatch) -> bool:
-        """Whether the batch may have such rows. One that nobody could index may have any."""
+        """Whether the batch may have such rows; a batch without an index may have any."""
         if batch.crc == NO_CRC:
             return True
         if not self._has_times(batch.time_min_ns, batch.time_max_ns):
@@ -97,41 +97,44 @@ class Wanted:
 
 
 class Recordings:
-    """The recordings that paths name: each a recording, or a folder of some. More may come."""
+    """The recordings at some paths, each a recording or a folder of recordings.
+
+    New recordings in such a folder are found by the next call.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = tuple(paths)
         self._known: dict[Path | RemotePath, Recording] = {}
 
     def all(self) -> list[Recording]:
-        """All there are now, each once, though several paths may lead to it."""
+        """All current recordings, each once even if several paths lead to it."""
         found: dict[str, Recording] = {}
         for path in self._paths:
-            for place in find_recordings(place_of(path)):
-                recording = self._known.get(place)
+            for folder in find_recordings(resolve_path(path)):
+                recording = self._known.get(folder)
                 if recording is None:
-                    recording = self._known[place] = Recording(place)
+                    recording = self._known[folder] = Recording(folder)
                 found.setdefault(recording.id, recording)
         return list(found.values())
 
     def folders(self) -> list[Path]:
-        """Folders of this computer of the recordings that were found so far."""
-        return [place for place in self._known if isinstance(place, Path)]
+        """The local folders of the recordings found so far."""
+        return [folder for folder in self._known if isinstance(folder, Path)]
 
     def arrived(self) -> Iterator[tuple[Recording, Segment]]:
-        """The segments in the manifests, of each up to the first that is not there yet."""
+        """The segments in the manifests, of each recording up to its first missing segment."""
         for recording in self.all():
             for segment in recording.arrived():
                 yield recording, segment
 
     def absent(self) -> Iterator[tuple[Recording, list[Segment]]]:
-        """Of the recordings that were found so far, those that miss segments, and which."""
+        """The recordings found so far that have missing segments, and these segments."""
         for recording in self._known.values():
             if missing := recording.absent():
                 yield recording, missing
 
     def sealed(self) -> Iterator[tuple[Recording, Segment]]:
-        """The segments in the manifests, whose place there is final."""
+        """The segments in the manifests, whose line number is final."""
         for recording in self.all():
             for segment in recording.segments():
                 if segment.line < recording.line_count:
@@ -139,7 +142,7 @@ class Recordings:
 
 
 def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
-    """The sealed segments within the ranges asked for, in the order of the manifests."""
+    """The sealed segments within the ranges of the options, in manifest order."""
     recordings = Recordings(options.paths).all()
     if options.ranges is None:
         for recording in recordings:
@@ -159,49 +162,49 @@ def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
 
 
 def _missing(name: str, paths: Iterable[str]) -> PipelineError:
-    # It may only be away, like a disk that is not there now: to go on without it would lose it.
+    # It may be missing only now, such as an unmounted disk; without it, its rows would be lost.
     error = PipelineError(
-        f"there is no recording {name} in {', '.join(paths)}, of which a batch that was begun has"
-        " rows"
+        f"recording {name} is missing in {', '.join(paths)}; an unfinished batch has rows of it"
     )
-    error.hint = "bring it back, or make new tables of what is left, in another folder"
+    error.hint = "restore it, or make new tables from the other recordings in another folder"
     return error
 
 
 def require_lines(recording: Recording, stop: int) -> None:
-    """PipelineError if the manifest of a place, as it was last read, does not go so far.
+    """PipelineError if a remote manifest, as last read, has fewer than `stop` lines.
 
-    Two who copied at once may have put the older one last: rows would be passed over.
+    After two concurrent copies the older manifest may be the last one written; continuing would
+    skip rows.
     """
-    if isinstance(recording.place, RemotePath) and recording.line_count < stop:
+    if isinstance(recording.path, RemotePath) and recording.line_count < stop:
         error = PipelineError(
-            f"the manifest of {recording.place} has fewer lines than when this batch was begun"
+            f"the manifest of {recording.path} has fewer lines than when this batch began"
         )
-        error.hint = "copy the recording once more, and run again"
+        error.hint = "copy the recording again, then repeat the command"
         raise error
 
 
 def dropped(options: ReadOptions) -> Iterator[str]:
-    """What is missing within the ranges asked for, since nobody read it before it was dropped."""
+    """Notices about rows in the ranges that the recorder deleted before they were read."""
     by_id = {recording.id: recording for recording in Recordings(options.paths).all()}
     for name, first, stop in options.ranges or ():
         recording = by_id.get(name)
         if recording is None:
-            continue  # It went just now, and was read before.
+            continue  # Deleted just now; its rows were read before.
         recording.segments()
-        told = _told(recording, first, stop)
-        if told:
-            yield told
+        notice = _drop_notice(recording, first, stop)
+        if notice:
+            yield notice
 
 
-def _told(recording: Recording, first: int, stop: int) -> str:
+def _drop_notice(recording: Recording, first: int, stop: int) -> str:
     gone = recording.dropped_between(first, stop)
     rows = sum(segment.rows for segment in gone)
     times = [(segment.time_min_ns, segment.time_max_ns) for segment in gone]
     reasons = {recording.dropped[segment.name] for segment in gone}
     forgotten = recording.forgotten_between(first, stop)
     if forgotten is not None:
-        # How much of it was within the range is not known any more.
+        # Its manifest lines are gone, so how much of it was within the range is unknown.
         rows += forgotten.rows
         times.append((forgotten.time_min_ns, forgotten.time_max_ns))
         reasons |= forgotten.segments.keys()
@@ -210,7 +213,7 @@ def _told(recording: Recording, first: int, stop: int) -> str:
     since = time_text(min(time_ns for time_ns, _ in times))
     until = time_text(max(time_ns for _, time_ns in times))
     return (
-        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.place} from {since}"
+        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.path} from {since}"
         f" to {until} were dropped for their {' and '.join(sorted(reasons))} before they were read"
     )
 
@@ -239,7 +242,7 @@ def _run(recording: Recording, segment: Segment, first: int, stop: int) -> Run:
 
 
 def pack(found: Iterable[Run], partition_bytes: int) -> list[tuple[Run, ...]]:
-    """Runs as tasks of about equal size: long ones are cut, short ones put together."""
+    """Runs as tasks of about equal size: long runs are cut, short ones are combined."""
     all_runs = list(found)
     total = sum(run.byte_count for run in all_runs)
     target = min(partition_bytes, max(_TASK_BYTES_MIN, total // _TASK_COUNT_MIN))
@@ -271,15 +274,15 @@ def _cut(run: Run, target: int) -> Iterator[Run]:
 def definitions(
     type_name: str, found: Iterable[tuple[Recording, Segment]], only: Iterable[int] | None = None
 ) -> list[StructType]:
-    """The definitions of a type that the segments use, in the order they are first used.
+    """The definitions of a type in the segments, in the order of first use.
 
-    Each is read from the first segment that has it, and no segment is opened for nothing.
+    Each is read from the first segment that has it; only segments with a new one are opened.
     """
     known: dict[int, StructType] = {}
-    left_out = None if only is None else set(only)
+    wanted = None if only is None else set(only)
     for _, segment in found:
         numbers = segment.fingerprints.get(type_name, ())
-        fresh = [n for n in numbers if n not in known and (left_out is None or n in left_out)]
+        fresh = [n for n in numbers if n not in known and (wanted is None or n in wanted)]
         if not fresh:
             continue
         described = read_types(segment)

@@ -1,4 +1,4 @@
-"""What a task does: batches of segments to rows as Spark takes them."""
+"""Reads batches of segments as rows for Spark; runs in tasks."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import GAP
 from skerry.errors import PipelineError
 from skerry.recording.format import block_at
-from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.files.blocks import read_blocks
 from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
-from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, PLACE, RAW, payload_schema
-from skerry.spark.source.decode import decode_payloads
+from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, RAW, ROW_ORIGIN, payload_schema
+from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.planning import Run, Wanted
 
 __all__ = ["RowShape", "pieces_of", "read_runs", "rows_of"]
 
 _PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Payloads that are decoded and handed over at once: a batch of large ones is cut. A byte can turn
-into the name of an enum's element with 128, and a column of text holds two gigabytes."""
-_PLACES: Final = frozenset(field.name for field in PLACE)
+"""Maximum size of payloads that are decoded at once: larger batches are cut. One byte can become an
+enum name of 128 bytes, and a column of text is limited to two gigabytes."""
+_ORIGIN_NAMES: Final = frozenset(field.name for field in ROW_ORIGIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """What rows look like, and which of them there are."""
+    """The columns and the selection of rows."""
 
     wanted: Wanted
     columns: tuple[str, ...]
     reader: StructType | None = None
-    """Of the type whose fields become columns; None for rows as they were recorded."""
+    """Decodes the type whose fields become columns; None for rows as recorded."""
     is_strict: bool = False
 
     @property
@@ -46,7 +46,7 @@ class RowShape:
 
 
 def read_runs(runs: Iterable[Run], shape: RowShape) -> Iterator[pa.RecordBatch]:
-    """The rows of batches, in their order."""
+    """The rows of the runs, in recorded order."""
     for run in runs:
         batches = run.segment.batches
         wanted = [i for i in range(run.first, run.stop) if shape.wanted.has_batch(batches[i])]
@@ -59,9 +59,9 @@ def read_runs(runs: Iterable[Run], shape: RowShape) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(
-    batch: pa.RecordBatch, shape: RowShape, place: tuple[str, str, int]
+    batch: pa.RecordBatch, shape: RowShape, origin: tuple[str, str, int]
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of one recorded batch, with the columns of the shape."""
+    """The wanted rows of one recorded batch; `origin` has the values of ROW_ORIGIN."""
     schema = shape.schema
     for piece in pieces_of(_selected(batch, shape)):
         columns: dict[str, pa.Array] = {}
@@ -70,15 +70,15 @@ def rows_of(
             if fields:
                 decoded = decode_payloads(shape.reader, piece.column("payload"), fields)
                 columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
-        constants = dict(zip((field.name for field in PLACE), place, strict=True))
+        constants = dict(zip((field.name for field in ROW_ORIGIN), origin, strict=True))
         for name in shape.columns:
-            if name in _PLACES:
+            if name in _ORIGIN_NAMES:
                 value = pa.scalar(constants[name], RAW.field(name).type)
                 columns[name] = pa.repeat(value, piece.num_rows)
             elif name == PAYLOAD_BYTES:
                 columns[name] = pc.binary_length(piece.column("payload")).cast(pa.int64())
             elif name not in columns:
-                columns[name] = _plain(piece.column(name), RAW.field(name).type)
+                columns[name] = _cast(piece.column(name), RAW.field(name).type)
         yield pa.RecordBatch.from_arrays([columns[name] for name in shape.columns], schema=schema)
 
 
@@ -87,7 +87,7 @@ def _typed(reader: StructType) -> pa.Schema:
 
 
 def _selected(batch: pa.RecordBatch, shape: RowShape) -> pa.RecordBatch:
-    """The rows that are wanted; the batch itself where that is all of them."""
+    """The wanted rows; the batch itself if all are wanted."""
     masks = [mask for mask in _masks(batch, shape) if not mask.all()]
     if not masks:
         return batch
@@ -99,7 +99,7 @@ def _masks(batch: pa.RecordBatch, shape: RowShape) -> Iterator[np.ndarray]:
     if wanted.types is not None:
         yield _has_name(batch.column("type"), wanted.types)
     if shape.reader is not None:
-        # A gap may name the type, but has none of its fields.
+        # A gap row may name the type, but has none of its fields.
         yield batch.column("operation").to_numpy() != GAP
     if wanted.fingerprints is not None:
         numbers = batch.column("fingerprint").to_numpy()
@@ -112,14 +112,14 @@ def _masks(batch: pa.RecordBatch, shape: RowShape) -> Iterator[np.ndarray]:
 
 
 def _has_name(column: pa.DictionaryArray, names: frozenset[str]) -> np.ndarray:
-    """Which rows have one of these names: the few distinct ones are compared, not the rows."""
+    """Which rows have one of these names; compares the distinct names only."""
     is_named = np.array([name in names for name in column.dictionary.to_pylist()], bool)
     found: np.ndarray = is_named[column.indices.to_numpy()]
     return found
 
 
 def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch, cut where its payloads are too much at once; nothing where it has no rows."""
+    """The batch, cut into pieces of limited payload size; nothing if it has no rows."""
     if batch.num_rows == 0:
         return
     payload = batch.column("payload")
@@ -136,19 +136,19 @@ def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield batch.slice(start)
 
 
-def _plain(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A column in the kind that Spark has: no dictionaries, no unsigned numbers."""
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """A column in a type that Spark has: no dictionaries, no unsigned integers."""
     return column if column.type == type_ else column.cast(type_)
 
 
 def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
-    """Whether the batch only stands for one that is damaged."""
-    # A gap may also have been recorded as such.
+    """Whether the batch is the gap row that replaces a damaged batch."""
+    # A recorded gap row looks the same, but its block is intact.
     is_gap = batch.num_rows == 1 and batch.column("operation")[0].as_py() == GAP
     return is_gap and block_at(block, 0) is None
 
 
 def _damage(run: Run, index: int) -> PipelineError:
-    error = PipelineError(f"batch {index} of {run.segment.place} is damaged")
-    error.hint = "read it without the option strict; what is missing becomes a gap row"
+    error = PipelineError(f"batch {index} of {run.segment.uri} is damaged")
+    error.hint = "read without the option strict; the missing updates become a gap row"
     return error

@@ -1,9 +1,8 @@
-"""Following recordings with Spark: which segments the next batch of a stream reads.
+"""Streams from recordings: offsets, and the segments of each batch.
 
-An offset says for each recording how many lines of its manifest were read. The number of
-a line never changes, also where earlier lines are left out, so an offset means the same whenever it
-is asked for again, and a batch that is repeated after a crash reads the same rows. Only sealed
-segments are read, and nothing is ever deleted here.
+An offset is the number of manifest lines read, per recording. Line numbers never change, even if
+earlier lines are removed. So an offset keeps its meaning, and a batch that is repeated after a
+crash reads the same rows. Only sealed segments are read, and none are deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.followers import forget_follower, touch_follower
+from skerry.runtime.recordings.files.followers import remove_follower, touch_follower
 from skerry.runtime.recordings.reader import Recording
 from skerry.spark.source.options import ReadOptions
 from skerry.spark.source.planning import Recordings, Runs, pack, require_lines, runs
@@ -37,10 +36,10 @@ __all__ = ["FollowerPresence", "Offset", "StreamReader", "next_offset"]
 log = logging.getLogger(__name__)
 
 Offset = dict[str, int]
-"""Lines of the manifest that were read, by the id of the recording."""
+"""Number of manifest lines read, by recording id."""
 
 _TOUCH_S: Final = 1.0
-"""How often recorders are told that somebody follows."""
+"""How often the presence of the follower is renewed."""
 
 
 def next_offset(
@@ -51,13 +50,13 @@ def next_offset(
     rows_max: int | None,
     bytes_max: int | None = None,
 ) -> Offset:
-    """The offset after as many of the waiting segments as the limits let in, but at least one.
+    """The offset after as many waiting segments as the limits allow, but at least one.
 
-    The oldest come first, so that recordings of one space advance together.
+    The oldest segments are first, so that recordings of one space advance together.
     """
     offset = dict(start)
     rows = size = 0
-    # Segments of one recording stay in their order, whatever its clock did.
+    # Segments of one recording stay in order, even if its clock went back.
     queues: dict[str, list[Segment]] = {}
     for recording, segment in waiting:
         queues.setdefault(recording.id, []).append(segment)
@@ -81,7 +80,7 @@ def next_offset(
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what was recorded, and what is added while it runs."""
+    """Reads sealed segments, including those added while the query runs."""
 
     def __init__(self, options: ReadOptions, shape: RowShape) -> None:
         self._options = options
@@ -128,7 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_runs(partition.runs, self._shape)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: recordings belong to their recorder, and others may read them too."""
+        """Does nothing: only the recorder deletes segments, and other readers may need them."""
 
     def stop(self) -> None:
         if self._presence is not None:
@@ -150,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _is_due(self, recording: Recording, segment: Segment) -> bool:
-        """Whether it was there when a query began that only reads what was there."""
+        """Whether the segment existed when a query with trigger `availableNow` began."""
         return self._target is None or segment.line < self._target.get(recording.id, 0)
 
     def _follow(self) -> None:
@@ -160,26 +159,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class FollowerPresence:
-    """Tells recorders each second that somebody follows, however rarely Spark asks for more."""
+    """Announces a follower to recorders every second, independent of the interval of batches."""
 
     def __init__(self, recordings: Recordings, name: str) -> None:
         self._recordings = recordings
         self._name = name
         self._is_over = threading.Event()
-        self._has_complained = False
+        self._has_warned = False
         self._touch()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Follow no longer."""
+        """Withdraw the follower; blocks until the thread has ended."""
         self._is_over.set()
         self._thread.join()
         for folder in self._recordings.folders():
             try:
-                forget_follower(folder, self._name)
+                remove_follower(folder, self._name)
             except OSError:
-                continue  # it gets old by itself
+                continue  # it expires
 
     def _run(self) -> None:
         while not self._is_over.wait(_TOUCH_S):
@@ -190,7 +189,7 @@ class FollowerPresence:
             try:
                 touch_follower(folder, self._name)
             except RecordingError as error:
-                # One may follow what one may not write to; it is only sealed less often.
-                if not self._has_complained:
-                    log.warning("cannot tell the recorder that somebody follows: %s", error)
-                self._has_complained = True
+                # A read-only recording can be followed, but its segments are sealed less often.
+                if not self._has_warned:
+                    log.warning("cannot announce the follower to the recorder: %s", error)
+                self._has_warned = True

@@ -1,9 +1,9 @@
-"""The process from which Spark forks its Python workers, with all they need imported beforehand.
+"""The process from which Spark forks its Python workers, with their imports done beforehand.
 
-Spark's own imports nothing: every worker, also those that only plan a read, begins by importing
-pandas, pyarrow and whatever its task uses, which takes longer than most tasks. Forked from here,
-they have it already. Spark starts this by the name that the session gives it, and only on this
-computer, where the package is sure to be found.
+Spark's own daemon imports nothing: every worker, even one that only plans a read, begins by
+importing pandas, pyarrow and the modules of its task, which takes longer than most tasks. Workers
+that are forked from this process have them already. Spark starts it by the module name in the
+session, and only on this computer, where the package is certain to be found.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Final
 __all__ = ["MODULE", "PRELOADED", "main", "preload"]
 
 MODULE: Final = "skerry.spark.startup.daemon"
-"""For the setting `spark.python.daemon.module`."""
+"""Value of the setting `spark.python.daemon.module`."""
 
 PRELOADED: Final = ("numpy", "pandas", "pyarrow", "skerry.spark.source.data_source")
 
 
 def preload(worker_module: str) -> None:
-    """Import what the workers will need; none of it starts a thread that a fork would lose."""
+    """Import the modules that workers need; none of them starts a thread, which a fork loses."""
     for name in (worker_module, *PRELOADED):
         importlib.import_module(name)
-    # A worker collects garbage after each task, and would look at all of these objects each time:
-    # some fifty milliseconds, and a copy of every page they are on.
+    # A worker collects garbage after each task, and would traverse all of these objects: about
+    # fifty milliseconds, and a copy of every memory page they are on.
     gc.collect()
     gc.freeze()
 
 
 def main() -> None:
-    """Be Spark's daemon from here on."""
+    """Preload the modules, then run Spark's daemon in this process."""
     from pyspark.daemon import manager
 
     preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")

@@ -1,4 +1,4 @@
-"""What the pipeline needs beyond the base installation, and what to say where it is missing."""
+"""Checks that the packages of the extra `spark` are installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDED: Final = ("numpy", "pandas", "pyarrow", "pyspark")
 
 
 def require_spark() -> None:
-    """Do nothing where the extra `spark` is installed; PipelineError where it is not."""
+    """PipelineError if a package of the extra `spark` is missing."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"

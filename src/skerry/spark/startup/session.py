@@ -1,8 +1,8 @@
-"""A Spark session that is ready for recordings, on this computer or on a cluster.
+"""Creates Spark sessions for recordings, on this computer or on a cluster.
 
-Spark has many settings whose defaults are made for others: web page and progress bar on, local
-time, hundreds of shuffle partitions. Here they are as the jobs of skerry need them, and each can
-be set otherwise. Nothing beyond the loopback is opened unless the master is elsewhere.
+Many defaults of Spark do not suit the pipeline: web page and progress bar on, local time zone,
+hundreds of shuffle partitions. The settings here do, and each can be overridden. Only the loopback
+interface is used unless the master is on another computer.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-"""Without it Spark refuses every Python source that can use filters."""
+"""Without it Spark rejects every Python data source with filter pushdown."""
 _SUBSTITUTE: Final = "spark.sql.variable.substitute"
 
 _ALWAYS: Final = {
     FILTER_PUSHDOWN: "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # Names of fields come from strangers, and are not to be filled in from the environment.
+    # Field names are untrusted and must not be substituted from the environment.
     _SUBSTITUTE: "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -60,12 +60,12 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
-"""How the JVM logs. Without it, a dozen lines on every start tell how to adjust the log."""
+"""Log configuration of the JVM. Without it, every start prints a dozen lines about logging."""
 _BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that is about to end has no use for its second compiler, which takes half of its time."""
+"""A JVM that ends soon does not profit from the second compiler, which takes half of its time."""
 _BATCH_BYTES_MIN: Final = 16 * 1024 * 1024
 _BATCH_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""More gains nothing, and a batch is what is done again after a crash."""
+"""Larger batches are not faster, and after a crash a whole batch is repeated."""
 _LOOPBACK: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -81,11 +81,11 @@ def session(
     ship: bool | None = None,
     is_brief: bool = False,
 ) -> SparkSession:
-    """A session with the data source `skerry`; the one that runs already, if there is one.
+    """A session with the data source `skerry`; the active session if there is one.
 
-    `memory` is that of the driver, which on `local` does all the work. `ship` says whether the
-    package goes to the executors: by default only to those of a cluster that do not have it. With
-    `is_brief` it is set up for few rows and a soon end.
+    `memory` is that of the driver, which on `local` does all the work. `ship` sends the package to
+    the executors; by default it is sent to a cluster whose executors do not have it. `is_brief`
+    tunes the session for few rows and a short life.
     """
     require_spark()
     from pyspark.errors import PySparkException
@@ -107,9 +107,9 @@ def session(
 
 
 def _prepare_start(master: str) -> None:
-    """Set what a JVM that is about to be started takes from the environment."""
+    """Set the environment variables for a JVM that is about to start."""
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    # Executors of this computer must run the Python that has our packages.
+    # Executors on this computer must use the Python that has the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_on_this_computer(master):
@@ -119,12 +119,12 @@ def _prepare_start(master: str) -> None:
 def _no_start(master: str, error: Exception) -> PipelineError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     fault = PipelineError(f"Spark does not start on {master}: {lines[0]}")
-    fault.hint = "what the JVM said stands above; `skerry doctor` checks the Java it runs on"
+    fault.hint = "see the messages of the JVM above; `skerry doctor` checks Java"
     return fault
 
 
 def _log_option() -> str:
-    """The option of the JVM that names the file with how it logs."""
+    """The JVM option that names the file with the log configuration."""
     folder = make_folder(cache_folder(os.environ))
     path = folder / "spark-log4j2.properties"
     if not path.exists() or path.read_text(encoding="utf-8") != _LOG:
@@ -133,7 +133,7 @@ def _log_option() -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source `skerry` known to a session, whoever made it."""
+    """Register the data source `skerry` with any session."""
     from skerry.spark.source.data_source import SkerrySource
 
     for name in (FILTER_PUSHDOWN, _SUBSTITUTE):
@@ -148,17 +148,17 @@ def settings(
     conf: Mapping[str, str] | None = None,
     is_brief: bool = False,
 ) -> dict[str, str]:
-    """What a session on this master is built with; `conf` has the last word."""
+    """The Spark settings for a session on this master; `conf` overrides them."""
     chosen = dict(_ALWAYS)
     chosen["spark.driver.memory"] = memory
     if is_on_this_computer(master):
         chosen |= _LOOPBACK
         chosen["spark.driver.extraJavaOptions"] = _log_option()
         chosen["spark.python.daemon.module"] = MODULE
-        # More partitions than cores only cost, where no memory is added with them.
+        # On one computer, more partitions than cores only cost time.
         chosen["spark.sql.shuffle.partitions"] = str(core_count(master))
-        # Above this number of files Spark starts a task to look at each, which takes five times as
-        # long as a look by the driver.
+        # Above this number of files Spark lists them in tasks, which takes five times as long as
+        # listing by the driver.
         chosen["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
         if is_brief and is_in_this_process(master):
             chosen["spark.driver.extraJavaOptions"] += f" {_BRIEF_JAVA}"
@@ -169,41 +169,41 @@ def settings(
 
 
 def batch_bytes_of(spark: SparkSession) -> int:
-    """Recorded bytes that a batch may have, by the memory of the processes that do the work.
+    """Maximum recorded bytes of a batch, by the memory of the processes that do the work.
 
-    If all rows of a batch are of one object, one Python process holds them about five times, beside
-    the heap of the JVM.
+    If all rows of a batch are of one object, one Python process needs about five times their size,
+    in addition to the heap of the JVM.
     """
     context = spark.sparkContext
     conf = context.getConf()
     memory = _bytes_of(conf.get("spark.driver.memory", "1g") or "1g")
     if not is_in_this_process(context.master or ""):
         each = _bytes_of(conf.get("spark.executor.memory", "1g") or "1g")
-        # The driver counts as one, and does no work.
+        # The driver is in the list, but does no work.
         found = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # noqa: SLF001
         memory = each * max(1, found)
     return min(_BATCH_BYTES_MAX, max(_BATCH_BYTES_MIN, memory // 6))
 
 
 def _bytes_of(text: str) -> int:
-    """Memory as Spark writes it: 512m, 2g; without a unit in MiB."""
+    """A memory size in Spark's notation, such as 512m or 2g; without a unit in MiB."""
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     return int(found[1]) * units[found[2] or "m"] if found else 1 << 30
 
 
 def is_on_this_computer(master: str) -> bool:
-    """Whether driver and executors are all here: `local[...]` and `local-cluster[...]`."""
+    """Whether all executors are on this computer: `local[...]` and `local-cluster[...]`."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
 
 
 def is_in_this_process(master: str) -> bool:
-    """Whether driver and executors are one: `local[...]`."""
+    """Whether driver and executors are one process: `local[...]`."""
     return master == "local" or master.startswith("local[")
 
 
 def core_count(master: str) -> int:
-    """How many cores a master on this computer uses."""
+    """The number of cores that a master on this computer uses."""
     here = os.cpu_count() or 1
     inside = master.partition("[")[2].rstrip("]").split(",")
     if master.startswith("local-cluster["):

@@ -1,7 +1,7 @@
-"""Getting the package to executors that do not have it: its sources, as one zip file.
+"""Sends the package to executors that do not have it: its sources, as one zip file.
 
-The zip holds the plain build, since machine code of this computer need not run on theirs. What the
-package builds on (numpy, pyarrow) must be there already; Spark needs the same for Python rows.
+The zip has the uncompiled build, because machine code of this computer may not run on theirs. Its
+dependencies (numpy, pyarrow) must be installed there; Spark needs them for Python rows, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["has_package", "package_zip", "ship_package"]
 
 _PACKAGE: Final = Path(__file__).parents[2]
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the zip, so that equal sources make equal bytes."""
+"""The time of every file in the zip, so that equal sources give equal bytes."""
 
 
 def ship_package(spark: SparkSession, *, always: bool = False) -> bool:
-    """Send the package to the executors, unless they have it; says whether it was sent."""
+    """Send the package to the executors unless they have it; returns whether it was sent."""
     if not always and has_package(spark):
         return False
     folder = Path(tempfile.mkdtemp(prefix="skerry-ship-"))
@@ -33,10 +33,10 @@ def ship_package(spark: SparkSession, *, always: bool = False) -> bool:
 
 
 def has_package(spark: SparkSession) -> bool:
-    """Whether the Python of the executors finds skerry by itself."""
+    """Whether the Python of all executors can import skerry."""
     context = spark.sparkContext
     count = max(2, context.defaultParallelism)
-    # A function of the standard library travels by its name; one of ours would need what is asked.
+    # A function of the standard library is pickled by name; one of skerry would need the package.
     found = context.parallelize(["skerry"] * count, count).map(importlib.util.find_spec).map(bool)
     return all(found.collect())
 

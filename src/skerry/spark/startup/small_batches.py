@@ -1,7 +1,7 @@
-"""How few rows are computed: by one task, interpreted, and without a shuffle.
+"""Settings for frames of few rows: one task, interpreted plans, no shuffle.
 
-Spark makes ready for many rows: it compiles each plan, moves rows between tasks, and plans anew
-after each step. For some thousand rows all of that takes far longer than the rows themselves.
+Spark is tuned for many rows: it compiles each plan, shuffles rows between tasks, and plans again
+after each stage. For some thousand rows this takes far longer than the computation.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-__all__ = ["FEW_BYTES", "FEW_ROWS", "FOR_FEW", "few_rows", "in_one_task"]
+__all__ = ["FEW_BYTES", "FEW_ROWS", "FOR_FEW", "few_rows"]
 
 FEW_ROWS: Final = 300_000
-"""Up to here one task that is interpreted is done before a plan for many is made ready."""
+"""Up to this number of rows, one interpreted task ends before a plan for many is compiled."""
 FEW_BYTES: Final = 256 * 1024 * 1024
-"""Of fewer rows, however large they are, so much is sorted by one task without trouble."""
+"""Up to this size, one task can sort the rows in memory."""
 
 FOR_FEW: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -27,16 +27,16 @@ FOR_FEW: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
-    # Nobody reads what a plan looks like, which is made into text for each job.
+    # Otherwise Spark formats the plan of each job as text, which is never read.
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.ui.explainMode": "simple",
 }
-"""Settings of a session for frames of few rows."""
+"""Spark settings for frames of few rows."""
 
 
 @contextmanager
 def few_rows(spark: SparkSession) -> Iterator[None]:
-    """Inside, Spark is set up for frames of few rows; any others are right, too, but slow."""
+    """Within the context, Spark is tuned for few rows; larger frames are correct but slow."""
     before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in FOR_FEW}
     try:
         for name, value in FOR_FEW.items():
@@ -48,8 +48,3 @@ def few_rows(spark: SparkSession) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, was)
-
-
-def in_one_task(frame: DataFrame) -> DataFrame:
-    """The frame in one part: whatever is made of it needs no shuffle."""
-    return frame.coalesce(1)

@@ -1,1 +1,23 @@
-"""From frame to frame: pure functions that tables are made with."""
+"""Functions from frame to frame, for late rows, queries and derived tables.
+
+For late rows:
+
+- `dedupe`: removes duplicates
+- `order`: computes `order_ns`
+- `merge`: merges updates into states
+- `latest`: the rows of `latest` and `gone`
+
+For queries:
+
+- `asof`: states at an instant, updates between instants, differences
+- `snapshots`: the objects at a few instants
+
+For derived tables:
+
+- `derived`: the list of derived tables
+- `events`: recorded events of all types
+- `rates`: updates and bytes by type, subject, node and minute
+- `links`: latency, loss and repair by sender and minute
+- `sessions`: sessions of clients, nodes and multicast programs
+- `alarms`: unusual minutes, stalls, loss and clock jumps
+"""

@@ -1,8 +1,11 @@
-"""What somebody should look at: storms, stalls, slow and nagging programs, loss, clocks that jump.
+"""The table `alarms`: storms, stalls, slow senders and clients, retransmissions, loss, clock jumps.
 
-Alarms are found in the small tables by minute, never in the updates themselves, and each day by
-itself: the same day always gives the same alarms, whichever rows came late. Each says how far it
-is from the usual (`score`), and in words what was seen (`evidence`).
+Alarms are computed from the small tables by minute, not from updates, and separately for each day:
+a day always has the same alarms, whichever rows were late. Each has a distance from the baseline
+(`score`), and a description of the observation (`evidence`).
+
+The baseline is robust: the median, and as the usual distance from it the median of the distances
+(MAD). A storm in one minute of ten changes neither, while it would move a mean and a deviation.
 """
 
 from __future__ import annotations
@@ -16,44 +19,57 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
-from skerry.spark.transforms.events import GAP, day_of, minute_of, with_columns
-from skerry.spark.transforms.robust_baseline import with_usual
+from skerry.spark.transforms.events import day_of, minute_of, with_columns
 
-__all__ = ["LEDGER", "NAME", "PARTITION", "SCHEMA", "STATISTICS", "AlarmConfig", "build"]
+__all__ = [
+    "LEDGER",
+    "NAME",
+    "PARTITION",
+    "SCHEMA",
+    "STATISTICS",
+    "AlarmConfig",
+    "build",
+    "with_baseline",
+]
 
 NAME: Final = "alarms"
 PARTITION: Final = "day"
+_NORMAL: Final = 0.6745
+"""MAD of a normal distribution in standard deviations, so that scores have their usual scale."""
+_SHARE_MIN: Final = 0.05
+"""A perfectly steady series has a MAD of 0; distances below a twentieth are never unusual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmConfig:
-    """From where on something is an alarm."""
+    """The bounds of alarms."""
 
     minutes_min: int = 5
-    """With fewer minutes on a day there is nothing usual to compare with."""
+    """With fewer minutes on a day there is no baseline."""
     score_min: float = 6.0
-    """Robust standard deviations above the usual."""
+    """Robust standard deviations above the median."""
     storm_updates_min: int = 600
-    """A minute with fewer updates is no storm, however quiet it usually is."""
+    """A minute with fewer updates is not a storm, however low the median is."""
     storm_factor_min: float = 3.0
-    """So many times the usual; a busy type may be steady enough for a score without a storm."""
+    """Multiple of the median; a steady busy type may exceed the score without a storm."""
     slow_latency_ms_min: float = 50.0
-    """What arrives sooner is not slow, however quick it usually is."""
+    """A lower latency is not slow, however low the median is."""
     slow_delay_ms_min: float = 1000.0
-    """What takes so long is slow, however usual that is for the sender."""
+    """A higher latency is slow, even if it is usual for the sender."""
     slow_queued_bytes_min: int = 1 << 20
-    """A client for which so much waits does not keep up."""
+    """A client with this many queued bytes does not keep up."""
     stall_minutes_min: int = 3
-    """A publisher of every minute that is silent for so many has stalled."""
+    """A sender that usually publishes every minute has stalled after this many silent minutes."""
     nagging_share_min: float = 0.05
-    """Retransmissions for each datagram."""
+    """Retransmissions per datagram."""
     nagging_retransmissions_min: int = 5
     """Fewer in a minute are chance: a quiet group has few datagrams to compare them with."""
     clock_back_ms_min: float = 100.0
-    """A clock that is set steadily makes smaller steps."""
+    """Time synchronisation makes smaller steps."""
     sender_ahead_ms_min: float = 1000.0
-    """Clocks of two computers that are synchronised differ by less."""
+    """Clocks of two synchronised computers differ by less."""
 
 
 SCHEMA: Final = T.StructType(
@@ -83,7 +99,7 @@ STATISTICS: Final = T.StructType(
         T.StructField("overflowDisconnected", T.BooleanType()),
     ]
 )
-"""What is read of `updates/DotsClientStatistics`."""
+"""The columns read from `updates/DotsClientStatistics`."""
 
 LEDGER: Final = T.StructType(
     [
@@ -98,10 +114,10 @@ LEDGER: Final = T.StructType(
         T.StructField("expired", T.LongType()),
     ]
 )
-"""What is read of `updates/SkerryLedger`."""
+"""The columns read from `updates/SkerryLedger`."""
 
-_WHO: Final = ("kind", "space", "node", "sender", "type")
-_MARK: Final = (*_WHO, "since", "until", "score", "evidence", "is_open")
+_SUBJECT: Final = ("kind", "space", "node", "sender", "type")
+_MARK: Final = (*_SUBJECT, "since", "until", "score", "evidence", "is_open")
 _FOUND: Final = "array<struct<kind: string, sender: bigint, score: double, evidence: string>>"
 
 
@@ -114,17 +130,37 @@ def build(
     config: AlarmConfig = AlarmConfig(),
 ) -> DataFrame:
     """The alarms of the days of these tables."""
-    measured = _measured(links)
-    minutes = [_storms(rates, config), _odd_minutes(measured, config)]
+    measured = _with_baselines(links)
+    minutes = [_storms(rates, config), _unusual_minutes(measured, config)]
     if statistics is not None:
         minutes.append(_slow_clients(with_columns(statistics, STATISTICS), config))
     if ledger is not None:
         minutes.append(_lagging_clients(with_columns(ledger, LEDGER)))
     found = _runs(_union(minutes)).unionByName(_stalls(measured, config))
-    return _known(found, sessions).select(*SCHEMA.names)
+    return _with_names(found, sessions).select(*SCHEMA.names)
 
 
-# -- minutes that are odd
+def with_baseline(frame: DataFrame, value: Column, *, by: Sequence[str], unit: float) -> DataFrame:
+    """Adds `value`, `usual` (the median of its group), `count` (its rows with a value) and `score`.
+
+    The score is the number of robust standard deviations above the median. `unit` is the smallest
+    distance that matters: a lower usual distance counts as this.
+    """
+    group = Window.partitionBy(*by)
+    distance = F.abs(F.col("value") - F.col("usual"))
+    spread = F.greatest(F.col("spread"), F.col("usual") * _SHARE_MIN, F.lit(unit))
+    return (
+        frame.withColumn("value", value.cast("double"))
+        .withColumn("usual", F.median("value").over(group))
+        .withColumn("count", F.count("value").over(group))
+        .withColumn("distance", distance)
+        .withColumn("spread", F.median("distance").over(group))
+        .withColumn("score", _NORMAL * (F.col("value") - F.col("usual")) / spread)
+        .drop("distance", "spread")
+    )
+
+
+# -- unusual minutes
 
 
 def _storms(rates: DataFrame, config: AlarmConfig) -> DataFrame:
@@ -133,9 +169,10 @@ def _storms(rates: DataFrame, config: AlarmConfig) -> DataFrame:
         .groupBy("day", "minute", "space", "type", "node")
         .agg(F.sum("updates").alias("updates"))
     )
-    measured = with_usual(by_type, F.col("updates"), by=("day", "space", "type", "node"), unit=1.0)
+    by = ("day", "space", "type", "node")
+    measured = with_baseline(by_type, F.col("updates"), by=by, unit=1.0)
     is_storm = (
-        _is_odd(config)
+        _is_unusual(config)
         & (F.col("value") >= config.storm_updates_min)
         & (F.col("value") >= F.col("usual") * config.storm_factor_min)
     )
@@ -148,24 +185,24 @@ def _storms(rates: DataFrame, config: AlarmConfig) -> DataFrame:
     )
 
 
-def _measured(links: DataFrame) -> DataFrame:
-    """Each minute of each link with what is usual there, and with the next one."""
+def _with_baselines(links: DataFrame) -> DataFrame:
+    """Each minute of each link with its baseline, and with the next active minute."""
     link = ("day", "space", "node", "source", "sender")
     in_order = Window.partitionBy(*link).orderBy("minute")
-    spoke = F.when(F.col("updates") > 0, F.col("minute"))
+    active = F.when(F.col("updates") > 0, F.col("minute"))
     following = in_order.rowsBetween(1, Window.unboundedFollowing)
     return (
-        with_usual(_dated(links), F.col("latency_p90_ms"), by=link, unit=1.0)
-        .withColumn("next", F.min(spoke).over(following))
-        .withColumn("step", _minutes_between(spoke, F.col("next")))
+        with_baseline(_dated(links), F.col("latency_p90_ms"), by=link, unit=1.0)
+        .withColumn("next", F.min(active).over(following))
+        .withColumn("step", _minutes_between(active, F.col("next")))
         .withColumn("usual_step", F.median("step").over(Window.partitionBy(*link)))
-        .withColumn("spoken", F.count(spoke).over(Window.partitionBy(*link)))
-        .withColumn("node_until", F.max(spoke).over(Window.partitionBy("day", "space", "node")))
+        .withColumn("active", F.count(active).over(Window.partitionBy(*link)))
+        .withColumn("node_until", F.max(active).over(Window.partitionBy("day", "space", "node")))
     )
 
 
-def _odd_minutes(links: DataFrame, config: AlarmConfig) -> DataFrame:
-    """All that may be wrong with a minute of a link, in one look at it."""
+def _unusual_minutes(links: DataFrame, config: AlarmConfig) -> DataFrame:
+    """The alarms about single minutes of a link, in one pass."""
     checks = [_slow(config), _nagging(config), _loss(), _back(config), _ahead(config)]
     found = F.filter(F.array(*checks).cast(_FOUND), lambda mark: mark.isNotNull())
     return _minutes(
@@ -176,12 +213,12 @@ def _odd_minutes(links: DataFrame, config: AlarmConfig) -> DataFrame:
 
 
 def _slow(config: AlarmConfig) -> Column:
-    is_unusual = _is_odd(config) & (F.col("value") >= config.slow_latency_ms_min)
+    is_unusual = _is_unusual(config) & (F.col("value") >= config.slow_latency_ms_min)
     is_late = F.col("value") >= config.slow_delay_ms_min
     words = "one in ten updates took over %,.1f ms, "
     usual = F.format_string(words + "usually %,.1f ms (of %d minutes)", "value", "usual", "count")
     late = F.format_string(words + "and %,.0f ms is late", "value", F.lit(config.slow_delay_ms_min))
-    # By itself a delay scores by how many times it is the bound, as loss and repair do.
+    # The score of a long delay is its multiple of the bound, as for retransmissions.
     scores = [
         F.when(is_unusual, F.col("score")),
         F.when(is_late, F.col("value") / config.slow_delay_ms_min),
@@ -205,7 +242,7 @@ def _loss() -> Column:
     reasons = F.array_join("gap_reasons", "; ")
     words = "%,d updates are missing in %,d gaps: %s"
     known = F.format_string(words, F.col("lost"), F.col("gaps"), reasons)
-    # What a datagram had in it nobody knows who did not get it.
+    # The number of updates in a lost datagram is unknown to its receiver.
     unknown = F.format_string("updates are missing in %,d gaps: %s", F.col("gaps"), reasons)
     evidence = F.when(F.col("lost") > 0, known).otherwise(unknown)
     return _mark("loss", F.col("gaps") > 0, F.greatest("lost", "gaps"), evidence)
@@ -214,7 +251,7 @@ def _loss() -> Column:
 def _back(config: AlarmConfig) -> Column:
     back_ms = F.col("clock_back_ms")
     words = "the node's clock was up to %,.3f s behind what it had shown"
-    # The clock is the node's, whoever was speaking.
+    # The clock is the node's, regardless of the sender.
     return _mark(
         "clock",
         back_ms >= config.clock_back_ms_min,
@@ -274,7 +311,7 @@ def _lagging_clients(ledger: DataFrame) -> DataFrame:
     )
 
 
-def _is_odd(config: AlarmConfig) -> Column:
+def _is_unusual(config: AlarmConfig) -> Column:
     return (F.col("count") >= config.minutes_min) & (F.col("score") >= config.score_min)
 
 
@@ -285,7 +322,7 @@ def _dated(frame: DataFrame) -> DataFrame:
 def _mark(
     kind: str, condition: Column, score: Column, evidence: Column, *, sender: Column | None = None
 ) -> Column:
-    """An alarm about this minute where the condition holds, else null."""
+    """An alarm about this minute if the condition is true, otherwise null."""
     return F.when(
         condition,
         F.struct(
@@ -297,9 +334,9 @@ def _mark(
     )
 
 
-def _minutes(odd: DataFrame) -> DataFrame:
+def _minutes(found: DataFrame) -> DataFrame:
     return (
-        odd.withColumn("since", F.col("minute"))
+        found.withColumn("since", F.col("minute"))
         .withColumn("until", F.col("minute") + _minute())
         .withColumn("is_open", F.lit(False))
         .select(*_MARK)
@@ -307,15 +344,15 @@ def _minutes(odd: DataFrame) -> DataFrame:
 
 
 def _runs(minutes: DataFrame) -> DataFrame:
-    """Minutes that follow each other without a break are one alarm, with the worst evidence."""
-    in_order = Window.partitionBy(*_WHO, "day").orderBy("since", F.desc("score"))
+    """Consecutive minutes combined into one alarm, with the evidence of the highest score."""
+    in_order = Window.partitionBy(*_SUBJECT, "day").orderBy("since", F.desc("score"))
     is_new = F.col("since") > F.lag("until").over(in_order)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
         minutes.withColumn("day", day_of(F.col("since")))
         .withColumn("is_new", F.coalesce(is_new, F.lit(True)).cast("int"))
         .withColumn("run", F.sum("is_new").over(so_far))
-        .groupBy(*_WHO, "day", "run")
+        .groupBy(*_SUBJECT, "day", "run")
         .agg(
             F.min("since").alias("since"),
             F.max("until").alias("until"),
@@ -331,9 +368,9 @@ def _runs(minutes: DataFrame) -> DataFrame:
 
 
 def _stalls(links: DataFrame, config: AlarmConfig) -> DataFrame:
-    """Publishers of every minute that were silent while their node was not."""
+    """Senders that usually publish every minute and were silent while their node was active."""
     is_program = (F.col("sender") != NODE_CLIENT) | (F.col("source") == "distributor")
-    is_regular = (F.col("spoken") >= config.minutes_min) & (F.col("usual_step") == 1)
+    is_regular = (F.col("active") >= config.minutes_min) & (F.col("usual_step") == 1)
     resumed = F.coalesce(F.col("next"), F.col("node_until") + _minute())
     words = "silent for %,d minutes after %,d minutes with updates"
     return (
@@ -345,22 +382,22 @@ def _stalls(links: DataFrame, config: AlarmConfig) -> DataFrame:
         .withColumn("since", F.col("minute") + _minute())
         .withColumn("until", resumed)
         .withColumn("score", F.col("silent").cast("double"))
-        .withColumn("evidence", F.format_string(words, "silent", "spoken"))
+        .withColumn("evidence", F.format_string(words, "silent", "active"))
         .withColumn("is_open", F.col("next").isNull())
         .select(*_MARK)
     )
 
 
-# -- all of them
+# -- all alarms
 
 
-def _known(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
-    """With the name of the sender, or of the node where it is about the node as a whole.
+def _with_names(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
+    """Adds the name of the sender, or of the node for an alarm about the node.
 
-    Silence of a program that ended is none.
+    Drops stalls of programs that ended.
     """
-    # One row for each sender and day, so no alarm is doubled. The node is its own sender 1.
-    lives = (
+    # One row for each sender and day, so that no alarm is duplicated. The node is sender 1.
+    named = (
         sessions.withColumn("speaker", F.col("sender"))
         .groupBy("day", "space", "node", "speaker")
         .agg(F.max("name").alias("name"), F.max("ended").alias("ended"))
@@ -368,7 +405,7 @@ def _known(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
     return (
         alarms.withColumn("day", day_of(F.col("since")))
         .withColumn("speaker", F.coalesce("sender", F.lit(NODE_CLIENT)))
-        .join(lives, ["day", "space", "node", "speaker"], "left")
+        .join(named, ["day", "space", "node", "speaker"], "left")
         .where(~(F.col("is_open") & F.col("ended").isNotNull()))
     )
 

@@ -1,4 +1,4 @@
-"""Questions about time: what was there at an instant, what changed, what differs."""
+"""Queries about time: states at an instant, updates between instants, differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES: Final = {CREATE: "create", UPDATE: "update", REMOVE: "remove", SNAPSHOT:
 
 
 def is_live_at(instant_ns: int) -> Column:
-    """Whether a state holds at an instant."""
+    """Whether a state is valid at an instant."""
     return F.expr(_live_text(instant_ns))
 
 
@@ -33,9 +33,10 @@ def live_at(
 ) -> DataFrame:
     """The state of every object at an instant, with its age in seconds.
 
-    With `after_ns`, only of those whose state began after that.
+    With `after_ns`, only states that began after that instant.
     """
-    # As text: an expression is many messages to the JVM, which took longer than the rows.
+    # As text: building an expression takes many messages to the JVM, which took longer than the
+    # query.
     has_begun = "" if after_ns is None else f"valid_from_ns > {after_ns} and "
     age = f"({instant_ns} - valid_from_ns) / 1e9 as age_s"
     names = (quoted(field.name) for field in fields)
@@ -50,7 +51,7 @@ def _live_text(instant_ns: int) -> str:
 def changed_between(
     updates: DataFrame, fields: Sequence[FieldColumn], from_ns: int, to_ns: int
 ) -> DataFrame:
-    """What was said from one instant up to another: fields are null where nothing was said."""
+    """The updates from one instant to another, exclusive; fields not in an update are null."""
     is_within = (F.col("order_ns") >= from_ns) & (F.col("order_ns") < to_ns)
     name = F.when(F.lit(False), F.lit(None))
     for number, text in _NAMES.items():
@@ -71,7 +72,7 @@ def changed_between(
 
 
 def differences(before: DataFrame, after: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
-    """Objects that are not the same in two answers of `live_at`.
+    """Objects that differ between two results of `live_at`.
 
     `change` is added, removed, replaced (another life) or changed; `changed` names the fields.
     """

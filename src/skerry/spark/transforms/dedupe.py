@@ -1,9 +1,7 @@
-"""Each update once, however often it was recorded.
+"""Removes duplicates: each update is kept once, however often it was recorded.
 
-Two recorders of one space, and one that starts again and tells what it finds, record the same
-update twice. What tells updates apart is, by what is known of them: the node and its count; in
-multicast the sender and its count; else the node, the sender and its count. Where nothing counts,
-rows are the same if all of them is.
+Two recorders of one space record the same updates, and a restarted recorder records the cached
+objects again. The identity of an update is that of `merging.identity`, here as Spark columns.
 """
 
 from __future__ import annotations
@@ -15,31 +13,39 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT
 
-__all__ = ["BLOCK_COUNT", "IDENTITY", "distinct_rows", "has_place", "unseen_rows", "with_identity"]
+__all__ = [
+    "BLOCK_COUNT",
+    "IDENTITY",
+    "distinct_rows",
+    "has_position",
+    "unseen_rows",
+    "with_identity",
+]
 
 BLOCK_COUNT: Final = 65_536
-"""Updates of one node that are looked at together: enough to sort well, and few for a task."""
+"""Number of updates of one node that are sorted together in one task."""
 
 IDENTITY: Final = ("id_kind", "id_node", "id_sender", "id_block", "id_number")
-"""Columns that two rows share if they are the same update, and only then."""
+"""Columns that are equal in two rows exactly if they are the same update."""
 
 _CONTENT: Final = ("key", "operation", "present", "subject", "type", "sent_ns", "payload")
 _IS_MULTICAST: Final = f"(source = '{DISTRIBUTOR}' and sequence > 0)"
-_HAS_PLACE: Final = f"(position > 0 and node != 0 and not {_IS_MULTICAST})"
-# As text, since every batch asks this of every type, and an expression is many messages to the JVM.
+_HAS_POSITION: Final = f"(position > 0 and node != 0 and not {_IS_MULTICAST})"
+# As text: building an expression takes many messages to the JVM, for every type in every batch.
 _BY_POSITION, _BY_MULTICAST, _BY_SENDER, _BY_CONTENT = 1, 2, 3, 4
 
 
 def with_identity(rows: DataFrame) -> DataFrame:
     """The rows with the columns of IDENTITY."""
     kind = (
-        f"cast(case when {_HAS_PLACE} then {_BY_POSITION} when {_IS_MULTICAST} then {_BY_MULTICAST}"
+        f"cast(case when {_HAS_POSITION} then {_BY_POSITION}"
+        f" when {_IS_MULTICAST} then {_BY_MULTICAST}"
         f" when sequence > 0 then {_BY_SENDER} else {_BY_CONTENT} end as tinyint)"
     )
     content = f"xxhash64({', '.join(name for name in _CONTENT if name in rows.columns)})"
     number = _by(position="position", multicast="sequence", sender="sequence", content="time_ns")
     block = f"id_number div {BLOCK_COUNT}"
-    # In two steps, since each builds on the one before.
+    # In steps, because each uses columns of the previous one.
     numbered = rows.selectExpr("*", f"{kind} as id_kind").selectExpr("*", f"{number} as id_number")
     return numbered.selectExpr(
         "*",
@@ -49,14 +55,14 @@ def with_identity(rows: DataFrame) -> DataFrame:
     )
 
 
-def has_place() -> Column:
-    """Whether a row stands in the order of a node. Multicast does not: many nodes receive it."""
-    return F.expr(_HAS_PLACE)
+def has_position() -> Column:
+    """Whether a node numbered the row. Multicast is not numbered: many nodes receive it."""
+    return F.expr(_HAS_POSITION)
 
 
 def distinct_rows(rows: DataFrame) -> DataFrame:
-    """Rows with an identity, each update once; what was said is kept before what was found."""
-    together = Window.partitionBy(*IDENTITY[:-1]).orderBy("id_number", _is_found(), "time_ns")
+    """Rows with an identity, each update once; an update is preferred to a snapshot row."""
+    together = Window.partitionBy(*IDENTITY[:-1]).orderBy("id_number", _is_snapshot(), "time_ns")
     before = F.lag("id_number").over(together)
     return (
         rows.withColumn("number_before", before)
@@ -66,7 +72,7 @@ def distinct_rows(rows: DataFrame) -> DataFrame:
 
 
 def unseen_rows(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Rows that are not among those that are known; both with an identity."""
+    """Rows that are not among the known rows; both have an identity."""
     return rows.join(known.select(*IDENTITY), on=list(IDENTITY), how="left_anti").select(
         *rows.columns
     )
@@ -79,5 +85,5 @@ def _by(*, position: str, multicast: str, sender: str, content: str) -> str:
     )
 
 
-def _is_found() -> Column:
+def _is_snapshot() -> Column:
     return (F.col("operation") == SNAPSHOT).cast("tinyint")

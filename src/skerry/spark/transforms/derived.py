@@ -1,8 +1,8 @@
-"""The tables about the traffic itself, which are made of the rows of all types.
+"""The derived tables: figures about the traffic, built from the rows of all types.
 
-Each is divided by hour or by day. When rows arrive, the hours or days that they touch are built
-anew from the tables below, in one commit, so late and repeated rows need no care of their own. A
-batch asks `DERIVED` in its order: what stands later may be made of what stands before.
+Each is partitioned by hour or by day. The hours or days of new rows are built again from the other
+tables, in one commit, so late and repeated rows need no special treatment. Tables are built in the
+order of `DERIVED`: one may be built from those before it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ __all__ = ["DERIVED", "Derived", "Inputs", "derived_with"]
 
 
 class Inputs(Protocol):
-    """What a derived table is made of: the rows of the hours or days it is built for.
+    """The rows that a derived table is built from, of the hours or days it is built for.
 
-    They are those of the tables with those of this batch, each once, whatever was late. A frame is
-    None where there is no such table yet.
+    A frame is None if there is no such table yet.
     """
 
     def events(self) -> DataFrame:
-        """What happened, whatever its type: rows of all tables below `updates/` and of `raw`."""
+        """Events of all types: rows of all tables below `updates/` and of `raw`."""
 
     def updates(self, name: str) -> DataFrame | None:
         """Rows of `updates/<name>`."""
 
     def raw(self) -> DataFrame | None:
-        """Rows of `raw`: gaps, and updates of types that nobody described."""
+        """Rows of `raw`: gaps, and updates of types without a recorded definition."""
 
     def derived(self, name: str) -> DataFrame | None:
-        """Rows of a derived table that stands before this one in `DERIVED`."""
+        """Rows of a derived table that precedes this one in `DERIVED`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +48,12 @@ class Derived:
 
     name: str
     partition_by: Literal["day", "hour"]
-    """The column it is divided by: `2026-11-15` or `2026-11-15T14` as text, of order_ns in UTC."""
+    """The partition column: `2026-11-15` or `2026-11-15T14` as text, of order_ns in UTC."""
     schema: StructType
     build: Callable[[Inputs], DataFrame]
-    """Its rows for the hours or days of the inputs; rows of any other are a mistake."""
+    """Returns its rows for the hours or days of the inputs, and no others."""
     made_of: tuple[str, ...] = ()
-    """The derived tables it asks for, which stand before it."""
+    """The derived tables it is built from, which precede it."""
 
 
 def _rates(inputs: Inputs) -> DataFrame:
@@ -87,7 +86,7 @@ def _alarms(inputs: Inputs, config: AlarmConfig | None = None) -> DataFrame:
 
 def _built(inputs: Inputs, name: str) -> DataFrame:
     frame = inputs.derived(name)
-    assert frame is not None, f"{name} stands before what is made of it"
+    assert frame is not None, f"{name} must precede the tables that are built from it"
     return frame
 
 
@@ -112,7 +111,7 @@ DERIVED: Final = (
 
 
 def derived_with(config: AlarmConfig) -> tuple[Derived, ...]:
-    """The same tables, with other bounds for alarms."""
+    """The derived tables with other bounds for alarms."""
     return tuple(
         replace(item, build=partial(_alarms, config=config)) if item.name == alarms.NAME else item
         for item in DERIVED

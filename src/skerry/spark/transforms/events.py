@@ -1,7 +1,7 @@
-"""What happened, whatever its type: rows of `updates/T` and of `raw` in one form.
+"""Recorded events of all types: rows of `updates/T` and of `raw` with the same columns.
 
-The tables about the traffic itself (rates, links, sessions, alarms) do not care what an object
-says. They are made of these rows.
+The tables about the traffic (rates, links, sessions, alarms) do not need the fields of objects.
+They are built from these rows.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
 from skerry.spark.lake.buckets import floor_column
 
 __all__ = [
-    "CREATE",
     "EVENTS",
-    "GAP",
-    "REMOVE",
-    "SNAPSHOT",
-    "UPDATE",
     "day_of",
     "events",
     "hour_of",
@@ -32,12 +28,6 @@ __all__ = [
     "minute_of",
     "with_columns",
 ]
-
-CREATE: Final = 1
-UPDATE: Final = 2
-REMOVE: Final = 3
-GAP: Final = 4
-SNAPSHOT: Final = 5
 
 EVENTS: Final = T.StructType(
     [
@@ -55,7 +45,7 @@ EVENTS: Final = T.StructType(
         T.StructField("payload", T.BinaryType()),
     ]
 )
-"""The columns of an event. `payload` is there in gap rows alone: it says what is missing."""
+"""The columns of an event. Only gap rows have a `payload`, which describes the gap."""
 
 
 def events(updates: Sequence[DataFrame], raw: DataFrame | None = None) -> DataFrame:
@@ -69,40 +59,40 @@ def events(updates: Sequence[DataFrame], raw: DataFrame | None = None) -> DataFr
 
 def instant(ns: Column) -> Column:
     """Nanoseconds since 1970 as a timestamp."""
-    # Whole numbers all the way: a double has no room for today's nanoseconds.
+    # Integers throughout: a double cannot represent current times in nanoseconds.
     return F.timestamp_micros(_whole(ns, 1_000))
 
 
 def minute_of(ns: Column) -> Column:
-    """The minute that nanoseconds lie in, as a timestamp."""
+    """The minute of an instant in nanoseconds, as a timestamp."""
     return F.timestamp_seconds(_whole(ns, 60_000_000_000) * 60)
 
 
 def hour_of(moment: Column) -> Column:
-    """The hour of a timestamp, as tables are divided by it: 2026-11-15T14."""
+    """The hour of a timestamp as a partition value: 2026-11-15T14."""
     return F.date_format(moment, "yyyy-MM-dd'T'HH")
 
 
 def day_of(moment: Column) -> Column:
-    """The day of a timestamp, as tables are divided by it: 2026-11-15."""
+    """The day of a timestamp as a partition value: 2026-11-15."""
     return F.date_format(moment, "yyyy-MM-dd")
 
 
 def latency_ms() -> Column:
-    """How long an event was on its way; null where nothing says so, or it had no way to go."""
+    """The latency of an event; null if unknown, and for updates of the node itself."""
     is_own = (F.col("sender") == NODE_CLIENT) & (F.col("source") != "distributor")
-    # A publisher may write what it likes; of what is centuries away nobody knows how long it took.
+    # `sent_ns` is untrusted: the difference of times centuries apart overflows and becomes null.
     return F.when(~is_own, F.try_subtract("time_ns", "sent_ns") / 1e6)
 
 
 def with_columns(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    """The columns of `schema`, null where `frame` does not have one."""
+    """The columns of `schema`; null if `frame` does not have one."""
     known = {field.name: field.dataType for field in frame.schema}
     return frame.selectExpr(*(_as(field, known.get(field.name)) for field in schema))
 
 
 def _as(field: T.StructField, was: T.DataType | None) -> str:
-    # As text: an expression is many messages to the JVM, and there are many tables.
+    # As text: building an expression takes many messages to the JVM, and there are many tables.
     if was == field.dataType:
         return field.name
     value = "null" if was is None else field.name
@@ -110,7 +100,7 @@ def _as(field: T.StructField, was: T.DataType | None) -> str:
 
 
 def _of_updates(frame: DataFrame) -> DataFrame:
-    # What an object says in a field of this name is not the payload.
+    # A field of this name is not the payload of the row.
     return with_columns(_ordered(frame.drop("payload")), EVENTS)
 
 
@@ -128,5 +118,5 @@ def _ordered(frame: DataFrame) -> DataFrame:
 
 
 def _whole(number: Column, divisor: int) -> Column:
-    """Divided and rounded down, also below zero."""
+    """The quotient, rounded down, also below zero."""
     return F.call_function("div", floor_column(number, divisor), F.lit(divisor))

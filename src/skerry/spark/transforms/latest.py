@@ -1,4 +1,4 @@
-"""The objects there are now, and those that are gone: a row takes the place of another."""
+"""The rows of `latest` and `gone` from merged states."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["gone_rows", "open_rows", "replaced", "with_part"]
 
 
 def open_rows(states: DataFrame) -> DataFrame:
-    """Of merged states those that hold on: one of each object that is there."""
+    """The current states among merged states, one per existing object."""
     return states.where(F.col("standing") == OPEN).drop("standing")
 
 
 def gone_rows(states: DataFrame) -> DataFrame:
-    """Of merged states the ends of objects that did not come back."""
+    """The removes among merged states of objects that were not created again."""
     return states.where(F.col("standing") == GONE).select(
         *OBJECT,
         "life",
@@ -32,11 +32,11 @@ def gone_rows(states: DataFrame) -> DataFrame:
 
 
 def replaced(rows: DataFrame, touched: DataFrame, new: DataFrame) -> DataFrame:
-    """The rows with those of the touched objects taken out, and the new ones put in."""
+    """The rows with those of the touched objects replaced by the new ones."""
     kept = rows.join(touched.select(*OBJECT), on=list(OBJECT), how="left_anti")
     return kept.select(*new.columns).unionByName(new)
 
 
 def with_part(rows: DataFrame, count: int) -> DataFrame:
-    """The rows with the part of the table that each belongs to."""
+    """The rows with the column `part`."""
     return rows.withColumn("part", F.pmod(F.xxhash64(*OBJECT), F.lit(count)).cast("int"))

@@ -1,38 +1,33 @@
-"""How it travels: latency, loss, repair and bytes between each sender and its node, by minute.
+"""The table `links`: latency, loss, repair and bytes between each sender and its node, by minute.
 
-A sender is a client of a node, or a program of a multicast group. What is not recorded is null, so
-that a question about it has no answer rather than a wrong one.
+A sender is a client of a node, or a program of a multicast group. Figures that were not recorded
+are null rather than zero.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
 
-from skerry.codec.envelope import DISTRIBUTOR
+from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT
+from skerry.errors import RecordingError
 from skerry.ids import NODE_CLIENT
+from skerry.recording.gaps import Gap, gap_of
 from skerry.schema.internal import LINK_TYPE
 from skerry.spark.lake.schema import no_rows
-from skerry.spark.transforms.events import (
-    GAP,
-    SNAPSHOT,
-    hour_of,
-    instant,
-    latency_ms,
-    minute_of,
-    with_columns,
-)
-from skerry.spark.transforms.gap_columns import missing
+from skerry.spark.transforms.events import hour_of, instant, latency_ms, minute_of, with_columns
 
-__all__ = ["NAME", "PARTITION", "SCHEMA", "TOLD", "build"]
+__all__ = ["LINKS", "NAME", "PARTITION", "SCHEMA", "build", "gap_columns"]
 
 NAME: Final = "links"
 PARTITION: Final = "hour"
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")
-_MEASURED: Final = ("last_ns", "datagrams", "retransmissions", "roundTrips", "waited_ms")
+_STATISTICS: Final = ("last_ns", "datagrams", "retransmissions", "roundTrips", "waited_ms")
 
 SCHEMA: Final = T.StructType(
     [
@@ -62,7 +57,7 @@ SCHEMA: Final = T.StructType(
     ]
 )
 
-TOLD: Final = T.StructType(
+LINKS: Final = T.StructType(
     [
         T.StructField("order_ns", T.LongType()),
         T.StructField("space", T.StringType()),
@@ -76,15 +71,20 @@ TOLD: Final = T.StructType(
         T.StructField("roundTripTime", T.DoubleType()),
     ]
 )
-"""What is read of `updates/SkerryLink`. Each row is about the time since the one before."""
+"""The columns read from `updates/SkerryLink`. Each row covers the time since the previous one."""
+
+_GAP: Final = T.StructType(
+    [T.StructField("missing", T.LongType()), T.StructField("reason", T.StringType())]
+)
+_GAP_COUNT_MAX: Final = 2**63 - 1
 
 
-def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
-    """Figures of each sender over the minutes of `events`, with what is `told` of links."""
-    rows = _said(events).unionByName(_gaps(events), allowMissingColumns=True)
-    measured = _measured(events.sparkSession, told)
+def build(events: DataFrame, links: DataFrame | None = None) -> DataFrame:
+    """Figures of each sender by minute, from `events` and rows of `updates/SkerryLink`."""
+    rows = _updates(events).unionByName(_gaps(events), allowMissingColumns=True)
+    statistics = _statistics(events.sparkSession, links)
     return (
-        rows.unionByName(measured, allowMissingColumns=True)
+        rows.unionByName(statistics, allowMissingColumns=True)
         .withColumn("minute", minute_of(F.col("order_ns")))
         .groupBy("minute", "space", "source", "sender", "node")
         .agg(
@@ -93,13 +93,13 @@ def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
             F.array_sort(F.collect_set("type")).alias("types"),
             instant(F.min("order_ns")).alias("first"),
             instant(F.max(F.greatest("order_ns", "last_ns"))).alias("last"),
-            # At once: each percentile by itself would keep all latencies of its own.
+            # In one aggregate: each separate percentile would collect all latencies again.
             F.percentile("latency_ms", [0.5, 0.9, 0.99]).alias("latencies"),
             F.max("latency_ms").alias("latency_max_ms"),
             F.coalesce(F.sum("gap.missing"), F.lit(0)).alias("lost"),
             F.count("gap").alias("gaps"),
             F.array_sort(F.collect_set("gap.reason")).alias("gap_reasons"),
-            # Several recorders of one group hear the same; who heard most tells what there was.
+            # Several recorders of one group receive the same datagrams; the most complete counts.
             F.max("datagrams").alias("datagrams"),
             F.max("retransmissions").alias("retransmissions"),
             (F.sum("waited_ms") / F.nullif(F.sum("roundTrips"), F.lit(0))).alias("round_trip_ms"),
@@ -118,12 +118,13 @@ def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
     )
 
 
-def _said(events: DataFrame) -> DataFrame:
+def _updates(events: DataFrame) -> DataFrame:
     latency = latency_ms()
-    # `order_ns` is the latest time that the node has seen, so what is behind it was stamped by a
-    # clock that went back.
+    # `order_ns` is the latest time that the node had stamped, so an earlier `time_ns` was stamped
+    # by a clock that went back.
     back_ms = F.try_subtract("order_ns", "time_ns") / 1e6
-    # What a recorder notes of a sender that sender did not say. What a node notes, it said.
+    # The statistics that a recorder writes about a sender are not updates of that sender. Those of
+    # a node are updates of the node.
     is_note = (F.col("type") == LINK_TYPE) & (F.col("sender") != NODE_CLIENT)
     return events.where(~F.col("operation").isin(GAP, SNAPSHOT) & ~is_note).select(
         *_LINK,
@@ -137,20 +138,44 @@ def _said(events: DataFrame) -> DataFrame:
 
 
 def _gaps(events: DataFrame) -> DataFrame:
-    # Apart from the rest, so that only these few rows visit Python.
-    # Programs of a group are their own nodes, and only gaps of theirs have a sender.
+    # A separate frame, so that only these few rows are sent to Python.
+    # Programs of a group are their own nodes, and only their gaps have a sender.
     is_multicast = (F.col("sender") == F.col("node")) & (F.col("sender") != 0)
     source = F.when(is_multicast, F.lit(DISTRIBUTOR)).otherwise(F.col("source"))
     return (
         events.where(F.col("operation") == GAP)
         .withColumn("source", source)
-        .select(*_LINK, missing(F.col("payload")).alias("gap"))
+        .select(*_LINK, gap_columns(F.col("payload")).alias("gap"))
     )
 
 
-def _measured(spark: SparkSession, told: DataFrame | None) -> DataFrame:
-    """What each receiver tells of each sender, a row by the minute."""
-    rows = no_rows(spark, TOLD) if told is None else with_columns(told, TOLD)
+def gap_columns(payload: Column) -> Column:
+    """A struct of the columns `missing` and `reason`, from the payloads of gap rows."""
+    return arrow_udf(_read_gaps, _GAP)(payload)  # type: ignore[call-overload, no-any-return]
+
+
+def _read_gaps(payloads: pa.Array) -> pa.Array:
+    gaps = [_gap(payload.as_py()) for payload in payloads]
+    return pa.StructArray.from_arrays(
+        [
+            pa.array([min(gap.count, _GAP_COUNT_MAX) for gap in gaps], pa.int64()),
+            pa.array([gap.reason for gap in gaps], pa.string()),
+        ],
+        names=_GAP.names,
+    )
+
+
+def _gap(payload: bytes) -> Gap:
+    try:
+        return gap_of(payload)
+    except RecordingError:
+        # Updates are missing in any case, and a damaged row must not stop the job.
+        return Gap(count=0, reason="unknown: the row of the gap is damaged")
+
+
+def _statistics(spark: SparkSession, links: DataFrame | None) -> DataFrame:
+    """The statistics of each receiver about each sender, by minute."""
+    rows = no_rows(spark, LINKS) if links is None else with_columns(links, LINKS)
     waited_ms = F.col("roundTripTime") * F.col("roundTrips") * 1000
     return (
         rows.where(F.col("carrier").isNotNull() & F.col("senderNumber").isNotNull())
@@ -165,5 +190,5 @@ def _measured(spark: SparkSession, told: DataFrame | None) -> DataFrame:
             F.sum("roundTrips").alias("roundTrips"),
             F.sum(waited_ms).alias("waited_ms"),
         )
-        .select(*_LINK, *_MEASURED)
+        .select(*_LINK, *_STATISTICS)
     )

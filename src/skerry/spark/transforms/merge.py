@@ -1,9 +1,9 @@
-"""Updates become states: what each object looked like, from when to when.
+"""Merges updates into states with Spark, by the same rules as `merging.states`.
 
-An update speaks of the fields in its property set (`present`) and of no others; one that is in the
-set without a value is cleared. A create begins a life with nothing but what it says. A snapshot is
-the whole object, found there. After a remove there is nothing, and what is said then begins anew.
-All of it is one window over each object, without a look at the rows from Python.
+An update sets the fields in its property set (`present`) and no others; a field in the set without
+a value is cleared. A create begins a life with its own fields only. A snapshot row has the whole
+object. After a remove all fields are unset, also for an update that follows. All of it is one
+window over each object; no row is sent to Python.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _FACTS: Final = ("subject", "operation", "present", "lives")
 
 
 def steps_of_updates(updates: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
-    """Rows of `updates/T` as steps to be merged."""
+    """Rows of `updates/T` as steps for `merged`."""
     lives = (F.col("operation") == CREATE).cast("bigint")
     return _steps(updates.withColumn("lives", lives), fields)
 
 
 def steps_of_states(states: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
-    """States of objects, one of each, as what later steps build on."""
+    """Previous states, at most one per object, as first steps."""
     return _steps(
         states.withColumn("order_ns", F.col("valid_from_ns"))
         .withColumn("operation", F.lit(SNAPSHOT).cast("tinyint"))
@@ -60,7 +60,7 @@ def steps_of_states(states: DataFrame, fields: Sequence[FieldColumn]) -> DataFra
 
 
 def steps_of_gone(gone: DataFrame, states: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
-    """Objects that are gone, as what later steps build on; `states` tells the kinds of fields."""
+    """Removed objects as first steps; `states` has the types of the fields."""
     kinds = {field.name: field.dataType for field in states.schema}
     nothing = [F.lit(None).cast(kinds[field.name]).alias(field.name) for field in fields]
     return _steps(
@@ -75,20 +75,20 @@ def steps_of_gone(gone: DataFrame, states: DataFrame, fields: Sequence[FieldColu
 
 
 def cleared_tags(fields: Sequence[FieldColumn]) -> Column:
-    """An aggregate over updates: property set of the fields that some of them takes away.
+    """An aggregate over updates: the property set of all fields that some update unsets.
 
-    One that clears a field does, and one that begins anew without it.
+    An update unsets a field by clearing it, or by beginning a life without it.
     """
-    bits = [f"if({_takes_away(field)}, {1 << field.tag}L, 0L)" for field in fields]
+    bits = [f"if({_unsets(field)}, {1 << field.tag}L, 0L)" for field in fields]
     return F.bit_or(F.expr(" | ".join(bits) or "0L"))
 
 
 def merged(
     steps: DataFrame, fields: Sequence[FieldColumn], *, cleared: int = ALL_TAGS
 ) -> DataFrame:
-    """The states that steps lead through, each with `standing`: closed, open, or gone.
+    """The states that result from steps, each with `standing`: closed, open, or gone.
 
-    `cleared` is the property set of the fields that some step may take away: those cost more.
+    `cleared` is the property set of the fields that some step may unset; they cost more.
     """
     along = Window.partitionBy(*OBJECT).orderBy(*ORDER)
     so_far = along.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -126,25 +126,25 @@ def _steps(rows: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
     return rows.selectExpr(*map(quoted, names))
 
 
-def _speaks_of(field: FieldColumn) -> str:
-    # As text: a type has many fields, and an expression is many messages to the JVM.
+def _is_present(field: FieldColumn) -> str:
+    # As text: building an expression takes many messages to the JVM, and a type has many fields.
     return f"((present & {1 << field.tag}L) != 0 and operation != {REMOVE})"
 
 
-def _takes_away(field: FieldColumn) -> str:
-    """Whether after a step there is no value, whatever there was before."""
-    is_absent = f"not {_speaks_of(field)}"
-    begins_anew = f"operation in ({CREATE}, {REMOVE}, {SNAPSHOT})"
-    return f"if({is_absent}, {begins_anew}, {quoted(field.name)} is null)"
+def _unsets(field: FieldColumn) -> str:
+    """Whether the field is unset after a step, regardless of previous steps."""
+    is_absent = f"not {_is_present(field)}"
+    replaces_all = f"operation in ({CREATE}, {REMOVE}, {SNAPSHOT})"
+    return f"if({is_absent}, {replaces_all}, {quoted(field.name)} is null)"
 
 
 def _value(field: FieldColumn, so_far: WindowSpec, *, is_cleared: bool) -> Column:
-    """The last value that was said, unless it was taken away since."""
-    said = f"if({_speaks_of(field)}, {quoted(field.name)}, null)"
-    last = F.last(F.expr(said), ignorenulls=True).over(so_far)
+    """The last value that was set, unless it was unset since."""
+    value = f"if({_is_present(field)}, {quoted(field.name)}, null)"
+    last = F.last(F.expr(value), ignorenulls=True).over(so_far)
     if is_cleared:
-        # False where a value is said, true where one is taken away, else null.
-        is_gone = f"if({_takes_away(field)}, true, if({_speaks_of(field)}, false, null))"
-        gone = F.last(F.expr(is_gone), ignorenulls=True).over(so_far)
-        last = F.when(~gone, last)
+        # False in a step that sets the field, true in one that unsets it, otherwise null.
+        is_unset = f"if({_unsets(field)}, true, if({_is_present(field)}, false, null))"
+        unset = F.last(F.expr(is_unset), ignorenulls=True).over(so_far)
+        last = F.when(~unset, last)
     return last.alias(field.name)

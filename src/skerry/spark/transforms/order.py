@@ -1,10 +1,10 @@
-"""The order of updates: `order_ns`, the latest time a node had stamped when it took an update.
+"""The order of updates: `order_ns`, the latest time a node had stamped when it received an update.
 
-A node's cache merges in the order of `position`, whatever its clock does. So the times of one node
-are made to never go back along its positions, and rows of all nodes are then ordered by (order_ns,
-node, position). Sorting all rows of a node in one place would not scale: the running maximum is
-taken within blocks of positions, and what came before a block is added only where it matters,
-which is where a clock went back across the edge of a block.
+A node's cache merges in the order of `position`, even if its clock goes back. So `order_ns` never
+descends along the positions of a node, and rows of all nodes are ordered by (order_ns, node,
+position). Sorting all rows of a node in one task would not scale: the running maximum is computed
+within blocks of positions, and the maximum of previous blocks is added only to blocks in which a
+time is lower, that is, if a clock went back across the edge of a block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
-from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_place
+from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -41,7 +41,7 @@ _EARLIEST: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How far one node has come."""
+    """The highest position of a node, and its latest `order_ns`."""
 
     position: int
     order_ns: int
@@ -49,7 +49,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockBlock:
-    """Rows of one node whose positions are near each other."""
+    """The rows of one node in one block of positions."""
 
     node: int
     number: int
@@ -57,35 +57,35 @@ class ClockBlock:
     position_max: int
     order_min_ns: int
     order_max_ns: int
-    """Of updates; what was found there does not set a clock. Lowest number if there are none."""
+    """Of updates, without snapshot rows, which do not advance a clock; the lowest int64 if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderSurvey:
-    """What was found by one look at rows with `order_ns`."""
+    """Aggregates over rows with `order_ns`."""
 
     blocks: tuple[ClockBlock, ...]
-    """Of rows that stand in the order of a node."""
+    """Of rows that have a position."""
     order_min_ns: int
     order_max_ns: int
     cleared: int
-    """Property set of the fields that some row clears."""
+    """Property set of the fields that some row unsets."""
     has_removes: bool
 
 
 def with_order(rows: DataFrame) -> DataFrame:
-    """Rows with an identity and with `order_ns`, as far as their own block tells it."""
+    """Rows with an identity, with `order_ns` computed within their own block."""
     within = Window.partitionBy("id_kind", "id_node", "id_sender", "id_block").orderBy("id_number")
     so_far = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     latest = F.max(F.when(_is_stamped(), F.col("time_ns"))).over(so_far)
-    order = F.when(has_place(), F.greatest("time_ns", latest)).otherwise(F.col("time_ns"))
+    order = F.when(has_position(), F.greatest("time_ns", latest)).otherwise(F.col("time_ns"))
     return rows.withColumn("order_ns", order)
 
 
 def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
-    """The blocks of rows with `order_ns`, and what is needed to know of all rows together."""
+    """The blocks of rows with `order_ns`, and aggregates over all rows; runs a Spark job."""
     found = (
-        rows.withColumn("is_placed", has_place())
+        rows.withColumn("is_placed", has_position())
         .groupBy(
             "is_placed",
             F.when(F.col("is_placed"), F.col("node")).alias("node"),
@@ -124,7 +124,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
 
 
 def priors(found: Iterable[ClockBlock], clocks: Mapping[int, Clock]) -> dict[tuple[int, int], int]:
-    """By node and block, the time before the block, where a row in it is behind that."""
+    """By node and block, the latest time before the block, if a row in the block is earlier."""
     late: dict[tuple[int, int], int] = {}
     so_far = {node: clock.order_ns for node, clock in clocks.items()}
     for block in sorted(found, key=lambda block: (block.node, block.number)):
@@ -140,13 +140,13 @@ def priors(found: Iterable[ClockBlock], clocks: Mapping[int, Clock]) -> dict[tup
 def with_priors(
     spark: SparkSession, rows: DataFrame, before: Mapping[tuple[int, int], int]
 ) -> DataFrame:
-    """Rows with `order_ns`, which is now right for all of their node."""
+    """Rows with the correct `order_ns`, given the times before their blocks."""
     table = spark.createDataFrame(
         [(node, number, order_ns) for (node, number), order_ns in before.items()],
         "node bigint, block_number bigint, before_ns bigint",
     )
     latest = F.greatest("order_ns", "before_ns")
-    order = F.when(has_place(), latest).otherwise(F.col("order_ns"))
+    order = F.when(has_position(), latest).otherwise(F.col("order_ns"))
     return (
         rows.withColumn("block_number", _block_number())
         .join(F.broadcast(table), on=["node", "block_number"], how="left")
@@ -161,7 +161,7 @@ def advanced(
     *,
     count_max: int = PIPELINE_CLOCK_COUNT_MAX,
 ) -> dict[int, Clock]:
-    """The clocks after these blocks; of too many, those that were set last."""
+    """The clocks after these blocks; the latest `count_max` are kept."""
     after = dict(clocks)
     for block in sorted(found, key=lambda block: (block.node, block.number)):
         was = after.get(block.node, Clock(position=0, order_ns=_EARLIEST))
@@ -180,5 +180,5 @@ def _block_number() -> Column:
 
 
 def _is_stamped() -> Column:
-    """Whether the time is that of a clock of the node, and not what was found in its cache."""
+    """Whether the node stamped the time, which it does not for snapshot rows."""
     return F.col("operation") != SNAPSHOT

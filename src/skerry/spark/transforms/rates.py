@@ -1,4 +1,4 @@
-"""How much is said: updates and bytes by type, subject, node and minute."""
+"""The table `rates`: updates and bytes by type, subject, node and minute."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from skerry.spark.transforms.events import GAP, REMOVE, SNAPSHOT, hour_of, minute_of
+from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT
+from skerry.spark.transforms.events import hour_of, minute_of
 
 __all__ = ["NAME", "PARTITION", "PREFIX_CHARS_MAX", "SCHEMA", "build", "subject_prefix"]
 
 NAME: Final = "rates"
 PARTITION: Final = "hour"
 PREFIX_CHARS_MAX: Final = 120
-"""Of a first level that is longer, so much is kept; whoever publishes chooses its length."""
+"""A longer first level is cut to this length; publishers choose subjects."""
 
 SCHEMA: Final = T.StructType(
     [
@@ -34,14 +35,14 @@ SCHEMA: Final = T.StructType(
 
 
 def build(events: DataFrame) -> DataFrame:
-    """Sums over the minutes of `events`; what was there before, and gaps, are not said anew."""
-    is_said = ~F.col("operation").isin(GAP, SNAPSHOT)
+    """Sums by minute of `events`; gap and snapshot rows are not counted."""
+    is_update = ~F.col("operation").isin(GAP, SNAPSHOT)
     is_remove = F.col("operation") == REMOVE
     return (
-        events.where(is_said)
+        events.where(is_update)
         .withColumn("minute", minute_of(F.col("order_ns")))
         .withColumn("prefix", subject_prefix(F.col("subject")))
-        # By sender first: to count distinct ones in one step, Spark would copy every row.
+        # By sender first: to count distinct senders in one step, Spark would duplicate every row.
         .groupBy("minute", "space", "type", "prefix", "node", "sender")
         .agg(
             F.count("*").alias("updates"),
@@ -61,5 +62,5 @@ def build(events: DataFrame) -> DataFrame:
 
 
 def subject_prefix(subject: Column) -> Column:
-    """The first level of a subject, with its stroke: `/prices` of `/prices/ERIC-B`."""
+    """The first level of a subject with its slash: `/prices` of `/prices/ERIC-B`."""
     return F.left(F.regexp_extract(subject, "^/?[^/]*", 0), F.lit(PREFIX_CHARS_MAX))

@@ -1,8 +1,8 @@
-"""Who was there: the lives of clients and nodes, a row for each day of a life.
+"""The table `sessions`: the sessions of clients, nodes and multicast programs, one row per day.
 
-A node has another number each time it starts, and a client each time it connects, so a number
-stands for one life. A day is made of the rows of that day alone, which is why late rows can change
-it without a look at any other; `whole_lives` puts the days of a life together.
+A node gets a new number each time it starts, and a client each time it connects, so a number
+identifies one session. A day is built from the rows of that day only, so late rows change only
+their day; `whole_lives` combines the days of a session.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from skerry.codec.envelope import GAP, REMOVE
 from skerry.ids import NODE_CLIENT
-from skerry.spark.transforms.events import GAP, REMOVE, day_of, instant, with_columns
+from skerry.spark.transforms.events import day_of, instant, with_columns
 
 __all__ = ["CLIENTS", "NAME", "NODES", "PARTITION", "SCHEMA", "SENDERS", "build", "whole_lives"]
 
@@ -24,8 +25,8 @@ PARTITION: Final = "day"
 _NAMES: Final = T.ArrayType(T.StringType())
 _STATES: Final = ("connecting", "early_subscribe", "connected", "suspended", "closed")
 _UNNAMED: Final = "<not_set>"
-"""How a node calls a client that has not said its name yet."""
-_LIFE: Final = ("space", "node", "sender")
+"""The name in a node's status objects of a client that has not sent its name yet."""
+_SESSION: Final = ("space", "node", "sender")
 
 CLIENTS: Final = T.StructType(
     [
@@ -40,7 +41,7 @@ CLIENTS: Final = T.StructType(
         T.StructField("subscribedTypes", _NAMES),
     ]
 )
-"""What is read of `updates/DotsClient`, by which a node tells of its clients."""
+"""The columns read from `updates/DotsClient`, the status objects of clients."""
 
 NODES: Final = T.StructType(
     [
@@ -50,7 +51,7 @@ NODES: Final = T.StructType(
         T.StructField("serverName", T.StringType()),
     ]
 )
-"""What is read of `updates/DotsDaemonStatus`, by which a node tells of itself."""
+"""The columns read from `updates/DotsDaemonStatus`, the status object of a node."""
 
 SENDERS: Final = T.StructType(
     [
@@ -61,7 +62,7 @@ SENDERS: Final = T.StructType(
         T.StructField("application", T.StringType()),
     ]
 )
-"""What is read of `updates/SkerryLink`, by which a recorder tells of programs of a group."""
+"""The columns read from `updates/SkerryLink`, the statistics about programs of a group."""
 
 SCHEMA: Final = T.StructType(
     [
@@ -82,7 +83,7 @@ SCHEMA: Final = T.StructType(
     ]
 )
 
-_SIGNS: Final = T.StructType(
+_OBSERVATIONS: Final = T.StructType(
     [
         T.StructField("kind", T.StringType()),
         T.StructField("space", T.StringType()),
@@ -98,7 +99,7 @@ _SIGNS: Final = T.StructType(
         T.StructField("subscribed", _NAMES),
     ]
 )
-"""Signs of life."""
+"""Observations of a session: when it was active, its name, state and traffic."""
 
 
 def build(
@@ -107,74 +108,72 @@ def build(
     nodes: DataFrame | None = None,
     senders: DataFrame | None = None,
 ) -> DataFrame:
-    """The lives on the days of `links`, with what nodes tell of `clients` and of themselves, and
-    recorders of `senders` in a group.
-    """
-    signs = _of_senders(links).unionByName(_of_nodes(links))
+    """The sessions on the days of `links`, with the rows of CLIENTS, NODES and SENDERS."""
+    found = _from_senders(links).unionByName(_from_nodes(links))
     if clients is not None:
-        signs = signs.unionByName(_told_clients(with_columns(clients, CLIENTS)))
+        found = found.unionByName(_from_client_status(with_columns(clients, CLIENTS)))
     if nodes is not None:
-        signs = signs.unionByName(_told_nodes(with_columns(nodes, NODES)))
+        found = found.unionByName(_from_node_status(with_columns(nodes, NODES)))
     if senders is not None:
-        signs = signs.unionByName(_told_senders(with_columns(senders, SENDERS)))
-    dated = signs.withColumn("day", day_of(F.col("first")))
-    return _folded(dated, "kind", *_LIFE, "day").select(*SCHEMA.names)
+        found = found.unionByName(_from_link_statistics(with_columns(senders, SENDERS)))
+    dated = found.withColumn("day", day_of(F.col("first")))
+    return _combined(dated, "kind", *_SESSION, "day").select(*SCHEMA.names)
 
 
 def whole_lives(sessions: DataFrame) -> DataFrame:
-    """One row for each life, over all its days."""
+    """One row for each session, over all its days."""
     names = [name for name in SCHEMA.names if name != "day"]
-    return _folded(sessions, "kind", *_LIFE).select(*names)
+    return _combined(sessions, "kind", *_SESSION).select(*names)
 
 
-def _folded(signs: DataFrame, *life: str) -> DataFrame:
-    """What all signs of each life say together: of names and states the last."""
+def _combined(observations: DataFrame, *session: str) -> DataFrame:
+    """All observations of each session in one row; the last name and state count."""
     return (
-        signs.groupBy(*life)
+        observations.groupBy(*session)
         .agg(
             F.max_by("name", F.when(F.col("name").isNotNull(), F.col("last"))).alias("name"),
             F.min("first").alias("first"),
             F.max("last").alias("last"),
-            F.max_by("state", _in_life(F.col("state"))).alias("state"),
+            F.max_by("state", _state_order(F.col("state"))).alias("state"),
             F.coalesce(F.sum("updates"), F.lit(0)).alias("updates"),
             F.sum("bytes").alias("bytes"),
             _union(F.col("published")).alias("published"),
             _union(F.col("subscribed")).alias("subscribed"),
         )
-        .withColumn("ended", _why_ended(F.col("state")))
+        .withColumn("ended", _end_reason(F.col("state")))
     )
 
 
-def _of_senders(links: DataFrame) -> DataFrame:
+def _from_senders(links: DataFrame) -> DataFrame:
     is_multicast = F.col("source") == "distributor"
-    # The node itself is number 1 among its clients, and has a life of its own kind.
+    # Client 1 is the node itself, which has a session of kind `node`.
     is_client = ~is_multicast & (F.col("sender") > NODE_CLIENT)
     return with_columns(
         links.where((F.col("updates") > 0) & (is_multicast | is_client))
         .withColumn("kind", F.when(is_multicast, "multicast").otherwise("client"))
         .withColumn("published", F.col("types")),
-        _SIGNS,
+        _OBSERVATIONS,
     )
 
 
-def _of_nodes(links: DataFrame) -> DataFrame:
+def _from_nodes(links: DataFrame) -> DataFrame:
     is_own = F.col("sender") == NODE_CLIENT
-    # A program of a group is its own node in recordings, and has a life of its own kind.
+    # A program of a group is its own node in recordings, and has a session of kind `multicast`.
     is_node = (F.col("node") != 0) & (F.col("source") != "distributor")
     return with_columns(
         links.where((F.col("updates") > 0) & is_node)
         .withColumn("kind", F.lit("node"))
         .withColumn("published", F.when(is_own, F.col("types")))
         .withColumn("sender", F.lit(NODE_CLIENT)),
-        _SIGNS,
+        _OBSERVATIONS,
     )
 
 
-def _told_clients(clients: DataFrame) -> DataFrame:
-    # A node forgets a client some time after it is gone, which is no sign of its life.
-    is_told = ~F.col("operation").isin(GAP, REMOVE)
+def _from_client_status(clients: DataFrame) -> DataFrame:
+    # A node removes the status object some time after the client has disconnected.
+    is_status = ~F.col("operation").isin(GAP, REMOVE)
     return with_columns(
-        clients.where(is_told & (F.col("id") > NODE_CLIENT))
+        clients.where(is_status & (F.col("id") > NODE_CLIENT))
         .withColumn("kind", F.lit("client"))
         .withColumn("sender", F.col("id"))
         .withColumn("first", instant(F.col("order_ns")))
@@ -183,11 +182,11 @@ def _told_clients(clients: DataFrame) -> DataFrame:
         .withColumn("name", F.nullif(F.col("name"), F.lit(_UNNAMED)))
         .withColumn("published", F.col("publishedTypes"))
         .withColumn("subscribed", F.col("subscribedTypes")),
-        _SIGNS,
+        _OBSERVATIONS,
     )
 
 
-def _told_nodes(nodes: DataFrame) -> DataFrame:
+def _from_node_status(nodes: DataFrame) -> DataFrame:
     return with_columns(
         nodes.where(F.col("node") != 0)
         .withColumn("kind", F.lit("node"))
@@ -195,12 +194,12 @@ def _told_nodes(nodes: DataFrame) -> DataFrame:
         .withColumn("first", instant(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("serverName")),
-        _SIGNS,
+        _OBSERVATIONS,
     )
 
 
-def _told_senders(senders: DataFrame) -> DataFrame:
-    # What a node tells of its group is about senders whose updates are not recorded as theirs.
+def _from_link_statistics(senders: DataFrame) -> DataFrame:
+    # Statistics of a node are about senders whose updates are recorded under the node's number.
     is_recorded = F.col("senderNumber") == F.col("node")
     return with_columns(
         senders.where(is_recorded & (F.col("application") != ""))
@@ -209,12 +208,12 @@ def _told_senders(senders: DataFrame) -> DataFrame:
         .withColumn("first", instant(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("application")),
-        _SIGNS,
+        _OBSERVATIONS,
     )
 
 
-def _in_life(state: Column) -> Column:
-    """By which states are put in order: by time, and in one instant by the course of a life."""
+def _state_order(state: Column) -> Column:
+    """The sort key of states: the time, and within one instant the usual sequence of states."""
     rank = F.array_position(F.array(*map(F.lit, _STATES)), state)
     return F.when(state.isNotNull(), F.struct(F.col("last"), rank))
 
@@ -223,8 +222,8 @@ def _union(names: Column) -> Column:
     return F.array_sort(F.array_distinct(F.flatten(F.collect_set(names))))
 
 
-def _why_ended(state: Column) -> Column:
-    """Null as long as nothing says that the life is over."""
+def _end_reason(state: Column) -> Column:
+    """Why the session ended; null if it is not known to have ended."""
     return F.when(state == "closed", "connection closed").when(
         state == "suspended", "connection suspended"
     )

@@ -1,8 +1,8 @@
-"""The objects at a few instants, so that a question about long ago reads little.
+"""Snapshots: the objects at a few instants, so that queries about the past read little.
 
-A snapshot holds the states at its edge, each with its end as far as that is known when it is made:
-so far as its table had come then (`until_ns`), the end is right. An instant in between is answered
-by the snapshot, by the states that began since its edge, and by nothing else.
+A snapshot has the states at its instant (`edge_ns`). Their ends are correct for instants up to
+`until_ns`, how far the table reached when the snapshot was made. A query about an instant between
+the two reads the snapshot and the states that began after `edge_ns`, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["edges", "snapshot_at"]
 
 
 def snapshot_at(states: DataFrame, edge_ns: int, until_ns: int) -> DataFrame:
-    """The states that hold at the edge."""
+    """The states that are valid at `edge_ns`."""
     return (
         states.where(is_live_at(edge_ns))
         .withColumn("edge_ns", F.lit(edge_ns).cast("bigint"))
@@ -29,10 +29,10 @@ def snapshot_at(states: DataFrame, edge_ns: int, until_ns: int) -> DataFrame:
 def edges(
     row_counts: Mapping[int, int], *, rows_min: int, after_ns: int | None, until_ns: int
 ) -> list[tuple[int, int]]:
-    """Edges worth a snapshot, each with the next: so far apart that many states begin in between.
+    """Instants for snapshots, each with the next, so that at least `rows_min` states lie between.
 
-    `row_counts` has the states that begin in each bucket, by its start; all edges lie after
-    `after_ns`, where the last one was, and nothing at or after `until_ns` counts.
+    `row_counts` has the number of states that begin in each bucket, by its start. All instants are
+    after `after_ns`, the last existing one; buckets from `until_ns` are ignored.
     """
     starts = sorted(start for start in row_counts if start < until_ns)
     edge = after_ns

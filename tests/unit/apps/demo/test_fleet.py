@@ -37,7 +37,7 @@ def test_every_vessel_that_set_out_has_a_voyage() -> None:
     assert voyages >= set(fleet.vessels)
 
 
-def test_all_can_be_told_to_a_space_that_knows_nothing() -> None:
+def test_all_vessels_can_be_published_again() -> None:
     _, fleet = sail(1, steps=20)
     fresh = MemorySpace()
     fleet._space = fresh

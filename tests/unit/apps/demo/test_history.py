@@ -1,4 +1,4 @@
-"""The past of the demo: what is recorded, and what is asked of it."""
+"""Recording, tables and report of the demo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import skerry
 from skerry.apps.demo import history as demo_history
 from skerry.apps.demo.history import RECORDER_NAME, DemoHistory, missing_extra
-from skerry.apps.demo.stage import DemoStage
+from skerry.apps.demo.processes import DemoProcesses
 from skerry.apps.demo.tour import Tour
 from skerry.errors import StartFailed
 
@@ -26,33 +26,33 @@ else:
 """
 
 
-def test_what_is_missing_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_extra("recording") == ""
     monkeypatch.setattr(demo_history, "find_spec", lambda name: None if name == "pyspark" else 1)
-    assert missing_extra("spark") == "pyspark is not installed: it takes skerry[spark]"
+    assert missing_extra("spark") == "pyspark not installed; install skerry[spark]"
 
 
 def test_without_the_extra_nothing_is_recorded(
     monkeypatch: pytest.MonkeyPatch, live_node: Any, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(demo_history, "find_spec", lambda _name: None)
-    said: list[str] = []
-    with DemoStage() as stage:
-        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+    messages: list[str] = []
+    with DemoProcesses() as processes:
+        history = DemoHistory(processes, tmp_path / "past", report=messages.append)
         history.start(live_node.place)
         assert not history.is_recording
-    assert said == ["nothing is recorded: pyarrow is not installed: it takes skerry[recording]"]
+    assert messages == ["no recording: pyarrow not installed; install skerry[recording]"]
 
 
 @pytest.mark.slow
-def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_path: Path) -> None:
-    said: list[str] = []
-    with DemoStage() as stage:
-        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+def test_a_recorder_records_everything_and_prints_a_summary(live_node: Any, tmp_path: Path) -> None:
+    messages: list[str] = []
+    with DemoProcesses() as processes:
+        history = DemoHistory(processes, tmp_path / "past", report=messages.append)
         history.start(live_node.place)
         with skerry.connect(live_node.place) as space:
-            tour = played(stage, history)
-            assert tour._wait(lambda: history.is_heard(space))
+            tour = played(processes, history)
+            assert tour._wait(lambda: history.is_subscribed(space))
             space.publish("/a", b"x")
             space.flush()
         code, summary = history.end()
@@ -60,16 +60,16 @@ def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_pa
         assert summary["updates"] > 0
         assert history.verify()["is_sound"]
         with pytest.raises(StartFailed, match="failed with 1"):
-            history._ask("state at", "record", "info", "nowhere")
+            history._run("state at", "record", "info", "nowhere")
     assert RECORDER_NAME == "skerry-record"
 
 
 def played(
-    stage: DemoStage, history: DemoHistory, is_stopped: Callable[[], bool] = lambda: False
+    processes: DemoProcesses, history: DemoHistory, is_stopped: Callable[[], bool] = lambda: False
 ) -> Tour:
     tour = Tour(
-        stage,
-        tell=lambda _text: None,
+        processes,
+        report=lambda _text: None,
         is_stopped=is_stopped,
         seconds=1.0,
         vessel_count=1,
@@ -84,42 +84,42 @@ class Answering(DemoHistory):
 
     is_recording = True
 
-    def _ask(self, name: str, *words: str) -> list[dict[str, Any]]:
-        program = self._stage.start(name, "-c", PIPELINE, *words)
+    def _ask(self, name: str, *arguments: str) -> list[dict[str, Any]]:
+        program = self._processes.start(name, "-c", PIPELINE, *arguments)
         program.finish(30.0)
         return program.lines()
 
 
 @pytest.mark.slow
-def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
-    with DemoStage() as stage:
-        tour = played(stage, Answering(stage, tmp_path, tell=lambda _text: None))
-        tour._settled = 7, {1: (1.0, 2.0)}
-        tour._ask_tables()
-        tour._settled = 7, {1: (1.5, 2.0)}
-        tour._ask_tables()
-    # A promise that was broken once stays broken.
+def test_tables_are_compared_with_the_final_positions(tmp_path: Path) -> None:
+    with DemoProcesses() as processes:
+        tour = played(processes, Answering(processes, tmp_path, report=lambda _text: None))
+        tour._final_state = 7, {1: (1.0, 2.0)}
+        tour._query_tables()
+        tour._final_state = 7, {1: (1.5, 2.0)}
+        tour._query_tables()
+    # A guarantee that was broken once stays broken.
     (check,) = tour.checks
-    assert check.promise == "the tables know where all vessels were at the end"
+    assert check.promise == "the tables have the final positions of all vessels"
     assert not check.holds
 
 
-def test_tables_that_cannot_be_made_break_the_promise(tmp_path: Path) -> None:
+def test_tables_that_cannot_be_made_break_the_guarantee(tmp_path: Path) -> None:
     class Failing(Answering):
         def build(self) -> dict[str, Any]:
             raise StartFailed("no Java")
 
-    with DemoStage() as stage:
-        tour = played(stage, Failing(stage, tmp_path, tell=lambda _text: None))
-        tour._settled = 7, {}
-        tour._ask_tables()
+    with DemoProcesses() as processes:
+        tour = played(processes, Failing(processes, tmp_path, report=lambda _text: None))
+        tour._final_state = 7, {}
+        tour._query_tables()
     assert [(check.holds, check.facts) for check in tour.checks] == [(False, "no Java")]
 
 
-def test_who_is_told_to_end_makes_no_tables(tmp_path: Path) -> None:
-    with DemoStage() as stage:
-        history = Answering(stage, tmp_path, tell=lambda _text: None)
-        tour = played(stage, history, is_stopped=lambda: True)
-        tour._settled = 7, {}
-        tour._ask_tables()
+def test_a_stopped_tour_makes_no_tables(tmp_path: Path) -> None:
+    with DemoProcesses() as processes:
+        history = Answering(processes, tmp_path, report=lambda _text: None)
+        tour = played(processes, history, is_stopped=lambda: True)
+        tour._final_state = 7, {}
+        tour._query_tables()
     assert tour.checks == []

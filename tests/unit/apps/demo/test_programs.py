@@ -9,31 +9,33 @@ import pytest
 
 import skerry
 from skerry.apps.demo.fleet import Alarm, BearingRequest, Radar, Vessel, Voyage
+from skerry.apps.demo.processes import DemoProcess, DemoProcesses
 from skerry.apps.demo.programs import PICTURE_BYTES, main
-from skerry.apps.demo.stage import DemoProgram, DemoStage
 from skerry.errors import Refused
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def stage() -> Iterator[DemoStage]:
-    with DemoStage() as found:
+def processes() -> Iterator[DemoProcesses]:
+    with DemoProcesses() as found:
         yield found
 
 
-def started(stage: DemoStage, node: Any, program: str, name: str, *words: str) -> DemoProgram:
-    given = ("--node", node.place, "--name", name, *words)
-    found = stage.start(program, "-m", "skerry.apps.demo.programs", program, *given)
-    found.wait_said("ready")
+def started(
+    processes: DemoProcesses, node: Any, program: str, name: str, *arguments: str
+) -> DemoProcess:
+    given = ("--node", node.place, "--name", name, *arguments)
+    found = processes.start(program, "-m", "skerry.apps.demo.programs", program, *given)
+    found.wait_event("ready")
     return found
 
 
-def test_fleet_tells_where_its_vessels_really_are(stage: DemoStage, live_node: Any) -> None:
-    fleet = started(stage, live_node, "fleet", "north", "--count", "3")
-    confirmed = fleet.wait_said("confirmed")["voyages"]
-    fleet.tell("freeze")
-    frozen = fleet.wait_said("frozen")
+def test_fleet_reports_the_actual_positions(processes: DemoProcesses, live_node: Any) -> None:
+    fleet = started(processes, live_node, "fleet", "north", "--count", "3")
+    confirmed = fleet.wait_event("confirmed")["voyages"]
+    fleet.send_order("freeze")
+    frozen = fleet.wait_event("frozen")
     with skerry.connect(live_node.place) as space:
         places = {str(v.mmsi): [v.lat, v.lon] for v in space.container(Vessel).values()}
         assert places == frozen["places"]
@@ -42,19 +44,19 @@ def test_fleet_tells_where_its_vessels_really_are(stage: DemoStage, live_node: A
         assert radar.picture is not None
         assert (radar.number, len(radar.picture)) == (frozen["number"], PICTURE_BYTES)
     assert fleet.wait_end() == 0
-    assert fleet.said("ended")
+    assert fleet.events("ended")
 
 
-def test_fleet_tells_everything_again_after_the_node_was_away(
-    stage: DemoStage, live_node: Any
+def test_fleet_publishes_everything_again_after_a_reconnect(
+    processes: DemoProcesses, live_node: Any
 ) -> None:
-    fleet = started(stage, live_node, "fleet", "north", "--count", "3")
+    fleet = started(processes, live_node, "fleet", "north", "--count", "3")
     live_node.stop()
-    fleet.wait_said("state", lambda line: line["state"] == "disconnected")
+    fleet.wait_event("state", lambda line: line["state"] == "disconnected")
     live_node.start()
-    fleet.wait_said("state", lambda line: line["state"] == "connected")
-    fleet.tell("freeze")
-    frozen = fleet.wait_said("frozen")
+    fleet.wait_event("state", lambda line: line["state"] == "connected")
+    fleet.send_order("freeze")
+    frozen = fleet.wait_event("frozen")
     with skerry.connect(live_node.place) as space:
         vessels = space.container(Vessel)
         assert {str(mmsi) for mmsi in vessels} == set(frozen["places"])
@@ -63,35 +65,35 @@ def test_fleet_tells_everything_again_after_the_node_was_away(
     assert fleet.wait_end() == 0
 
 
-def test_lookout_raises_alarms_for_what_it_is_told(stage: DemoStage, live_node: Any) -> None:
+def test_collision_alarm_publishes_alarms(processes: DemoProcesses, live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         for mmsi in (1, 2):
             space.publish(Vessel(mmsi=mmsi, lat=57.0, lon=11.0, name="not asked for"))
         space.flush()
-        lookout = started(stage, live_node, "lookout", "lookout")
-        lookout.tell("report")
-        report = lookout.wait_said("report")
+        alarm = started(processes, live_node, "alarm", "alarm")
+        alarm.send_order("report")
+        report = alarm.wait_event("report")
         assert report["places"] == {"1": [57.0, 11.0], "2": [57.0, 11.0]}
         assert report["raised_count"] == 1
         assert list(space.container(Alarm)) == [(1, 2)]
-        assert lookout.wait_end() == 0
+        assert alarm.wait_end() == 0
 
 
-def test_pilots_answer_one_after_the_other(stage: DemoStage, live_node: Any) -> None:
+def test_pilots_answer_one_after_the_other(processes: DemoProcesses, live_node: Any) -> None:
     question = BearingRequest(lat=57.0, lon=11.0, to_lat=58.0, to_lon=11.0)
     with skerry.connect(live_node.place) as space:
-        first = started(stage, live_node, "pilot", "Ada")
-        second = started(stage, live_node, "pilot", "Bo")
+        first = started(processes, live_node, "pilot", "Ada")
+        second = started(processes, live_node, "pilot", "Bo")
         answer = space.request(question, to="pilot")
         assert (answer.pilot, answer.course, answer.miles) == ("Ada", 0.0, 60.0)
         assert first.wait_end() == 0
-        second.wait_said("claim", lambda line: line["state"] == "held")
+        second.wait_event("claim", lambda line: line["state"] == "held")
         assert space.request(question, to="pilot").pilot == "Bo"
         assert second.wait_end() == 0
 
 
-def test_vessels_are_their_fleets_alone(stage: DemoStage, live_node: Any) -> None:
-    started(stage, live_node, "fleet", "north", "--count", "3", "--first", "265000000")
+def test_vessels_are_their_fleets_alone(processes: DemoProcesses, live_node: Any) -> None:
+    started(processes, live_node, "fleet", "north", "--count", "3", "--first", "265000000")
     with skerry.connect(live_node.place) as space:
         space.publish(Vessel(mmsi=265_000_000, name="stolen"))
         with pytest.raises(Refused, match="owned"):
@@ -99,21 +101,21 @@ def test_vessels_are_their_fleets_alone(stage: DemoStage, live_node: Any) -> Non
         assert "stolen" not in {vessel.name for vessel in space.container(Vessel).values()}
 
 
-def test_slow_one_skips_to_the_last_picture(stage: DemoStage, live_node: Any) -> None:
+def test_slow_one_skips_to_the_last_picture(processes: DemoProcesses, live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
-        slow = started(stage, live_node, "slow", "north")
+        slow = started(processes, live_node, "display", "north")
         for number in range(1, 31):
             picture = number.to_bytes(4, "big")
             space.publish(Radar(site="north", number=number, picture=picture))
             space.publish(Radar(site="south", number=1, picture=b"1234"))
         space.flush()
-        slow.tell("report")
-        report = slow.wait_said("report")
+        slow.send_order("report")
+        report = slow.wait_event("report")
         assert report["number"] == 30
         assert report["seen_count"] < 30
         assert slow.wait_end() == 0
 
 
-def test_there_is_no_other_program() -> None:
+def test_unknown_program_is_rejected() -> None:
     with pytest.raises(SystemExit):
         main(["whale", "--node", "tcp://127.0.0.1:1", "--name", "w"])

@@ -1,4 +1,4 @@
-"""The guided tour: its promises, and that breaking one shows."""
+"""The guided tour: its guarantees, and how a broken one is reported."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 
 import skerry
 from skerry.apps.demo import tour as demo
-from skerry.apps.demo.stage import DemoStage
-from skerry.apps.demo.tour import ACT_COUNT, Tour
+from skerry.apps.demo.processes import DemoProcesses
+from skerry.apps.demo.tour import STEP_COUNT, Tour
 from skerry.apps.top import NodeWatch
 from skerry.errors import StartFailed
 
 
-def tour(stage: DemoStage, told: list[str], *, seconds: float = 1.0) -> Tour:
+def tour(processes: DemoProcesses, messages: list[str], *, seconds: float = 1.0) -> Tour:
     return Tour(
-        stage,
-        tell=told.append,
+        processes,
+        report=messages.append,
         is_stopped=lambda: False,
         seconds=seconds,
         vessel_count=4,
@@ -27,20 +27,20 @@ def tour(stage: DemoStage, told: list[str], *, seconds: float = 1.0) -> Tour:
 
 
 @pytest.mark.slow
-def test_every_promise_is_made_and_holds() -> None:
-    told: list[str] = []
-    with DemoStage() as stage:
-        played = tour(stage, told)
-        acts = [act.title for act in played.acts()]
-    assert len(acts) == ACT_COUNT
+def test_every_guarantee_is_checked_and_kept() -> None:
+    messages: list[str] = []
+    with DemoProcesses() as processes:
+        played = tour(processes, messages)
+        acts = [act.title for act in played.steps()]
+    assert len(acts) == STEP_COUNT
     assert [check for check in played.checks if not check.holds] == []
     assert len(played.checks) == 12
-    assert any("is killed" in line for line in told)
+    assert any("killed" in line for line in messages)
 
 
-def test_promise_that_was_broken_once_stays_broken() -> None:
-    with DemoStage() as stage:
-        played = tour(stage, [])
+def test_guarantee_that_was_broken_once_stays_broken() -> None:
+    with DemoProcesses() as processes:
+        played = tour(processes, [])
     played._check("a", True, "first")
     played._check("b", True, "other")
     played._check("a", False, "second")
@@ -51,35 +51,38 @@ def test_promise_that_was_broken_once_stays_broken() -> None:
     ]
 
 
-def test_ledger_that_does_not_explain_all_breaks_a_promise(
+def test_ledger_with_unexplained_updates_breaks_a_guarantee(
     live_node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "_LEDGER_S_MAX", 0.01)
     monkeypatch.setattr(NodeWatch, "wait_ledger", lambda *_: False)
-    with DemoStage() as stage:
-        played = tour(stage, [])
+    with DemoProcesses() as processes:
+        played = tour(processes, [])
     with skerry.connect(live_node.place) as space:
         played._check_ledger(space)
     (check,) = played.checks
     assert not check.holds
 
 
-def test_what_does_not_come_to_be_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_condition_that_times_out_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_WAIT_S_MAX", 0.01)
-    with DemoStage() as stage:
-        played = tour(stage, [])
+    with DemoProcesses() as processes:
+        played = tour(processes, [])
     assert not played._wait(lambda: False)
-    with pytest.raises(StartFailed, match="that pigs fly"):
-        played._wait(lambda: False, "pigs fly")
+    with pytest.raises(StartFailed, match="waiting for pigs to fly"):
+        played._wait(lambda: False, "pigs to fly")
 
 
-def test_place_is_a_port_where_the_path_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    with DemoStage() as stage:
-        assert demo._endpoint(stage) == f"uds:{stage.path}/node.sock"
+def test_endpoint_is_a_port_if_the_path_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with DemoProcesses() as processes:
+        assert demo._endpoint(processes) == f"uds:{processes.path}/node.sock"
         monkeypatch.setattr(demo, "_SOCKET_CHARS_MAX", 5)
-        assert demo._endpoint(stage).startswith("tcp://127.0.0.1:")
+        assert demo._endpoint(processes).startswith("tcp://127.0.0.1:")
 
 
-def test_who_does_not_end_orderly_is_named() -> None:
+def test_programs_that_fail_are_named() -> None:
     assert demo._ends_text({}, 5) == "5 processes"
-    assert demo._ends_text({"node": -9, "slow": 1}, 5) == "node with -9, slow with 1"
+    assert (
+        demo._ends_text({"node": -9, "display": 1}, 5)
+        == "node with exit code -9, display with exit code 1"
+    )

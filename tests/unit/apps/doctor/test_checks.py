@@ -1,4 +1,4 @@
-"""The checks of the doctor: what is well, what is not, and what to change."""
+"""The checks of the doctor: verdicts, facts and advice."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_all_is_examined_and_nothing_fails_where_a_node_runs(
     assert found["node"].verdict == "ok"
     assert found["node"].facts.startswith(f"harbour at {live_node.place}: connected in ")
     assert found["clocks"].verdict == "ok"
-    assert "will be made when needed" in found["state folder"].facts
+    assert "will be created when needed" in found["state folder"].facts
 
 
 def test_every_finding_that_is_not_well_has_advice(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_node_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
     assert not isinstance(SkerryError("x"), ConnectFailed)
 
 
-def test_folder_of_which_nobody_may_use_is_a_failure(tmp_path: Path) -> None:
+def test_unsafe_folder_is_a_failure(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     assert doctor._folder("state folder", folder).verdict == "ok"
@@ -84,15 +84,15 @@ def test_folder_of_which_nobody_may_use_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_folder_that_is_not_ours_to_write_in_is_a_failure(
+def test_folder_without_write_permission_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
-    # Whoever runs the tests may be allowed everything.
+    # The tests may run as root.
     monkeypatch.setattr("os.access", lambda *_: False)
     path = tmp_path if is_there else tmp_path / "state"
     found = doctor._folder("state folder", path)
     assert found.verdict == "fail"
-    assert ("read-only" if is_there else "cannot be made") in found.facts
+    assert ("read-only" if is_there else "cannot be created") in found.facts
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_clock_is_looked_at(
     assert doctor._clock().verdict == verdict
 
 
-def test_system_can_be_asked_about_its_clock() -> None:
+def test_synchronisation_of_the_clock_is_read() -> None:
     assert doctor._is_synchronised() in (True, False, None)
 
 
@@ -139,13 +139,13 @@ def test_clock_that_is_apart_from_the_nodes_is_worth_a_warning(
 ) -> None:
     monkeypatch.setattr(doctor, "time", lambda: 5.0)
     with skerry.connect(live_node.place) as space:
-        assert doctor._clocks_together(space).verdict == "warn"
+        assert doctor._clock_difference(space).verdict == "warn"
 
 
 def test_slow_answers_are_worth_a_warning(live_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ROUND_MS_SLOW", 0.0)
     with skerry.connect(live_node.place) as space:
-        assert doctor._speed(space, "here", 1.0).verdict == "warn"
+        assert doctor._round_trip(space, "here", 1.0).verdict == "warn"
 
 
 def test_java_is_looked_for_as_spark_would(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_java_is_looked_for_as_spark_would(tmp_path: Path) -> None:
     assert "JAVA_HOME" in none.advice
 
 
-def test_extra_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_has_advice_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     found = by_name(doctor._extras())
     assert "pip install 'skerry[speed]'" in found["extra speed"].advice
@@ -185,7 +185,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], CheckResult]:
     return looked_at
 
 
-def test_port_is_free_or_used_by_somebody(
+def test_port_is_free_or_in_use(
     port: Callable[[int], CheckResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -196,7 +196,7 @@ def test_port_is_free_or_used_by_somebody(
         monkeypatch.setattr(doctor, "port_user", lambda _port: "process 1 (skerry node run)")
         assert port(number).verdict == "ok"
         monkeypatch.setattr(doctor, "port_user", lambda _port: None)
-        assert "a program of somebody else" in port(number).facts
+        assert "a program of another user" in port(number).facts
     assert port(number).facts == "free, for tests"
 
 
@@ -206,7 +206,7 @@ def test_socket_that_a_node_left_behind_is_worth_a_warning(tmp_path: Path) -> No
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
-        assert doctor._socket(path).facts == f"{path}: somebody answers"
+        assert doctor._socket(path).facts == f"{path}: a node answers"
     found = doctor._socket(path)
-    assert (found.verdict, found.check) == ("warn", "usual socket")
-    assert "nobody answers" in found.facts
+    assert (found.verdict, found.check) == ("warn", "default socket")
+    assert "no node answers" in found.facts

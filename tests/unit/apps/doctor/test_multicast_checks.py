@@ -22,7 +22,7 @@ def findings(proc: Path = Path("/proc")) -> dict[str, CheckResult]:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """What a kernel tells, for tests to change."""
+    """Kernel files that tests can change."""
     for name, text in {
         "net/snmp": "Udp: InDatagrams RcvbufErrors\nUdp: 100 0\nUdpLite: InDatagrams\n",
         "sys/net/ipv4/igmp_max_memberships": "20\n",
@@ -38,23 +38,23 @@ def proc(tmp_path: Path) -> Path:
 def test_this_computer_carries_multicast_on_loopback() -> None:
     found = findings()
     assert found["multicast on lo"].verdict == "ok"
-    assert found["trains of datagrams"].verdict == "ok"
+    assert found["UDP segmentation"].verdict == "ok"
     assert {finding.verdict for finding in found.values()} <= {"ok", "warn"}
     assert "IGMP" in found
     assert "multicast route" in found
 
 
-def test_drops_of_the_kernel_are_told(proc: Path) -> None:
+def test_drops_of_the_kernel_are_reported(proc: Path) -> None:
     assert findings(proc)["datagrams dropped"].verdict == "ok"
     (proc / "net/snmp").write_text("Udp: InDatagrams RcvbufErrors\nUdp: 100 7\n")
     found = findings(proc)["datagrams dropped"]
     assert found.verdict == "warn"
     assert found.facts.startswith("7 of 100")
     (proc / "net/snmp").write_text("Udp: only one line\n")
-    assert "does not tell" in findings(proc)["datagrams dropped"].facts
+    assert "not reported" in findings(proc)["datagrams dropped"].facts
 
 
-def test_few_memberships_are_told(proc: Path) -> None:
+def test_low_membership_limit_is_reported(proc: Path) -> None:
     assert "20 groups" in findings(proc)["IGMP"].facts
     (proc / "sys/net/ipv4/igmp_max_memberships").write_text("19\n")
     (proc / "sys/net/ipv4/conf/all/force_igmp_version").write_text("2\n")
@@ -64,13 +64,13 @@ def test_few_memberships_are_told(proc: Path) -> None:
     assert "igmp_max_memberships=20" in found.advice
 
 
-def test_a_kernel_that_tells_nothing_is_no_trouble(tmp_path: Path) -> None:
+def test_missing_kernel_files_are_ok(tmp_path: Path) -> None:
     found = findings(tmp_path / "nothing")
     assert found["datagrams dropped"].verdict == "ok"
     assert found["IGMP"].verdict == "ok"
 
 
-def test_strict_filtering_is_told(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_filtering_is_reported(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cards = [Interface(name=name, index=1, address="127.0.0.1") for name in ("a", "b", "c")]
     monkeypatch.setattr(doctor_multicast, "list_interfaces", lambda: cards)
     (proc / "sys/net/ipv4/conf/b").mkdir()
@@ -80,7 +80,7 @@ def test_strict_filtering_is_told(proc: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "filter on a" not in found
 
 
-def test_small_buffers_are_told_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_buffers_are_reported_with_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Buffer(asked_bytes=9, bytes=5, sysctl="net.core.rmem_max")
     monkeypatch.setattr(doctor_multicast, "set_buffers", lambda *_: (small, small))
     found = findings()["receive buffer"]
@@ -88,7 +88,7 @@ def test_small_buffers_are_told_with_what_to_set(monkeypatch: pytest.MonkeyPatch
     assert "net.core.rmem_max" in found.advice
 
 
-def test_interface_that_cannot_be_joined_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interface_that_cannot_be_joined_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def refuse(group: object, *, interface: str = "", ttl: int = 0) -> object:
         if interface == "127.0.0.1" and not refusals:
@@ -101,7 +101,7 @@ def test_interface_that_cannot_be_joined_is_told(monkeypatch: pytest.MonkeyPatch
     assert findings()["multicast on lo"].verdict == "warn"
 
 
-def test_where_there_is_no_way_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(text: str, *, group: str, port: int) -> Interface:
         raise ConnectFailed("no way")
 
@@ -118,19 +118,19 @@ def test_other_interfaces_are_not_tried_unless_named(monkeypatch: pytest.MonkeyP
     ]
     monkeypatch.setattr(doctor_multicast, "list_interfaces", lambda: cards)
     found = findings()
-    assert "name this interface" in found["multicast on eth0"].facts
+    assert "not tested" in found["multicast on eth0"].facts
     assert found["multicast on eth1"].verdict == "warn"
     tried = {f.check: f for f in examine_multicast(interface="eth0", rng=Random(1))}
     assert "works on this computer" in tried["multicast on eth0"].facts
 
 
-def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datagram_that_is_not_received_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_multicast, "_ANSWER_S_MAX", 0.01)
     monkeypatch.setattr(MulticastSocket, "send_all", lambda *_: None)
-    assert findings()["multicast on lo"].facts == "what is sent does not come back"
+    assert findings()["multicast on lo"].facts == "a datagram that was sent is not received"
 
 
-def test_what_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datagram_that_cannot_be_sent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object, datagrams: object) -> None:
         raise OSError(1, "Operation not permitted")
 
@@ -138,9 +138,9 @@ def test_what_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not permitted" in findings()["multicast on lo"].facts
 
 
-def test_small_mtu_is_told() -> None:
+def test_small_mtu_is_reported() -> None:
     card = Interface(name="eth0", index=2, address="127.0.0.1", mtu=1500)
-    assert "made to fit" in doctor_multicast._mtu(card).facts
+    assert "limited to it" in doctor_multicast._mtu(card).facts
     jumbo = Interface(name="eth0", index=2, address="127.0.0.1", mtu=9000)
     assert doctor_multicast._mtu(jumbo).facts == "9000 bytes"
 
@@ -151,4 +151,4 @@ def test_kernel_without_trains_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(*given, **named, trains=False)  # type: ignore[arg-type]
 
     monkeypatch.setattr(doctor_multicast, "MulticastSocket", Old)
-    assert "no UDP_SEGMENT" in findings()["trains of datagrams"].facts
+    assert "no UDP_SEGMENT" in findings()["UDP segmentation"].facts

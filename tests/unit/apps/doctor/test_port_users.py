@@ -27,7 +27,7 @@ def test_port_that_is_free_has_no_user() -> None:
     assert port_user(port) is None
 
 
-def test_process_that_may_not_be_looked_at_is_passed_over(tmp_path: Path) -> None:
+def test_process_without_permission_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     head = "  sl  local_address rem_address   st tx_queue tr tm->when retrnsmt uid timeout inode\n"
     line = "   0: 0100007F:2BE3 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 77 1\n"
@@ -37,6 +37,6 @@ def test_process_that_may_not_be_looked_at_is_passed_over(tmp_path: Path) -> Non
     (tmp_path / "13" / "fd").mkdir(parents=True)
     (tmp_path / "13" / "fd" / "3").symlink_to("socket:[77]")
     (tmp_path / "13" / "fd" / "4").touch()
-    assert port_user(11235, tmp_path) == "process 13 (gone)"
+    assert port_user(11235, tmp_path) == "process 13 (ended)"
     (tmp_path / "13" / "cmdline").write_bytes(b"skerry\0node\0run\0")
     assert port_user(11235, tmp_path) == "process 13 (skerry node run)"

@@ -1,4 +1,4 @@
-"""Section `node`: what may stand there, and words about what may not."""
+"""Section `node`: valid and invalid values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.node.config import METRICS_PLACE, NodeConfig, split_place
+from skerry.apps.node.config import (
+    METRICS_ADDRESS,
+    NodeConfig,
+    NodeRecordingConfig,
+    check_queue_bytes,
+    split_host_port,
+)
 from skerry.config import load, read_sources
 from skerry.errors import ConfigError
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 
 
 def from_file(tmp_path: Path, text: str) -> NodeConfig:
@@ -21,7 +28,7 @@ def from_file(tmp_path: Path, text: str) -> NodeConfig:
 
 def test_nothing_has_to_be_configured() -> None:
     config = NodeConfig()
-    assert (config.name, config.listen, config.metrics) == ("skerry", (), METRICS_PLACE)
+    assert (config.name, config.listen, config.metrics) == ("skerry", (), METRICS_ADDRESS)
     assert config.socket_bits == 0o600
     assert config.extensions
 
@@ -65,18 +72,18 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('name = ""', "name is empty"),
-        ('socket_mode = "rw"', "socket_mode is three octal digits, and not 'rw'"),
-        ('socket_mode = "0888"', "socket_mode is three octal digits"),
-        ('metrics = "11237"', "'11237' is not HOST:PORT, as in 127.0.0.1:11237"),
+        ('socket_mode = "rw"', "socket_mode is 'rw', not three octal digits"),
+        ('socket_mode = "0888"', "socket_mode is '0888', not three octal digits"),
+        ('metrics = "11237"', "'11237' is not HOST:PORT such as 127.0.0.1:11237"),
         ('listen = ["htp://ship"]', "there is no scheme 'htp'"),
-        ('lisen = ["tcp://ship"]', "there is no such key"),
+        ('lisen = ["tcp://ship"]', "unknown key"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_invalid_values_are_rejected_with_a_reason(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         from_file(tmp_path, f"[node]\n{text}\n")
 
 
@@ -88,14 +95,14 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, word
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_host_and_port_are_told_apart(text: str, place: tuple[str, int]) -> None:
-    assert split_place(text) == place
+def test_host_and_port_are_split(text: str, place: tuple[str, int]) -> None:
+    assert split_host_port(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "ship", ":80", "ship:", "ship:door", "ship:65536", "::1:80"])
-def test_what_is_no_host_and_port_is_refused(text: str) -> None:
+def test_text_without_host_and_port_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
-        split_place(text)
+        split_host_port(text)
 
 
 @pytest.mark.parametrize("options", [{"socket_mode": "660"}, {"socket_mode": "0660"}])
@@ -127,3 +134,15 @@ def test_a_system_and_its_group_stand_in_the_file(tmp_path: Path) -> None:
 def test_a_group_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not the address of a multicast group"):
         from_file(tmp_path, '[node.distributor]\ngroup = "10.0.0.1:4711"\n')
+
+
+def test_a_node_records_nothing_without_a_folder() -> None:
+    assert NodeConfig().recording == NodeRecordingConfig()
+    assert NodeRecordingConfig().folder == ""
+
+
+@pytest.mark.parametrize("size", [0, RECORDER_QUEUE_BYTES_MAX + 1])
+def test_a_queue_has_a_size(size: int) -> None:
+    with pytest.raises(ValueError, match="queue_bytes_max"):
+        NodeRecordingConfig(queue_bytes_max=size)
+    check_queue_bytes(RECORDER_QUEUE_BYTES_MAX)

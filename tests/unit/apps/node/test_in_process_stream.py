@@ -10,30 +10,30 @@ from skerry.protocol.machine import Address
 
 
 class Stage:
-    """Owner and server in one, with all that they are told."""
+    """Owner and server in one; it records all calls."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.messages: list[Any] = []
 
     def said(self, stream: InsideStream) -> None:
-        self.told.append(("said", b"".join(stream.waiting)))
+        self.messages.append(("said", b"".join(stream.waiting)))
 
     def ended(self, stream: InsideStream) -> None:
-        self.told.append("ended")
+        self.messages.append("ended")
 
     def lost(self, address: Address, stream: InsideStream) -> None:
-        self.told.append(("lost", address))
+        self.messages.append(("lost", address))
 
 
-def test_what_is_written_waits_for_its_owner() -> None:
+def test_written_data_waits_for_the_owner() -> None:
     stage: Any = Stage()
     stream = InsideStream(stage, stage)
     stream.write(b"a")
     stream.write(b"b")
-    assert stage.told == [("said", b"a"), ("said", b"ab")]
+    assert stage.messages == [("said", b"a"), ("said", b"ab")]
 
 
-def test_end_is_told_once_and_to_the_server_afterwards() -> None:
+def test_close_notifies_the_owner_once_and_then_the_server() -> None:
     async def play() -> list[Any]:
         stage: Any = Stage()
         stream = InsideStream(stage, stage)
@@ -41,8 +41,8 @@ def test_end_is_told_once_and_to_the_server_afterwards() -> None:
         stream.close()
         stream.abort()
         assert stream.is_closing()
-        before = list(stage.told)
+        before = list(stage.messages)
         await asyncio.sleep(0)
-        return [*before, "later", *stage.told[len(before) :]]
+        return [*before, "later", *stage.messages[len(before) :]]
 
     assert asyncio.run(play()) == ["ended", "later", ("lost", Address("inside", 1))]

@@ -15,7 +15,7 @@ from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
 
 
-def test_node_that_lives_says_so() -> None:
+def test_running_node_is_healthy() -> None:
     assert node_pages(NodeCore(), list)["/healthz"]().body == b"ok\n"
 
 

@@ -1,4 +1,4 @@
-"""The node as a program: where it listens, what it tells, what it keeps, and how it ends."""
+"""The node as a program: endpoints, messages, storage, reload and end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import skerry
 from skerry.apps.node import program as node
 from skerry.apps.node.config import NodeConfig
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
-from skerry.apps.node.program import DEFAULT_ENDPOINTS, run_node, usual_endpoints
+from skerry.apps.node.program import DEFAULT_ENDPOINTS, default_endpoints, run_node
 from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
 from skerry.engine.dispatch.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
@@ -28,7 +28,7 @@ from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 
 PATIENCE_S = 10.0
-"""Far longer than anything here takes; a test that waits so long has failed."""
+"""Timeout of waits; much longer than any test needs."""
 
 
 def told_by_node(
@@ -40,7 +40,7 @@ def told_by_node(
     run: dict[str, Any] | None = None,
     **options: Any,
 ) -> list[str]:
-    """What a node tells that is asked to end as soon as it listens, or after a visit."""
+    """Messages of a node that is stopped as soon as it listens, or after a visit."""
     told: list[str] = []
     environ = {
         "DOTS_ENDPOINT": dots_endpoint,
@@ -61,7 +61,7 @@ def told_by_node(
             os.kill(os.getpid(), signal.SIGTERM)
 
     config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
-    run_loop(run_node(config, tell=tell, environ=environ, **run or {}), loop)
+    run_loop(run_node(config, report=tell, environ=environ, **run or {}), loop)
     return told
 
 
@@ -88,7 +88,7 @@ def page(port: int, path: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_node_tells_where_it_listens_and_that_it_ends(loop: LoopKind, tmp_path: Path) -> None:
+def test_node_reports_its_endpoints_and_its_end(loop: LoopKind, tmp_path: Path) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     place = f"uds:{tmp_path}/node.sock"
@@ -100,7 +100,7 @@ def test_node_tells_where_it_listens_and_that_it_ends(loop: LoopKind, tmp_path: 
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_signals_mean_what_they_meant_when_the_node_is_over(loop: LoopKind, tmp_path: Path) -> None:
+def test_signal_handlers_are_restored_when_the_node_ends(loop: LoopKind, tmp_path: Path) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -109,8 +109,8 @@ def test_signals_mean_what_they_meant_when_the_node_is_over(loop: LoopKind, tmp_
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-def test_usual_places_are_of_this_computer_and_for_both_framings(tmp_path: Path) -> None:
-    places = usual_endpoints({"SKERRY_RUNTIME_DIR": f"{tmp_path}/my run"})
+def test_default_endpoints_are_local_and_for_both_framings(tmp_path: Path) -> None:
+    places = default_endpoints({"SKERRY_RUNTIME_DIR": f"{tmp_path}/my run"})
     assert places[0].path == f"{tmp_path}/my run/node.sock"
     assert [(place.host, place.port, place.version) for place in places[1:]] == [
         ("127.0.0.1", 11235, 2),
@@ -119,18 +119,18 @@ def test_usual_places_are_of_this_computer_and_for_both_framings(tmp_path: Path)
     assert [place.text for place in places[1:]] == list(DEFAULT_ENDPOINTS)
 
 
-def test_places_that_a_host_of_dots_would_take_are_taken(tmp_path: Path) -> None:
+def test_dots_endpoint_gives_endpoints(tmp_path: Path) -> None:
     places = [f"uds:{tmp_path}/a.sock", f"uds-v1:{tmp_path}/b.sock"]
     told = told_by_node(tmp_path, dots_endpoint="  ".join(places))
     assert told[0] == f"node harbour listens at {', '.join(places)}"
 
 
-def test_places_that_the_node_is_told_replace_those_of_dots(tmp_path: Path) -> None:
+def test_configured_endpoints_replace_dots_endpoint(tmp_path: Path) -> None:
     told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", dots_endpoint="no place at all")
     assert told[0] == f"node harbour listens at uds:{tmp_path}/a.sock"
 
 
-def test_usual_place_that_is_taken_is_passed_over(
+def test_default_endpoint_in_use_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -138,14 +138,14 @@ def test_usual_place_that_is_taken_is_passed_over(
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
         passed, listens, ends = told_by_node(tmp_path)
     assert passed.startswith(f"cannot listen at {usual[0]}: ")
-    assert passed.endswith("; passed over")
+    assert passed.endswith("; skipped")
     start = f"node harbour listens at uds:{tmp_path}/run/node.sock, tcp-v1://127.0.0.1:"
     assert listens.startswith(start)
     assert ends == "node harbour ends"
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_runtime_folder_that_is_no_place_to_use_is_passed_over(
+def test_unusable_runtime_folder_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", ("tcp://127.0.0.1:0",))
@@ -155,16 +155,16 @@ def test_runtime_folder_that_is_no_place_to_use_is_passed_over(
     assert listens.startswith("node harbour listens at tcp://")
 
 
-def test_node_without_any_place_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_without_any_endpoint_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").write_text("precious")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         usual = (f"tcp://127.0.0.1:{port_of(taken)}",)
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
-        with pytest.raises(ConnectFailed, match="every usual place to listen at is taken"):
+        with pytest.raises(ConnectFailed, match="all default endpoints are in use"):
             told_by_node(tmp_path)
 
 
-def test_named_place_that_is_taken_is_not_passed_over(tmp_path: Path) -> None:
+def test_configured_endpoint_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"tcp://127.0.0.1:{port_of(taken)}"
         with pytest.raises(ConnectFailed, match=f"cannot listen at {place}"):
@@ -188,29 +188,29 @@ def test_pages_are_served_while_the_node_runs(tmp_path: Path) -> None:
     assert "\nskerry_ledger_unexplained 0.0\n" in seen["/metrics"][1]
 
 
-def test_named_place_for_pages_that_is_taken_is_an_error(tmp_path: Path) -> None:
+def test_configured_metrics_address_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{port_of(taken)}"
         with pytest.raises(ConnectFailed, match=f"cannot serve metrics at {place}"):
             told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place)
 
 
-def test_usual_place_for_pages_that_is_taken_is_passed_over(
+def test_default_metrics_address_in_use_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{port_of(taken)}"
-        monkeypatch.setattr(node, "METRICS_PLACE", place)
+        monkeypatch.setattr(node, "METRICS_ADDRESS", place)
         ready: list[object] = []
         run = {"ready": lambda _places, pages: ready.append(pages)}
         told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
-    assert told[0].endswith("; passed over")
+    assert told[0].endswith("; skipped")
     assert len(told) == 3
-    # What is there are the pages of somebody else.
+    # The pages at that address belong to another program.
     assert ready == [None]
 
 
-def test_port_that_was_chosen_for_pages_is_told(tmp_path: Path) -> None:
+def test_chosen_port_of_the_pages_is_reported(tmp_path: Path) -> None:
     ready: list[str] = []
     seen: list[str] = []
 
@@ -235,7 +235,7 @@ def test_named_storage_is_opened_at_the_start(tmp_path: Path) -> None:
     assert (tmp_path / "mine.db").exists()
 
 
-def test_sighup_reads_certificates_anew_and_does_not_end_the_node(
+def test_sighup_reloads_certificates_and_does_not_end_the_node(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def visit() -> None:
@@ -244,10 +244,10 @@ def test_sighup_reads_certificates_anew_and_does_not_end_the_node(
     with caplog.at_level(logging.INFO, "skerry"):
         told = told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
     assert told[-1] == "node harbour ends"
-    assert "certificates read anew" in [record.getMessage() for record in caplog.records]
+    assert "certificates reloaded" in [record.getMessage() for record in caplog.records]
 
 
-def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
+def test_sighup_reloads_permissions_and_names_keys_that_need_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = f"uds:{tmp_path}/node.sock"
@@ -265,8 +265,8 @@ def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
     with caplog.at_level(logging.INFO, "skerry"):
         options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
         told_by_node(tmp_path, place, visit=visit, run=options)
-    words = [record.getMessage() for record in caplog.records]
-    assert "admission read anew" in words
+    arguments = [record.getMessage() for record in caplog.records]
+    assert "admission reloaded" in arguments
     (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
     assert vars(record)["keys"] == "node.name, node.metrics"
     assert ready == [([place], None)]
@@ -283,7 +283,7 @@ def test_a_configuration_that_went_bad_leaves_the_one_in_use(
 
     place = f"uds:{tmp_path}/node.sock"
     told_by_node(tmp_path, place, visit=visit, run={"reread": reread})
-    (record,) = [r for r in caplog.records if r.getMessage() == "admission stays as it was"]
+    (record,) = [r for r in caplog.records if r.getMessage() == "admission not reloaded"]
     assert "bad" in vars(record)["reason"]
 
 
@@ -297,7 +297,7 @@ def test_certificates_that_went_bad_leave_those_in_use(
     server: Any = Server()
     node._reload(server)
     (record,) = caplog.records
-    assert record.getMessage() == "certificates stay as they were"
+    assert record.getMessage() == "certificates not reloaded"
     assert "gone" in vars(record)["reason"]
 
 
@@ -316,23 +316,23 @@ def test_keys_of_the_group_that_went_bad_leave_those_in_use(
     carrier: Any = Carrier()
     node._reload(server, carrier)
     (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
-    assert record.getMessage() == "keys of the group stay as they were"
+    assert record.getMessage() == "keys of the group not reloaded"
     assert "gone" in vars(record)["reason"]
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_node_of_a_system_says_by_which_group(tmp_path: Path, loop: LoopKind) -> None:
+def test_a_node_of_a_system_reports_its_group(tmp_path: Path, loop: LoopKind) -> None:
     options = NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=10)
     place = f"uds:{tmp_path}/node.sock"
     told = told_by_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
-    assert told[0] == "node harbour carries messages by 239.193.104.190:4711 on lo"
+    assert told[0] == "node harbour exchanges messages by 239.193.104.190:4711 on lo"
     assert told[-1] == "node harbour ends"
 
 
-def test_complaints_of_the_loop_become_lines_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+def test_exceptions_of_the_loop_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     loop: Any = None
-    node._note_fault(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
-    node._note_fault(loop, {"message": "broken", "exception": ZeroDivisionError()})
+    node._log_exception(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
+    node._log_exception(loop, {"message": "broken", "exception": ZeroDivisionError()})
     first, second = caplog.records
     assert (first.levelname, first.getMessage()) == ("WARNING", "accept failed")
     assert vars(first)["reason"] == "Too many"
@@ -345,7 +345,9 @@ def test_some_descriptors_are_kept_free(descriptors: int, connections: int) -> N
     assert node._connections(descriptors) == connections
 
 
-def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_core_gets_the_new_offset_when_the_wall_clock_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[str] = []
 
     class Core:
@@ -359,13 +361,13 @@ def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.Monk
 
     async def scene() -> None:
         core: Any = Core()
-        pulse = node._Pulse(core)
+        clock_check = node._ClockCheck(core)
         await asyncio.sleep(0)
         assert told == ["usage"]
         monkeypatch.setattr(node, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
-        pulse._timer.cancel()
-        pulse._beat()
-        pulse.stop()
+        clock_check._timer.cancel()
+        clock_check._check()
+        clock_check.stop()
         assert told == ["usage", "offset", "usage"]
 
     asyncio.run(scene())
@@ -391,5 +393,5 @@ def test_endpoints_are_read_with_their_options(tmp_path: Path) -> None:
         ("uds:/run/skerry/node.sock", False),
     ],
 )
-def test_places_that_other_computers_reach_are_known(listen: str, is_open: bool) -> None:
+def test_endpoints_that_other_computers_can_reach_are_detected(listen: str, is_open: bool) -> None:
     assert node._is_open(listen) == is_open

@@ -12,11 +12,12 @@ import pytest
 
 import skerry
 import skerry.aio
+from skerry.apps.node.config import NodeRecordingConfig
 from skerry.apps.node.recording import NodeRecorder
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.engine.node import NodeCore
 from skerry.recording.gaps import gap_of
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.reader import open_recordings
@@ -40,7 +41,7 @@ async def node_at(place: str, core: NodeCore | None = None) -> AsyncIterator[Nod
 
 
 def recorded(folder: Path, type_name: str = "Vessel") -> list[Update]:
-    found = read_updates(open_recordings(folder), types=[type_name])
+    found = read_updates(open_recordings(folder), selection_of(types=[type_name]))
     return [update for update in found if not is_description(update)]
 
 
@@ -62,7 +63,7 @@ def test_all_that_crosses_the_node_is_recorded(tmp_path: Path) -> None:
                 await space.flush()
                 recorder = NodeRecorder(server, config(tmp_path / "r"), space="harbour")
                 recorder.start()
-                await until(lambda: recorder.taken_count > 0)
+                await until(lambda: recorder.received_count > 0)
                 space.publish(Vessel(mmsi=1, name="new"))
                 space.publish(Vessel(mmsi=2))
                 space.remove(Vessel(mmsi=2))
@@ -85,7 +86,7 @@ def test_all_that_crosses_the_node_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
+def test_recording_is_restarted_when_the_node_closes_it(tmp_path: Path) -> None:
     async def play() -> None:
         async with node_at(f"uds:{tmp_path}/n.sock") as server:
             async with await skerry.aio.connect(f"uds:{tmp_path}/n.sock", types=TYPES) as space:
@@ -100,8 +101,8 @@ def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
                 space.remove(Vessel(mmsi=1))
                 await space.flush()
                 await until(lambda: recorder._stream is not None)
-                count = recorder.taken_count
-                await until(lambda: recorder.taken_count > count)
+                count = recorder.received_count
+                await until(lambda: recorder.received_count > count)
                 space.publish(Vessel(mmsi=3))
                 await space.flush()
             await recorder.close()
@@ -115,7 +116,7 @@ def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_that_begins_anew_goes_on_with_a_gap(tmp_path: Path) -> None:
+def test_a_restarted_node_continues_its_recording_with_a_gap(tmp_path: Path) -> None:
     async def play(mmsi: int) -> None:
         async with node_at(f"uds:{tmp_path}/n.sock") as server:
             recorder = NodeRecorder(server, config(tmp_path / "r"), space="local")
@@ -130,7 +131,7 @@ def test_a_node_that_begins_anew_goes_on_with_a_gap(tmp_path: Path) -> None:
     found = recorded(tmp_path / "r")
     assert [u.operation for u in found] == [CREATE, GAP, CREATE]
     gap = gap_of(found[1].payload)
-    assert gap.reason == "the recorder was not running: the node was started anew"
+    assert gap.reason == "the recorder was not running: the node was restarted"
     assert gap.first_ns <= gap.last_ns
 
 

@@ -1,4 +1,4 @@
-"""The storage of a node: when it is opened, what it gives back, and what waits for it."""
+"""The storage of a node: when it is opened, restored objects, and waiting changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES = skerry.define_types(
 )
 GUEST = Address("client", 1, is_stream=True)
 PATIENCE_S = 10.0
-"""Far longer than anything here takes; a test that waits so long has failed."""
+"""Timeout of waits; much longer than any test needs."""
 
 
 class Life:
@@ -98,7 +98,7 @@ def test_objects_are_there_in_the_next_life(tmp_path: Path) -> None:
     async def scene() -> None:
         life = await begin(tmp_path)
         life.publish(TYPES.Setting(name="course", value="north"))
-        # Not waited for: the end of the node stores what is left.
+        # Not awaited: the end of the node stores the rest.
         await life.storage.close()
         life = await begin(tmp_path)
         assert life.restored_count == 1
@@ -153,7 +153,7 @@ def test_storage_that_cannot_be_opened_yet_is_tried_again(
     assert [vars(record)["reason"] for record in caplog.records] == ["the disk is full"] * 2
 
 
-def test_end_without_a_storage_tells_what_was_lost(
+def test_close_without_a_storage_reports_the_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_storage, "_RETRY_S", 0.01)

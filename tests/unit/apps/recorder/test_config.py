@@ -12,7 +12,7 @@ from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.runtime.recordings.config import Durability
 
 
-def test_it_has_what_a_recording_has_and_its_own() -> None:
+def test_section_has_the_keys_of_a_recording_and_its_own() -> None:
     config = RecorderConfig()
     assert (config.space, config.metrics) == ("local", "off")
     assert config.queue_bytes_max == RECORDER_QUEUE_BYTES_MAX
@@ -39,6 +39,6 @@ def test_it_is_filled_from_the_environment() -> None:
         {"batch_rows": 0},
     ],
 )
-def test_what_cannot_be_is_refused(fields: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields)) if "metrics" not in fields else "HOST"):
         RecorderConfig(**fields)

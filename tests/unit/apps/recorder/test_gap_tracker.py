@@ -1,4 +1,4 @@
-"""What a recorder knows of a node: types it is told, and what was missed while it was away."""
+"""Gaps and removals after a lost connection, and learned types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stage:
         obj = describe(cls.descriptor)
         header = Header("StructDescriptorData")
         header.position = position
-        self.witness.served(header, obj.encode())
+        self.witness.learn_type(header, obj.encode())
 
     def tell(
         self, mmsi: int, *, position: int, node: int = 7, left: int = -1, subject: str = ""
@@ -64,21 +64,21 @@ def s(seconds: int) -> int:
     return seconds * 1_000_000_000
 
 
-def test_what_the_node_describes_is_learned_and_what_clients_say_is_not() -> None:
+def test_descriptions_of_the_node_are_learned_and_those_of_clients_are_not() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] string name; }").Vessel
     stage.describe(other, position=5)
     assert stage.witness.intake.types["Vessel"].plan.fields[0].name == "mmsi"
     stage.describe(other)
     assert stage.witness.intake.types["Vessel"].plan.fields[0].name == "name"
-    stage.witness.served(Header("StructDescriptorData"), b"\xff")
-    stage.witness.served(Header("DotsEcho"), b"\xa0")
+    stage.witness.learn_type(Header("StructDescriptorData"), b"\xff")
+    stage.witness.learn_type(Header("DotsEcho"), b"\xa0")
 
 
-def test_what_was_missed_is_counted_by_position() -> None:
+def test_missed_updates_are_counted_by_position() -> None:
     stage = Stage()
     stage.tell(1, position=10)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=10, left=0)
     stage.tell(1, position=15)
     gap = Gap(count=4, first=11, stop=15, reason=LOST, first_ns=s(110), last_ns=s(115))
@@ -88,53 +88,53 @@ def test_what_was_missed_is_counted_by_position() -> None:
 def test_of_a_part_all_that_may_be_missing_is_counted() -> None:
     stage = Stage(is_whole=False)
     stage.tell(1, position=10)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=12)
     ((_, gap),) = stage.gaps()
     assert (gap.count, gap.reason) == (1, f"{LOST}; the count is of all updates")
 
 
-def test_nothing_missed_is_no_gap() -> None:
+def test_no_missed_updates_give_no_gap() -> None:
     stage = Stage()
     stage.tell(1, position=10)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=11)
     assert stage.gaps() == []
 
 
 @pytest.mark.parametrize(("node", "position"), [(8, 3), (8, 30), (7, 3)])
-def test_of_another_node_nobody_knows_how_many(node: int, position: int) -> None:
+def test_a_gap_to_another_node_has_unknown_size(node: int, position: int) -> None:
     stage = Stage()
     stage.tell(1, position=10)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=position, node=node)
     ((where, gap),) = stage.gaps()
     assert (where, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
-    assert gap.reason == f"{LOST}: the node was started anew"
+    assert gap.reason == f"{LOST}: the node was restarted"
 
 
 def test_lost_twice_counts_from_the_first_time() -> None:
     stage = Stage()
     stage.tell(1, position=10)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(2, position=12, left=0)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=20)
     ((_, gap),) = stage.gaps()
     assert (gap.first, gap.stop) == (11, 20)
 
 
-def test_what_is_not_told_again_is_removed() -> None:
+def test_objects_missing_in_the_new_snapshot_are_removed() -> None:
     stage = Stage()
     stage.tell(1, position=1)
     stage.tell(2, position=2)
     stage.tell(3, position=3, subject="/odd/3")
-    stage.witness.lost()
-    states = [stage.witness.has_former]
+    stage.witness.connection_lost()
+    states = [stage.witness.has_previous]
     stage.tell(2, position=2, left=0)
     stage.rows()
-    stage.witness.told_all()
-    states.append(stage.witness.has_former)
+    stage.witness.finish_snapshot()
+    states.append(stage.witness.has_previous)
     assert states == [True, False]
     rows = stage.rows()
     assert [(r["operation"], r["subject"]) for r in rows] == [
@@ -147,12 +147,12 @@ def test_what_is_not_told_again_is_removed() -> None:
     assert (first["node"], first["position"], first["time_ns"]) == (7, 0, s(103))
 
 
-def test_an_end_without_the_node_is_a_gap_and_told_once() -> None:
+def test_an_end_without_the_node_is_one_gap() -> None:
     stage = Stage()
     stage.witness.end()
     assert stage.queue.rows.count == 0
     stage.tell(1, position=4)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.witness.end()
     stage.witness.end()
     ((_, gap),) = stage.gaps()
@@ -171,35 +171,35 @@ def test_the_object_of_a_key_has_that_key_and_nothing_else(obj: Any) -> None:
 AWAY = "the recorder was not running"
 
 
-def test_what_came_while_no_recorder_ran_is_a_gap_with_its_count() -> None:
+def test_updates_without_a_recorder_are_a_gap_with_their_count() -> None:
     stage = Stage()
-    stage.witness.go_on(ResumePoint(node=7, position=10, time_ns=s(110)))
+    stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(1, position=12, left=0)
     stage.tell(2, position=15)
     expected = Gap(count=4, first=11, stop=15, reason=AWAY, first_ns=s(110), last_ns=s(115))
     assert stage.gaps() == [(7, expected)]
 
 
-def test_a_recorder_that_missed_nothing_tells_no_gap() -> None:
+def test_a_recorder_that_missed_nothing_writes_no_gap() -> None:
     stage = Stage()
-    stage.witness.go_on(ResumePoint(node=7, position=10, time_ns=s(110)))
+    stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(2, position=11)
     assert stage.gaps() == []
 
 
-def test_a_recording_of_another_node_goes_on_with_a_gap_of_unknown_size() -> None:
+def test_a_recording_of_another_node_continues_with_a_gap_of_unknown_size() -> None:
     stage = Stage()
-    stage.witness.go_on(ResumePoint(node=7, position=10, time_ns=s(110)))
+    stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(2, position=15, node=8)
     ((node, gap),) = stage.gaps()
     assert (node, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
-    assert gap.reason == f"{AWAY}: the node was started anew"
+    assert gap.reason == f"{AWAY}: the node was restarted"
     assert (gap.first_ns, gap.last_ns) == (s(110), s(115))
 
 
-def test_a_recording_without_positions_goes_on_with_a_gap_of_some_time() -> None:
+def test_a_recording_without_positions_continues_with_a_gap_in_time() -> None:
     stage = Stage()
-    stage.witness.go_on(ResumePoint(node=0, position=0, time_ns=s(90)))
+    stage.witness.resume_after(ResumePoint(node=0, position=0, time_ns=s(90)))
     stage.tell(2, position=15)
     assert stage.gaps() == [(0, Gap(count=0, reason=AWAY, first_ns=s(90), last_ns=s(115)))]
 
@@ -207,20 +207,20 @@ def test_a_recording_without_positions_goes_on_with_a_gap_of_some_time() -> None
 def test_a_host_that_does_not_count_leaves_a_gap_of_unknown_size() -> None:
     stage = Stage()
     stage.tell(1, position=-1)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=-1)
     ((node, gap),) = stage.gaps()
     assert (node, gap.count, gap.first, gap.stop, gap.reason) == (7, 0, 0, 0, LOST)
 
 
-def test_a_connection_lost_after_going_on_is_told_by_its_own_name() -> None:
+def test_a_connection_lost_after_resuming_has_its_own_reason() -> None:
     stage = Stage()
-    stage.witness.go_on(ResumePoint(node=7, position=10, time_ns=s(110)))
+    stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(1, position=11)
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.tell(1, position=20)
     assert [gap.reason for _, gap in stage.gaps()] == [LOST]
-    stage.witness.go_on(ResumePoint(node=7, position=20, time_ns=s(120)))
+    stage.witness.resume_after(ResumePoint(node=7, position=20, time_ns=s(120)))
     stage.witness.end()
     assert [gap.reason for _, gap in stage.gaps()] == [f"{AWAY}, until the recording ended"]
 
@@ -230,8 +230,8 @@ def test_an_object_without_a_readable_key_is_not_removed_some_day() -> None:
     header = Header("Vessel")
     header.attributes, header.position, header.node = 2, 1, 7
     assert stage.witness.intake.take_one(header, b"\xa1\x01\x63abc")
-    stage.witness.lost()
-    stage.witness.told_all()
+    stage.witness.connection_lost()
+    stage.witness.finish_snapshot()
     assert [row["operation"] for row in stage.rows()] == [UPDATE]
 
 
@@ -247,10 +247,10 @@ def test_types_past_the_bound_are_not_learned() -> None:
     assert "Leg" in types.known
 
 
-def test_a_node_that_is_lost_before_it_told_anything_leaves_a_gap_of_this_time() -> None:
+def test_a_node_lost_before_its_first_update_leaves_a_gap_at_the_current_time() -> None:
     stage = Stage()
     before_ns = wall_ns()
-    stage.witness.lost()
+    stage.witness.connection_lost()
     stage.witness.end()
     ((_, gap),) = stage.gaps()
     assert before_ns <= gap.first_ns <= wall_ns()

@@ -1,4 +1,4 @@
-"""Rows of what comes by multicast: numbers of datagrams, bytes and objects."""
+"""Rows of updates from a multicast group: sequence numbers, bytes and objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stage:
     def described(self, descriptor: str, payload: bytes, sender: int) -> None:
         type_ = self.types.learn(descriptor, payload, sender=sender)
         if type_ is not None:
-            self.intake.described(type_.name)
+            self.intake.type_described(type_.name)
 
     def take_objects(self, *updates: tuple[str, bytes], sender: int = SENDER) -> None:
         self.intake.take_objects(list(updates), [(0, 10 * DATAGRAM_SPAN)], sender, TIME)
@@ -93,7 +93,7 @@ def test_objects_are_recorded_with_the_definition_of_their_sender(stage: Stage) 
     assert [row["key"] for row in rows] == [key_of(obj) for _, obj in sent]
 
 
-def test_bytes_are_counted_by_datagram_and_place(stage: Stage) -> None:
+def test_bytes_are_numbered_by_datagram_and_index(stage: Stage) -> None:
     updates = [("/a", b"1"), ("/b", b""), ("/a", bytes(300))]
     numbers = [(0, 7 * DATAGRAM_SPAN), (2, 8 * DATAGRAM_SPAN)]
     stage.intake.take_bytes(updates, numbers, SENDER, TIME)
@@ -114,7 +114,7 @@ def test_bytes_are_counted_by_datagram_and_place(stage: Stage) -> None:
     assert rows[0]["key"] == codec_of(internal_class("SkerryBytes")).key_of(
         codec_of(internal_class("SkerryBytes")).split(rows[0]["payload"])
     )
-    assert stage.intake.taken_count == 3
+    assert stage.intake.received_count == 3
 
 
 def test_full_batches_are_handed_over(stage: Stage) -> None:
@@ -150,7 +150,7 @@ def test_objects_wait_for_the_description_of_their_type(stage: Stage) -> None:
     stage.take_objects(description(TYPES.Ping))
     (row,) = stage.rows()
     assert (row["type"], row["sequence"]) == ("Ping", 10 * DATAGRAM_SPAN)
-    stage.intake.give_up()
+    stage.intake.write_waiting()
     (row,) = stage.rows()
     assert (row["type"], row["key"], row["fingerprint"]) == ("Boat", b"", 0)
 
@@ -171,7 +171,7 @@ def test_only_wanted_types_are_recorded(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\xa0", write_header(Header("Ping"))])
-def test_what_is_no_object_is_counted(stage: Stage, data: bytes) -> None:
+def test_updates_that_are_not_objects_are_counted(stage: Stage, data: bytes) -> None:
     stage.take_objects(("/x", data))
     assert stage.intake.unreadable_count == 1
     assert stage.queue.rows.count == 0
@@ -188,7 +188,7 @@ def test_an_object_of_another_definition_is_kept_without_a_key(stage: Stage) -> 
 def test_many_sizes_are_remembered_up_to_a_bound(stage: Stage) -> None:
     for size in range(4100):
         stage.intake.take_bytes([("/a", bytes(size))], [(0, 0)], SENDER, TIME)
-    assert stage.intake.taken_count == 4100
+    assert stage.intake.received_count == 4100
 
 
 @pytest.mark.parametrize("sent_s", [math.nan, math.inf, -math.inf, 1e300, 1e12])

@@ -1,4 +1,4 @@
-"""A multicast group as a source: senders, losses, and what was asked for."""
+"""A multicast group as a source: senders, losses and selected subjects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skerry.apps.recorder.group_rows import DATAGRAM_SPAN
-from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+from skerry.apps.recorder.group_source import GroupOptions, GroupSource
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.distributor import aio
 from skerry.codec.envelope import GAP
@@ -34,14 +34,14 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=7, start=5, application_id=9)
 
 
 class Stage:
-    def __init__(self, **wishes: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         self.queue = RowQueue(space="local", row_count_max=1000)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.source = GroupSource(
             self.queue,
-            GroupWishes(group="239.255.77.33:4711", **wishes),
+            GroupOptions(group="239.255.77.33:4711", **options),
             space="local",
-            tell=self.said.append,
+            report=self.messages.append,
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -56,30 +56,30 @@ def delivered(*subjects: str, numbers: list[tuple[int, int]]) -> Delivered:
 
 def test_updates_are_counted_by_their_datagrams() -> None:
     stage = Stage()
-    stage.source.heard(delivered("/a", "/b", "/c", numbers=[(0, 4), (2, 5)]))
+    stage.source.on_event(delivered("/a", "/b", "/c", numbers=[(0, 4), (2, 5)]))
     rows = stage.rows()
     span = DATAGRAM_SPAN
     assert [row["sequence"] for row in rows] == [4 * span, 4 * span + 1, 5 * span]
     assert {row["sender"] for row in rows} == {sender_number(SENDER)}
-    assert stage.source.taken_count == 3
+    assert stage.source.received_count == 3
 
 
 def test_a_number_from_before_the_first_is_that_of_the_wire() -> None:
     stage = Stage()
-    stage.source.heard(delivered("/a", numbers=[(0, -1)]))
+    stage.source.on_event(delivered("/a", numbers=[(0, -1)]))
     assert stage.rows()[0]["sequence"] == 0xFFFFFFFF * DATAGRAM_SPAN
 
 
-def test_what_is_left_out_does_not_change_how_the_rest_is_counted() -> None:
+def test_skipped_updates_do_not_change_the_numbers_of_others() -> None:
     stage = Stage(subjects=("/b", "/c/..."))
-    stage.source.heard(delivered("/a", "/b", "/a", "/c/1", "/a", numbers=[(0, 4), (3, 5)]))
+    stage.source.on_event(delivered("/a", "/b", "/a", "/c/1", "/a", numbers=[(0, 4), (3, 5)]))
     rows = [(row["subject"], row["sequence"]) for row in stage.rows()]
     assert rows == [("/b", 4 * DATAGRAM_SPAN + 1), ("/c/1", 5 * DATAGRAM_SPAN)]
 
 
 def test_a_loss_is_a_gap_of_its_sender() -> None:
     stage = Stage()
-    stage.source.heard(
+    stage.source.on_event(
         UpdatesLost(sender=SENDER, first_seq=10, stop_seq=12, reason=LossReason.RETRIES)
     )
     (row,) = stage.rows()
@@ -89,15 +89,15 @@ def test_a_loss_is_a_gap_of_its_sender() -> None:
     assert gap.reason == "2 datagrams were lost: retries"
 
 
-def test_trouble_is_told_and_other_events_are_not() -> None:
+def test_only_problems_are_reported() -> None:
     stage = Stage()
-    stage.source.heard(
+    stage.source.on_event(
         CommunicationFailed(group="g", port=1, direction=Direction.RECEIVE, reason="no net")
     )
-    assert "no net" in stage.said[0]
+    assert "no net" in stage.messages[0]
 
 
-def test_what_describes_nothing_is_counted() -> None:
+def test_invalid_descriptions_are_counted() -> None:
     stage = Stage(kind="objects")
     stage.source._described("StructDescriptorData", b"\xa0", 5)
     assert stage.source.intake.unreadable_count == 1
@@ -121,20 +121,20 @@ def free_group() -> str:
 def test_a_real_group_is_heard() -> None:
     group = free_group()
     queue = RowQueue(space="local", row_count_max=1000)
-    wishes = GroupWishes(group=group, interface="127.0.0.1")
+    options = GroupOptions(group=group, interface="127.0.0.1")
     ending = ResumePoint(node=0, position=0, time_ns=1000)
-    source = GroupSource(queue, wishes, space="local", tell=lambda _text: None, ending=ending)
+    source = GroupSource(queue, options, space="local", report=lambda _text: None, ending=ending)
 
     async def listen() -> None:
         all_heard = asyncio.Event()
-        heard = source.heard
+        received = source.on_event
 
         def hear(event: Any) -> None:
-            heard(event)
-            if source.taken_count == 20:
+            received(event)
+            if source.received_count == 20:
                 all_heard.set()
 
-        source.heard = hear  # type: ignore[method-assign]
+        source.on_event = hear  # type: ignore[method-assign]
         states = [source.is_complete]
         await source.start()
         states.append(source.is_complete)
@@ -158,13 +158,13 @@ def test_a_real_group_is_heard() -> None:
     assert len({row["sequence"] for row in rows}) == 20
 
 
-async def record_with_loss(wishes: GroupWishes, *, permille: int) -> Columns:
+async def record_with_loss(options: GroupOptions, *, permille: int) -> Columns:
     """All rows of a group whose sender loses datagrams on purpose, when it has repaired it all."""
     queue = RowQueue(space="local", row_count_max=10_000)
-    source = GroupSource(queue, wishes, space="local", tell=lambda _text: None)
+    source = GroupSource(queue, options, space="local", report=lambda _text: None)
     await source.start()
     async with await aio.open(
-        wishes.group,
+        options.group,
         interface="127.0.0.1",
         application="x",
         heartbeat_interval_ms=100,
@@ -175,16 +175,16 @@ async def record_with_loss(wishes: GroupWishes, *, permille: int) -> Columns:
                 publisher.publish("/n", b"%d" % number)
                 publisher.flush()
             async with asyncio.timeout(30):
-                while source.taken_count < 100:  # noqa: ASYNC110  the other side of a socket
+                while source.received_count < 100:  # noqa: ASYNC110  the other side of a socket
                     await asyncio.sleep(0.005)
     await source.stop()
     return queue.rows.take()
 
 
 @pytest.mark.slow
-def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
-    wishes = GroupWishes(group=free_group(), interface="127.0.0.1")
-    rows = to_record_batch(asyncio.run(record_with_loss(wishes, permille=300))).to_pylist()
+def test_retransmissions_are_a_row_of_the_link() -> None:
+    options = GroupOptions(group=free_group(), interface="127.0.0.1")
+    rows = to_record_batch(asyncio.run(record_with_loss(options, permille=300))).to_pylist()
     links = [row for row in rows if row["type"] == "SkerryLink"]
     told: list[Any] = [internal_class("SkerryLink").decode(row["payload"]) for row in links]
     senders = {row["sender"] for row in rows}
@@ -201,7 +201,7 @@ def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "subjects", "is_told"),
+    ("types", "subjects", "is_snapshot"),
     [
         ((), (), True),
         (("A",), (), False),
@@ -209,8 +209,8 @@ def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
         (("A", "SkerryLink"), (), True),
     ],
 )
-def test_links_are_told_with_all_there_is_or_where_they_are_named(
-    types: tuple[str, ...], subjects: tuple[str, ...], is_told: bool
+def test_links_are_recorded_with_all_types_or_if_named(
+    types: tuple[str, ...], subjects: tuple[str, ...], is_snapshot: bool
 ) -> None:
-    wishes = GroupWishes(group="239.255.77.33:4711", types=types, subjects=subjects)
-    assert wishes.has_links is is_told
+    options = GroupOptions(group="239.255.77.33:4711", types=types, subjects=subjects)
+    assert options.has_links is is_snapshot

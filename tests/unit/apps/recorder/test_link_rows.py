@@ -25,13 +25,13 @@ def test_a_link_is_a_row_like_any_object() -> None:
     assert (row["sender"], row["node"], row["sequence"], row["position"]) == (7, 99, 0, 0)
     assert row["subject"] == "/SkerryLink/recorder/tcp%3Ax"
     assert row["fingerprint"] == fingerprint(internal_types()["SkerryLink"])
-    told: Any = internal_class("SkerryLink").decode(row["payload"])
-    assert told == link
-    assert told.roundTripTime == pytest.approx(0.0025)
+    messages: Any = internal_class("SkerryLink").decode(row["payload"])
+    assert messages == link
+    assert messages.roundTripTime == pytest.approx(0.0025)
     assert row["present"] == int(link.attributes)
 
 
-def test_what_is_not_wanted_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwanted_links_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = RowQueue(space="here", row_count_max=10)
     rows = LinkRows(queue, space="here", is_wanted=False)
     rows.write(round_trip(client_id=7, name="r", node="n", taken_ns=1), sender=7, node=99)

@@ -1,4 +1,4 @@
-"""Rows of what a node tells: operations, subjects, times and numbers."""
+"""Rows of updates from a node: operations, subjects, times and numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WALL_S = 1_700_000_000.5
 
 
 class Stage:
-    """An intake with its queue, and what it has written."""
+    """An intake with its queue and its rows."""
 
     def __init__(self, **options: Any) -> None:
         self.queue = RowQueue(space="harbour", row_count_max=1000)
@@ -54,7 +54,7 @@ class Stage:
         self._position = 0
 
     def frame(self, obj: Any, **facts: Any) -> bytes:
-        """What a node would send of an object, live unless `from_cache` is said."""
+        """The frame of an object as a node sends it, live unless `from_cache` is given."""
         self._position += 1
         header = Header(obj.descriptor.name)
         header.sent_time = facts.get("sent_time", WALL_S)
@@ -114,7 +114,7 @@ def test_a_row_has_all_facts_of_an_update(stage: Stage) -> None:
     }
 
 
-def test_create_update_and_remove_are_told_apart(stage: Stage) -> None:
+def test_create_update_and_remove_are_distinguished(stage: Stage) -> None:
     assert stage.row(vessel())["operation"] == CREATE
     assert stage.row(vessel())["operation"] == UPDATE
     assert stage.row(vessel(8))["operation"] == CREATE
@@ -124,7 +124,7 @@ def test_create_update_and_remove_are_told_apart(stage: Stage) -> None:
     assert stage.intake.object_count == 2
 
 
-def test_what_was_there_is_a_snapshot_of_when_it_was_changed(stage: Stage) -> None:
+def test_a_cached_object_is_a_snapshot_row_with_the_time_of_its_change(stage: Stage) -> None:
     row = stage.row(vessel(), from_cache=0, sequence=-1, position=40)
     assert (row["operation"], row["sequence"], row["position"]) == (SNAPSHOT, 0, 40)
     assert row["time_ns"] == row["sent_ns"] == 1_700_000_000_500_000_000
@@ -146,13 +146,13 @@ def test_a_type_without_key_has_the_subject_of_its_name(stage: Stage) -> None:
     assert stage.row(TYPES.Mode(name="day"))["operation"] == UPDATE
 
 
-def test_a_chosen_subject_is_kept_and_the_default_one_comes_back(stage: Stage) -> None:
+def test_a_chosen_subject_is_kept_and_the_default_one_restored(stage: Stage) -> None:
     assert stage.row(vessel(), subject="/nav/7")["subject"] == "/nav/7"
     row = stage.row(vessel())
     assert (row["subject"], row["operation"]) == ("/Vessel/7", UPDATE)
 
 
-def test_what_the_node_says_itself_is_counted_by_its_position(stage: Stage) -> None:
+def test_updates_of_the_node_have_their_position_as_sequence(stage: Stage) -> None:
     row = stage.row(TYPES.Vessel(mmsi=7), is_remove=True, sender=1, sequence=-1, position=9)
     assert (row["sender"], row["sequence"], row["position"]) == (1, 9, 9)
 
@@ -170,9 +170,9 @@ def test_internal_types_are_rows_of_their_own_source(stage: Stage) -> None:
     assert (row["source"], row["subject"]) == (ACCESS, "/prices/A")
 
 
-def test_what_is_said_to_us_alone_is_left_to_the_space(stage: Stage) -> None:
-    told = internal_class("DotsCacheInfo")(typeName="/...", endTransmission=True)
-    frame = stage.frame(told, position=-1, sequence=-1)
+def test_protocol_messages_are_left_to_the_space(stage: Stage) -> None:
+    messages = internal_class("DotsCacheInfo")(typeName="/...", endTransmission=True)
+    frame = stage.frame(messages, position=-1, sequence=-1)
     assert not stage.take(frame, stage.frame(vessel()))
     assert stage.served == ["DotsCacheInfo"]
     assert stage.queue.rows.count == 0
@@ -207,21 +207,21 @@ def test_bytes_that_are_not_of_the_type_are_kept_without_a_key(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("sent_s", [math.nan, math.inf, 1e300])
-def test_a_host_may_tell_times_that_are_none(stage: Stage, sent_s: float) -> None:
+def test_invalid_times_of_a_host_are_tolerated(stage: Stage, sent_s: float) -> None:
     row = stage.row(vessel(), sent_time=sent_s, server_sent_time=sent_s)
     assert (row["sent_ns"], row["time_ns"]) == (None, 0)
 
 
-def test_after_a_lost_connection_a_host_that_does_not_count_tells_no_position(
+def test_after_a_lost_connection_a_host_without_positions_gives_position_0(
     stage: Stage,
 ) -> None:
     stage.row(vessel(), position=-1)
-    stage.intake.lost()
+    stage.intake.connection_lost()
     stage.row(vessel(), position=-1)
     assert [facts[1] for facts in stage.resumed] == [0]
 
 
-def test_messages_of_other_wires_are_taken_one_by_one(stage: Stage) -> None:
+def test_messages_of_other_wires_are_written_one_by_one(stage: Stage) -> None:
     arrived = []
     for number in (1, 2):
         header = Header("Vessel")
@@ -241,18 +241,18 @@ def test_a_full_batch_is_handed_over(stage: Stage) -> None:
     assert stage.queue.row_count == 8
 
 
-def test_what_was_there_is_not_later_than_when_it_was_told(stage: Stage) -> None:
-    told_ns = round((WALL_S + 1) * 1e9)
+def test_a_snapshot_row_is_not_later_than_its_transmission(stage: Stage) -> None:
+    snapshot_ns = round((WALL_S + 1) * 1e9)
     before = stage.row(vessel(1), from_cache=0, sent_time=WALL_S)
     assert (before["time_ns"], before["sent_ns"]) == (round(WALL_S * 1e9),) * 2
-    # The clock of its publisher is ahead: what is changed next would come before it.
+    # The clock of the publisher is ahead: the next change would be ordered before the object.
     ahead = stage.row(vessel(2), from_cache=0, sent_time=WALL_S + 60)
-    assert (ahead["time_ns"], ahead["sent_ns"]) == (told_ns, round((WALL_S + 60) * 1e9))
+    assert (ahead["time_ns"], ahead["sent_ns"]) == (snapshot_ns, round((WALL_S + 60) * 1e9))
     live = stage.row(vessel(2), sent_time=WALL_S + 60)
-    assert live["time_ns"] == told_ns
+    assert live["time_ns"] == snapshot_ns
 
 
-def test_past_the_bound_of_objects_new_ones_are_told_as_updated() -> None:
+def test_above_the_bound_new_objects_are_recorded_as_updates() -> None:
     stage = Stage(object_count_max=2)
     found = [stage.row(vessel(number))["operation"] for number in (1, 2, 3, 3)]
     assert found == [CREATE, CREATE, UPDATE, UPDATE]
@@ -262,8 +262,8 @@ def test_past_the_bound_of_objects_new_ones_are_told_as_updated() -> None:
 
 def test_after_a_lost_connection_the_first_update_is_noted_once(stage: Stage) -> None:
     stage.row(vessel(), position=5)
-    stage.intake.lost()
-    assert stage.intake.types["Vessel"].former == {b"\x81\x07": "/Vessel/7"}
+    stage.intake.connection_lost()
+    assert stage.intake.types["Vessel"].previous == {b"\x81\x07": "/Vessel/7"}
     stage.row(vessel(8), from_cache=0, position=8)
     assert stage.resumed == []
     row = stage.row(vessel(), position=12)
@@ -273,9 +273,9 @@ def test_after_a_lost_connection_the_first_update_is_noted_once(stage: Stage) ->
     assert len(stage.resumed) == 1
 
 
-def test_who_is_lost_twice_still_accounts_for_what_was_there_first(stage: Stage) -> None:
+def test_objects_are_kept_when_the_connection_is_lost_twice(stage: Stage) -> None:
     stage.row(vessel(1))
-    stage.intake.lost()
+    stage.intake.connection_lost()
     stage.row(vessel(2), from_cache=0)
-    stage.intake.lost()
-    assert len(stage.intake.types["Vessel"].former) == 2
+    stage.intake.connection_lost()
+    assert len(stage.intake.types["Vessel"].previous) == 2

@@ -1,4 +1,4 @@
-"""A node as a source: all of it or a part, and what happens when it is lost."""
+"""A node as a source: all updates or a part, and lost connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import skerry
 import skerry.aio
-from skerry.apps.recorder.node_source import NodeSource, NodeWishes
+from skerry.apps.recorder.node_source import NodeOptions, NodeSource
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.io.loop_thread import LoopThread
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT
@@ -40,15 +40,15 @@ Vessel = TYPES.Vessel
 class Stage:
     """A node, a publisher and a source on one loop."""
 
-    def __init__(self, folder: Path, wishes: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self.place = f"uds:{folder}/node.sock"
         self.queue = RowQueue(space="local", row_count_max=10_000)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.source = NodeSource(
             self.queue,
-            NodeWishes(endpoint=self.place, **wishes),
+            NodeOptions(endpoint=self.place, **options),
             space="local",
-            tell=self.said.append,
+            report=self.messages.append,
         )
         self._server: NodeServer | None = None
         self._taken: list[dict[str, Any]] = []
@@ -66,21 +66,21 @@ class Stage:
             await server.close()
 
     def rows(self, type_name: str = "Vessel") -> list[dict[str, Any]]:
-        """Rows of a type, and gaps, as they came."""
+        """Rows of a type, and gaps, in order."""
         if self.queue.rows.count:
             self._taken += to_record_batch(self.queue.rows.take()).to_pylist()
         return [row for row in self._taken if row["type"] in (type_name, "")]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Each turn of the loop brings what has come."""
+        """Wait for a condition while the loop receives."""
         async with asyncio.timeout(30):
             while not condition():  # noqa: ASYNC110  it is on the other side of a socket
                 await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
-async def on_stage(folder: Path, **wishes: Any) -> AsyncIterator[Stage]:
-    stage = Stage(folder, wishes)
+async def on_stage(folder: Path, **options: Any) -> AsyncIterator[Stage]:
+    stage = Stage(folder, options)
     try:
         yield stage
     finally:
@@ -92,7 +92,7 @@ def operations(rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
     return [(row["operation"], row["key"][1:]) for row in rows]
 
 
-def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
+def test_existing_objects_come_first_and_then_each_update(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -109,20 +109,20 @@ def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
             assert operations(stage.rows()) == [(SNAPSHOT, b"\x01"), (CREATE, b"\x02")]
             assert {row["node"] for row in stage.rows()} == {5}
             stage.source.check()
-            assert stage.source.taken_count > 3
+            assert stage.source.received_count > 3
             assert stage.rows("DotsClient")
 
     asyncio.run(play())
 
 
-def test_end_comes_after_all_that_the_node_had_by_then(tmp_path: Path) -> None:
+def test_stop_waits_for_all_updates_that_the_node_has_sent(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {})
     node = LoopThread("node")
 
     async def play() -> None:
         await stage.source.start()
         await stage.until(lambda: stage.source.is_complete)
-        # This loop stands still meanwhile, so what it is sent stays unread.
+        # This loop is blocked meanwhile, so received data stays unread.
         with skerry.connect(stage.place, types=TYPES) as space:
             for mmsi in range(100):
                 space.publish(Vessel(mmsi=mmsi))
@@ -133,7 +133,7 @@ def test_end_comes_after_all_that_the_node_had_by_then(tmp_path: Path) -> None:
         node.run(stage.start_node(5))
         asyncio.run(play())
         assert len(stage.rows()) == 100
-        assert stage.said == []
+        assert stage.messages == []
     finally:
         node.run(stage.stop_node())
         node.end()
@@ -154,7 +154,7 @@ def test_end_does_not_wait_for_a_node_that_is_away(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_only_what_was_asked_for_is_recorded(tmp_path: Path) -> None:
+def test_only_selected_types_and_subjects_are_recorded(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, types=("Vessel",), subjects=("/odd/*",)) as stage:
             await stage.start_node(5)
@@ -172,7 +172,7 @@ def test_only_what_was_asked_for_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path) -> None:
+def test_after_a_lost_connection_a_gap_counts_the_missing_updates(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, subjects=("/Vessel/*",)) as stage:
             await stage.start_node(5)
@@ -191,7 +191,7 @@ def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path
                 space.remove(Vessel(mmsi=1))
                 space.publish(Vessel(mmsi=2))
                 await space.flush()
-                await stage.until(lambda: "connected again" in stage.said)
+                await stage.until(lambda: "reconnected" in stage.messages)
                 await stage.until(lambda: stage.source.is_complete)
                 space.publish(Vessel(mmsi=3))
                 await space.flush()
@@ -214,7 +214,7 @@ def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Path) -> None:
+def test_a_restarted_node_leaves_a_gap_of_unknown_size(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -227,13 +227,13 @@ def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Pat
             (row,) = stage.rows("none")
             gap = gap_of(row["payload"])
             assert (row["node"], gap.count, gap.stop) == (5, 0, 0)
-            assert gap.reason.endswith("the node was started anew")
+            assert gap.reason.endswith("the node was restarted")
 
     asyncio.run(play())
 
 
 @pytest.mark.slow
-def test_a_recording_that_ends_without_its_node_says_so(tmp_path: Path) -> None:
+def test_a_recording_that_ends_without_its_node_ends_with_a_gap(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -258,7 +258,7 @@ def test_without_a_node_it_cannot_begin(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_what_is_not_permitted_is_an_error(tmp_path: Path) -> None:
+def test_a_refused_subscription_is_an_error(tmp_path: Path) -> None:
     async def play() -> None:
         rule = PermissionRule(subjects=("/DotsClient/...",), verbs=("subscribe",))
         async with on_stage(tmp_path, types=("Vessel",)) as stage:
@@ -278,7 +278,7 @@ def test_a_recorder_with_few_rights_ends_in_order(tmp_path: Path) -> None:
             await stage.start_node(5, Admission(AdmissionConfig(permission=(rule,))))
             await stage.source.start()
             await stage.until(lambda: stage.source.is_complete)
-            # The space asked for more, was refused, and a flush tells of that.
+            # The space's own subscription was refused, which a flush reports.
             stage.source.check()
             await stage.source.stop()
 
@@ -300,7 +300,7 @@ def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_how_long_an_answer_of_the_node_takes_is_a_row(
+def test_round_trip_time_of_the_node_is_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -328,7 +328,7 @@ def test_how_long_an_answer_of_the_node_takes_is_a_row(
     asyncio.run(play())
 
 
-def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
+def test_a_partial_recording_has_no_rows_of_links(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, types=("Vessel",)) as stage:
             await stage.start_node(5)
@@ -339,9 +339,9 @@ def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_everything_is_all_subjects_and_what_is_told_by_name() -> None:
-    assert NodeWishes().groups == ("/...", "SkerryLedger", "SkerryLink")
-    assert NodeWishes(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
+def test_everything_is_all_subjects_and_types_sent_by_name_only() -> None:
+    assert NodeOptions().groups == ("/...", "SkerryLedger", "SkerryLink")
+    assert NodeOptions(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
     assert NodeSource(
-        RowQueue(space="x", row_count_max=1), NodeWishes(), space="x", tell=print
+        RowQueue(space="x", row_count_max=1), NodeOptions(), space="x", report=print
     ).name.startswith("the node")

@@ -28,7 +28,7 @@ class Numbers:
     lost_count = 2
 
     def __init__(self, queue: RowQueue, *, burst: int = 10, fault: Exception | None = None) -> None:
-        self.taken_count = 0
+        self.received_count = 0
         self.is_complete = False
         self._queue = queue
         self._burst = burst
@@ -51,8 +51,8 @@ class Numbers:
 
     def _put(self, count: int) -> None:
         for _ in range(count):
-            self.taken_count += 1
-            position = self.taken_count
+            self.received_count += 1
+            position = self.received_count
             self._queue.rows.append(
                 "SkerryBytes",
                 "/n",
@@ -98,9 +98,9 @@ def test_it_ends_after_so_many_updates_with_all_of_them_sealed(tmp_path: Path) -
     )
     assert source.is_stopped
     assert started == [True]
-    assert summary.updates == source.taken_count >= 36
+    assert summary.updates == source.received_count >= 36
     found = rows_in(tmp_path / "r")
-    assert [update.position for update in found] == list(range(1, source.taken_count + 1))
+    assert [update.position for update in found] == list(range(1, source.received_count + 1))
     assert summary.rows == len(found)
     assert summary.disconnects == 2
     assert shown[-1].updates >= 35
@@ -113,7 +113,7 @@ def test_it_ends_after_some_time(tmp_path: Path) -> None:
 
 def test_it_ends_when_it_is_stopped(tmp_path: Path) -> None:
     summary, source = recorded(tmp_path / "r", is_stopped=lambda: True)
-    assert summary.updates == source.taken_count == 1
+    assert summary.updates == source.received_count == 1
 
 
 def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) ->
     recorder.add(source)
     with pytest.raises(ConnectFailed):
         asyncio.run(recorder.run(lambda: False))
-    # It can be recorded to: nobody holds it.
+    # The folder is not locked any more: it can be recorded to.
     recorder = Recorder(tmp_path / "r")
     asyncio.run(recorder.run(lambda: True))
 
@@ -140,10 +140,10 @@ def test_a_source_that_cannot_stop_does_not_keep_others_from_it(tmp_path: Path) 
         asyncio.run(recorder.run(lambda: True))
     assert before.is_stopped
     assert after.is_stopped
-    assert len(rows_in(tmp_path / "r")) == 2, "and what they said last is written"
+    assert len(rows_in(tmp_path / "r")) == 2, "and the last rows are written"
 
 
-def test_what_came_before_a_source_failed_is_kept(tmp_path: Path) -> None:
+def test_updates_before_the_failure_of_a_source_are_kept(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     recorder.add(Numbers(recorder.queue, fault=Disconnected("gone")))
     with pytest.raises(Disconnected):
@@ -151,7 +151,7 @@ def test_what_came_before_a_source_failed_is_kept(tmp_path: Path) -> None:
     assert len(rows_in(tmp_path / "r")) == 11
 
 
-def test_what_the_disk_has_no_time_for_is_a_gap(
+def test_updates_that_a_slow_disk_cannot_write_are_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(
@@ -159,7 +159,7 @@ def test_what_the_disk_has_no_time_for_is_a_gap(
     )
     queue = recorder.queue
     recorder.add(Numbers(queue))
-    # The disk takes nothing until enough has piled up.
+    # The disk blocks until the queue is full.
     take = queue.take
     monkeypatch.setattr(
         queue, "take", lambda timeout_s: take(timeout_s) if queue.lost_count >= 100 else None
@@ -182,7 +182,7 @@ def test_two_recorders_cannot_write_to_one_folder(tmp_path: Path) -> None:
     asyncio.run(recorder.run(lambda: True))
 
 
-def test_the_space_of_a_folder_stays_what_it_is(tmp_path: Path) -> None:
+def test_the_space_of_a_recording_is_kept(tmp_path: Path) -> None:
     recorded(tmp_path / "r", RecorderConfig(space="harbour", batch_ms=5), count=1)
     with pytest.raises(RecordingError, match="harbour"):
         Recorder(tmp_path / "r", RecorderConfig(space="other"))
@@ -192,7 +192,7 @@ def test_the_space_of_a_folder_stays_what_it_is(tmp_path: Path) -> None:
     asyncio.run(recorder.run(lambda: True))
 
 
-def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
+def test_pages_show_metrics_and_health(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     pages = recorder._pages()
     assert pages["/healthz"]().body == b"ok\n"
@@ -206,7 +206,9 @@ def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
 
 
 def test_metrics_are_served_where_they_are_asked_for(tmp_path: Path) -> None:
-    said: list[str] = []
-    recorder = Recorder(tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), tell=said.append)
+    messages: list[str] = []
+    recorder = Recorder(
+        tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), report=messages.append
+    )
     asyncio.run(recorder.run(lambda: True))
-    assert said[0].startswith("metrics at http://127.0.0.1:")
+    assert messages[0].startswith("metrics at http://127.0.0.1:")

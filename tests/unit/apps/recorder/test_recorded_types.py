@@ -1,4 +1,4 @@
-"""Types of what is recorded: internal ones, and as they are described."""
+"""Types of recorded objects: internal ones and described ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_internal_types_are_known_and_messages_of_the_connection_are_services() 
     assert not names & {*DESCRIPTOR_TYPES, "DotsMsgHello", "DotsEcho"}
 
 
-def test_a_described_type_is_known_with_what_it_is_made_of() -> None:
+def test_a_described_type_is_known_with_its_parts() -> None:
     types = RecordedTypes(DISTRIBUTOR)
     found = defined("enum Kind { 1: tug } struct Vessel { 1: [key] uint32 mmsi; 2: Kind kind; }")
     assert learn(types, found.Kind.descriptor) == found.Kind.descriptor
@@ -51,7 +51,7 @@ def test_the_same_description_again_is_nothing_new() -> None:
     assert learn(types, type_) is None
 
 
-def test_another_definition_takes_its_place_and_the_objects_stay() -> None:
+def test_another_definition_replaces_the_type_and_keeps_its_objects() -> None:
     types = RecordedTypes()
     learn(types, defined("struct A { 1: [key] uint32 id; }").A.descriptor)
     types.known["A"].subjects[b"\x81\x01"] = "/A/1"
@@ -62,7 +62,7 @@ def test_another_definition_takes_its_place_and_the_objects_stay() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"\xa0", b"", b"\xff"])
-def test_what_describes_nothing_is_refused(payload: bytes) -> None:
+def test_invalid_descriptions_are_rejected(payload: bytes) -> None:
     with pytest.raises((CodecError, SchemaError)):
         RecordedTypes().learn("StructDescriptorData", payload)
 

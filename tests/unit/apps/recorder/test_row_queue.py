@@ -1,4 +1,4 @@
-"""Rows between who receives and who writes: in order, bounded, and never lost in silence."""
+"""The queue between sources and the writing thread: in order, bounded, losses counted."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_types_come_before_the_rows_that_need_them() -> None:
     assert item.columns is not None
 
 
-def test_a_type_that_is_told_often_waits_once() -> None:
+def test_a_type_described_often_is_queued_once() -> None:
     queue = made()
     for _ in range(3):
         queue.describe(TYPE)
@@ -90,7 +90,7 @@ def test_a_type_that_is_told_often_waits_once() -> None:
     assert item.types == (TYPE,)
 
 
-def test_what_is_not_written_yet_counts_as_waiting() -> None:
+def test_a_batch_counts_as_waiting_until_it_is_written() -> None:
     queue = made()
     append(queue, 1)
     queue.hand_over()
@@ -100,7 +100,7 @@ def test_what_is_not_written_yet_counts_as_waiting() -> None:
     assert queue.waiting_bytes == 0
 
 
-def test_past_the_bound_rows_are_left_out_and_a_gap_says_which() -> None:
+def test_above_the_bound_rows_are_dropped_and_a_gap_states_which() -> None:
     queue = made(waiting_bytes_max=250)
     append(queue, 1)
     queue.hand_over()
@@ -123,7 +123,7 @@ def test_past_the_bound_rows_are_left_out_and_a_gap_says_which() -> None:
     assert queue.gap_count == 2
 
 
-def test_a_gap_names_what_kept_the_disk_from_writing() -> None:
+def test_a_gap_names_the_write_error() -> None:
     queue = made(waiting_bytes_max=1)
     append(queue, 1)
     queue.hand_over()
@@ -164,13 +164,13 @@ def test_gaps_count_as_waiting_like_other_rows() -> None:
     assert queue.waiting_bytes == 0
 
 
-def test_types_and_other_gaps_survive_that_their_rows_are_left_out() -> None:
+def test_types_and_other_gaps_are_kept_when_rows_are_dropped() -> None:
     queue = made(waiting_bytes_max=1)
     append(queue, 1)
     queue.hand_over()
     queue.describe(TYPE)
     lost = Gap(count=3, first=10, stop=13, reason="lost", first_ns=5, last_ns=6)
-    queue.tell_gap(lost, node=9, sender=4)
+    queue.append_gap(lost, node=9, sender=4)
     queue.hand_over()
     assert queue.lost_count == 0
     taken(queue)
@@ -203,7 +203,7 @@ def test_the_usual_bound_is_that_of_the_recorder() -> None:
     assert queue.lost_count == 1
 
 
-def test_the_end_wakes_who_waits() -> None:
+def test_close_wakes_a_waiting_take() -> None:
     queue = made()
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(queue.take(60.0)))
@@ -215,7 +215,7 @@ def test_the_end_wakes_who_waits() -> None:
     assert queue.is_over
 
 
-def test_what_was_left_out_last_is_told_at_the_end() -> None:
+def test_rows_dropped_last_are_a_gap_at_the_end() -> None:
     queue = made(waiting_bytes_max=1)
     append(queue, 1)
     queue.hand_over()

@@ -71,7 +71,7 @@ class Failing(RecordingWriter):
 
 
 class Heard:
-    """What a thread told, and a wait for it."""
+    """Collects the messages of a thread, and waits for its recovery."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -79,7 +79,7 @@ class Heard:
 
     def __call__(self, text: str) -> None:
         self.texts.append(text.partition(";")[0])
-        if "goes on" in text:
+        if "continues" in text:
             self._has_recovered.set()
 
     def wait_for_recovery(self) -> None:
@@ -114,19 +114,19 @@ def test_all_that_was_handed_over_is_written_and_sealed(tmp_path: Path) -> None:
     assert rows_in(tmp_path) == {"StructDescriptorData": 1, "Vessel": 3}
 
 
-def test_a_batch_that_fails_is_retried_in_its_place_until_it_is_written(tmp_path: Path) -> None:
+def test_a_failed_batch_is_retried_in_order_until_it_is_written(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 5
-    heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing.start()
-    heard.wait_for_recovery()
+    received.wait_for_recovery()
     queue.close()
     writing.stop()
-    assert heard.texts == ["no room", "the recording goes on"]
+    assert received.texts == ["no room", "the recording continues"]
     assert writing.trouble == ""
     assert positions_in(tmp_path) == [1, 2, 3]
     (recording,) = open_recordings(tmp_path)
@@ -136,10 +136,10 @@ def test_a_batch_that_fails_is_retried_in_its_place_until_it_is_written(tmp_path
 def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=250)
     writer = Failing(tmp_path, space="local")
-    # Batches 1 and 2 wait while 3 and 4 come, for which there is no room.
+    # Batches 1 and 2 wait while 3 and 4 arrive, which do not fit into the queue.
     writer.fault_count = 3
-    heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     append(queue, 1)
     append(queue, 2)
     writing._turn()
@@ -148,14 +148,14 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     writing._turn()
     assert queue.lost_count == 2
     writing.start()
-    heard.wait_for_recovery()
+    received.wait_for_recovery()
     queue.close()
     writing.stop()
-    assert heard.texts == [
+    assert received.texts == [
         "no room",
-        "the queue of the recorder is full: updates are dropped until it is not",
-        "the recording goes on",
-        "2 updates were dropped, and a gap row says which",
+        "the queue of the recorder is full: new updates are dropped",
+        "the recording continues",
+        "2 updates were dropped, and a gap row states which",
     ]
     assert positions_in(tmp_path) == [1, 2]
     (recording,) = open_recordings(tmp_path)
@@ -164,11 +164,11 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     assert "the recorder could not write: No space left on device" in str(report.findings[0])
 
 
-def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Path) -> None:
+def test_dropped_rows_are_reported_if_the_disk_is_only_slow(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=1)
     writer = RecordingWriter(tmp_path, space="local")
-    heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing._turn()
@@ -176,9 +176,9 @@ def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Pat
     queue.close()
     writing.start()
     writing.stop()
-    assert heard.texts == [
-        "the queue of the recorder is full: updates are dropped until it is not",
-        "2 updates were dropped, and a gap row says which",
+    assert received.texts == [
+        "the queue of the recorder is full: new updates are dropped",
+        "2 updates were dropped, and a gap row states which",
     ]
 
 
@@ -217,7 +217,7 @@ def test_rows_are_written_on_while_a_segment_cannot_be_sealed(tmp_path: Path) ->
     assert positions_in(tmp_path) == [1, 2, 3, 4, 5]
 
 
-def test_a_stop_gives_up_what_cannot_be_written_and_says_how_much(tmp_path: Path) -> None:
+def test_a_stop_drops_rows_that_cannot_be_written_and_counts_them(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 2
@@ -227,7 +227,7 @@ def test_a_stop_gives_up_what_cannot_be_written_and_says_how_much(tmp_path: Path
     queue.close()
     writing._is_stopping.set()
     writing.start()
-    with pytest.raises(RecordingError, match="no room; 2 rows that waited are lost"):
+    with pytest.raises(RecordingError, match="no room; 2 queued rows are lost"):
         writing.stop()
     (recording,) = open_recordings(tmp_path)
     report = verify_recording(recording)
@@ -238,14 +238,14 @@ def test_rows_that_can_be_written_do_not_prove_that_a_segment_can_be_sealed(tmp_
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.seal_fault_count = 3
-    heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3, 4):
         append(queue, position)
     queue.close()
     writing.start()
     writing.stop()
-    assert heard.texts == ["cannot seal", "the recording goes on"]
+    assert received.texts == ["cannot seal", "the recording continues"]
 
 
 def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:
         writing.stop()
 
 
-def test_a_fault_of_ours_ends_the_thread_and_is_told_to_who_stops_it(
+def test_a_bug_ends_the_thread_and_is_raised_by_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = RowQueue(space="local", row_count_max=10)
@@ -272,6 +272,6 @@ def test_a_fault_of_ours_ends_the_thread_and_is_told_to_who_stops_it(
     writing.start()
     with pytest.raises(TypeError):
         writing.stop()
-    assert "cannot write any more" in writing.trouble
-    assert "cannot write any more" in caplog.text
+    assert "writing thread of the recorder failed" in writing.trouble
+    assert "writing thread of the recorder failed" in caplog.text
     writer.close()

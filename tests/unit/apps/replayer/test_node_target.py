@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.recorder.node_source import NodeWishes
+from skerry.apps.recorder.node_source import NodeOptions
 from skerry.apps.replayer.node_target import NodeTarget
 from skerry.client.core.states import SpaceState, StateChanged
 from skerry.codec.envelope import REMOVE, SNAPSHOT, UPDATE
@@ -18,10 +18,10 @@ from tests.unit.apps.playing import TYPES, data, play, update, vessel
 
 
 def node_target(
-    place: str, said: list[str] | None = None, *, is_looping: bool = False
+    place: str, messages: list[str] | None = None, *, is_looping: bool = False
 ) -> NodeTarget:
-    heard: list[str] = [] if said is None else said
-    return NodeTarget(NodeWishes(endpoint=place), tell=heard.append, is_looping=is_looping)
+    received: list[str] = [] if messages is None else messages
+    return NodeTarget(NodeOptions(endpoint=place), report=received.append, is_looping=is_looping)
 
 
 def test_a_node_gets_objects_with_their_times_and_subjects(live_node: Any) -> None:
@@ -61,7 +61,7 @@ def test_a_snapshot_is_the_whole_object(live_node: Any) -> None:
         assert dict(space.container(TYPES.Vessel)) == {1: vessel(1, speed=9)}
 
 
-def test_a_new_round_begins_without_what_the_last_one_made(live_node: Any) -> None:
+def test_a_new_round_removes_the_objects_of_the_last_one(live_node: Any) -> None:
     with skerry.connect(live_node.place, types=TYPES) as space:
         play(
             node_target(live_node.place, is_looping=True),
@@ -73,10 +73,10 @@ def test_a_new_round_begins_without_what_the_last_one_made(live_node: Any) -> No
         assert set(space.container(TYPES.Vessel)) == {3}
 
 
-def test_what_cannot_be_played_is_left_out_and_counted(live_node: Any) -> None:
-    said: list[str] = []
+def test_unplayable_updates_are_left_out_and_counted(live_node: Any) -> None:
+    messages: list[str] = []
     other = skerry.define_types("struct Vessel { 1: [key] string name; }")
-    target = node_target(live_node.place, said)
+    target = node_target(live_node.place, messages)
     with skerry.connect(live_node.place, types=other) as space:
         space.publish(other.Vessel(name="x"))
         space.flush()
@@ -89,23 +89,23 @@ def test_what_cannot_be_played_is_left_out_and_counted(live_node: Any) -> None:
             update(vessel(1)).replace(fingerprint=1, type_name="StructDescriptorData"),
         )
     assert target.left_out == {
-        "the node knows another Vessel": 2,
-        "only a node says this": 2,
+        "the node has a conflicting definition of Vessel": 2,
+        "only a node publishes this type": 2,
         "its type is not described": 1,
     }
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.slow
 def test_more_than_may_wait_is_waited_for(live_node: Any) -> None:
     content = bytes(1_000_000)
-    heard: list[int] = []
+    received: list[int] = []
     with skerry.connect(live_node.place) as space:
-        space.subscribe("/big", lambda event: heard.append(len(event.data)))
+        space.subscribe("/big", lambda event: received.append(len(event.data)))
         space.flush()
         play(node_target(live_node.place), *(data(content, "/big") for _ in range(8)))
         space.flush()
-    assert heard == [1_000_000] * 8
+    assert received == [1_000_000] * 8
 
 
 def test_without_a_node_it_cannot_begin() -> None:
@@ -129,10 +129,10 @@ def test_a_node_that_ended_it_is_an_error(live_node: Any) -> None:
     asyncio.run(run())
 
 
-def test_bytes_that_are_not_of_their_type_are_left_out(live_node: Any) -> None:
+def test_payload_that_does_not_decode_is_left_out(live_node: Any) -> None:
     target = node_target(live_node.place)
     play(target, update(vessel(1)).replace(payload=b"\xff"), update(vessel(2)))
-    assert target.left_out == {"its bytes are no Vessel": 1}
+    assert target.left_out == {"its payload does not decode as Vessel": 1}
 
 
 def test_objects_are_remembered_only_for_another_round(live_node: Any) -> None:
@@ -142,17 +142,17 @@ def test_objects_are_remembered_only_for_another_round(live_node: Any) -> None:
         assert len(target._there) == is_looping
 
 
-def test_who_does_not_wait_for_a_node_that_is_away_is_told(live_node: Any) -> None:
-    said: list[str] = []
-    target = node_target(live_node.place, said)
+def test_close_without_waiting_reports_a_disconnected_node(live_node: Any) -> None:
+    messages: list[str] = []
+    target = node_target(live_node.place, messages)
 
     async def run() -> None:
         await target.open()
         target._state_changed(
             StateChanged(state=SpaceState.DISCONNECTED, reason="broken", unconfirmed_count=3)
         )
-        assert "3 updates may be lost" in said[0]
-        with pytest.raises(Disconnected, match="may not have all") as caught:
+        assert "3 updates may be lost" in messages[0]
+        with pytest.raises(Disconnected, match="may lack some") as caught:
             await target.close(waits=False)
         assert caught.value.hint
 

@@ -1,4 +1,4 @@
-"""The clock of a replay: what is due when, paused, stepped through, and begun anew."""
+"""The clock of a playback: due times, pause, step and loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from skerry.apps.replayer.pacing import TAKEN_COUNT_MAX, Pacer
+from skerry.apps.replayer.pacing import DUE_COUNT_MAX, Pacer
 from skerry.codec.envelope import CREATE, GAP, SNAPSHOT, UPDATE, Update
 
 S = 1_000_000_000
@@ -49,7 +49,7 @@ def test_updates_come_as_far_apart_as_they_were() -> None:
     assert machine.played_count == 3
 
 
-def test_speed_scales_what_is_between() -> None:
+def test_speed_scales_the_intervals() -> None:
     machine = pacer(update(0), update(1), speed=4.0)
     machine.take_due(NOW)
     assert machine.deadline_ns(NOW) == NOW + S // 4
@@ -61,13 +61,13 @@ def test_without_a_speed_all_are_due_at_once() -> None:
 
 
 def test_no_more_are_given_at_once_than_others_can_wait_for() -> None:
-    machine = pacer(*(update(0) for _ in range(TAKEN_COUNT_MAX + 1)), speed=None)
-    assert len(machine.take_due(NOW)) == TAKEN_COUNT_MAX
+    machine = pacer(*(update(0) for _ in range(DUE_COUNT_MAX + 1)), speed=None)
+    assert len(machine.take_due(NOW)) == DUE_COUNT_MAX
     assert machine.deadline_ns(NOW) == NOW
     assert len(machine.take_due(NOW)) == 1
 
 
-def test_what_was_there_is_due_at_once_and_does_not_start_the_clock() -> None:
+def test_snapshot_rows_are_due_at_once_and_do_not_start_the_clock() -> None:
     machine = pacer(update(-3600, SNAPSHOT), update(10), update(11))
     assert times(machine.take_due(NOW)) == [-3600, 10]
     assert machine.deadline_ns(NOW) == NOW + S
@@ -75,14 +75,14 @@ def test_what_was_there_is_due_at_once_and_does_not_start_the_clock() -> None:
     assert machine.time_ns == DAY + 10 * S
 
 
-def test_a_clock_that_went_back_holds_nobody_up_and_turns_nothing_around() -> None:
+def test_a_time_that_goes_back_delays_and_reorders_nothing() -> None:
     machine = pacer(update(5), update(2), update(6))
     assert times(machine.take_due(NOW)) == [5, 2]
     assert machine.time_ns == DAY + 5 * S
     assert machine.deadline_ns(NOW) == NOW + S
 
 
-def test_while_paused_time_stands_still() -> None:
+def test_the_clock_stops_while_paused() -> None:
     machine = pacer(update(0), update(2))
     machine.take_due(NOW)
     machine.pause(NOW + S)
@@ -112,13 +112,13 @@ def test_steps_count_only_while_paused() -> None:
     assert machine.take_due(NOW) == []
 
 
-def test_a_loop_begins_anew_at_its_end() -> None:
+def test_a_loop_starts_again_at_its_end() -> None:
     machine = pacer(update(0, CREATE), update(1), is_looping=True)
     machine.take_due(NOW)
     assert times(machine.take_due(NOW + S)) == [1]
-    assert (machine.round_count, machine.taken_round) == (2, 1)
+    assert (machine.round_count, machine.played_round) == (2, 1)
     assert times(machine.take_due(NOW + S)) == [0]
-    assert machine.taken_round == 2
+    assert machine.played_round == 2
     assert machine.deadline_ns(NOW + S) == NOW + 2 * S
 
 
@@ -128,7 +128,7 @@ def test_a_loop_of_nothing_ends() -> None:
     assert machine.is_over
 
 
-def test_gaps_come_in_their_place_and_are_not_counted() -> None:
+def test_gaps_keep_their_order_and_are_not_counted() -> None:
     machine = pacer(update(0), update(1, GAP), update(2))
     machine.take_due(NOW)
     assert machine.deadline_ns(NOW) == NOW + S

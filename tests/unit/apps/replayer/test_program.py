@@ -12,7 +12,7 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.program import Replayer
-from skerry.apps.replayer.row_reader import ReplayWishes
+from skerry.apps.replayer.row_reader import ReplayOptions
 from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.reader import open_recordings
@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 class Listener:
-    """Takes updates, and says of some that it cannot."""
+    """Collects updates, and leaves some out."""
 
     def __init__(self, refused: tuple[int, ...] = ()) -> None:
         self.left_out: Counter[str] = Counter()
@@ -80,21 +80,21 @@ def played(
     is_stopped: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> tuple[Any, Replayer]:
-    replayer = Replayer(recordings, target, ReplayWishes(), **options)
+    replayer = Replayer(recordings, target, ReplayOptions(), **options)
     return asyncio.run(replayer.run(is_stopped)), replayer
 
 
-def test_all_is_played_and_gaps_are_told(recordings: Any) -> None:
-    said: list[str] = []
+def test_all_updates_are_played_and_gaps_reported(recordings: Any) -> None:
+    messages: list[str] = []
     target = Listener(refused=(2,))
-    summary, _ = played(recordings, target, speed=None, tell=said.append)
+    summary, _ = played(recordings, target, speed=None, report=messages.append)
     assert target.events == ["open", "1", "3", "close"]
     assert (summary.played, summary.gaps, summary.missing, summary.rounds) == (2, 1, 4, 1)
     assert summary.left_out == {"refused": 1}
-    assert said == ["4 updates are missing here: lost"]
+    assert messages == ["4 updates are missing here: lost"]
 
 
-def test_it_takes_as_long_as_it_took(recordings: Any) -> None:
+def test_playback_keeps_the_original_duration(recordings: Any) -> None:
     from time import monotonic
 
     started = monotonic()
@@ -102,7 +102,7 @@ def test_it_takes_as_long_as_it_took(recordings: Any) -> None:
     assert monotonic() - started >= 0.04
 
 
-def test_a_loop_tells_its_target_of_each_round(recordings: Any) -> None:
+def test_a_loop_starts_each_round_at_its_target(recordings: Any) -> None:
     target = Listener()
     summary, _ = played(
         recordings,
@@ -115,9 +115,9 @@ def test_a_loop_tells_its_target_of_each_round(recordings: Any) -> None:
     assert summary.rounds == 3
 
 
-def test_steps_are_taken_one_by_one_and_the_end_of_steps_is_the_end(recordings: Any) -> None:
+def test_steps_play_one_update_each_and_finish_ends_the_playback(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayWishes(), is_paused=True)
+    replayer = Replayer(recordings, target, ReplayOptions(), is_paused=True)
     for _ in range(2):
         replayer.do_soon(replayer.pacer.step)
     replayer.finish()
@@ -126,7 +126,7 @@ def test_steps_are_taken_one_by_one_and_the_end_of_steps_is_the_end(recordings: 
     assert summary.played == 2
 
 
-def test_who_stays_ends_when_stopped(recordings: Any) -> None:
+def test_a_playback_that_stays_ends_when_stopped(recordings: Any) -> None:
     target = Listener()
     looks: list[bool] = []
 
@@ -149,9 +149,9 @@ def test_the_target_is_closed_also_when_it_fails(recordings: Any) -> None:
     assert target.events == ["open", "close"]
 
 
-def test_who_watches_is_shown_each_update_and_the_clock(recordings: Any) -> None:
+def test_callbacks_receive_each_update_and_the_clock(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayWishes(), speed=None)
+    replayer = Replayer(recordings, target, ReplayOptions(), speed=None)
     shown: list[int] = []
     seen: list[int] = []
     asyncio.run(
@@ -166,7 +166,7 @@ def test_who_watches_is_shown_each_update_and_the_clock(recordings: Any) -> None
 
 
 @pytest.mark.slow
-def test_a_target_that_is_away_does_not_hold_up_who_stops(recordings: Any) -> None:
+def test_a_blocked_target_does_not_delay_a_stop(recordings: Any) -> None:
     class Away(Listener):
         async def play(self, update: Update, type_: Any) -> bool:
             self.events.append("waits")
@@ -179,18 +179,18 @@ def test_a_target_that_is_away_does_not_hold_up_who_stops(recordings: Any) -> No
     assert summary.played == 0
 
 
-def test_who_stops_is_heard_between_two_updates(recordings: Any) -> None:
+def test_a_stop_is_handled_between_two_updates(recordings: Any) -> None:
     target = Listener()
     played(recordings, target, lambda: "2" in target.events, speed=None)
     assert target.events == ["open", "1", "2", "close"]
 
 
-def test_a_gap_that_says_nothing_is_told_and_ends_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_gap_is_reported_and_does_not_end_the_playback(tmp_path: Path) -> None:
     with RecordingWriter(tmp_path, space="local") as writer:
         writer.append(
             Update(type_name="", subject="", operation=GAP, present=0, key=b"", payload=b"\xff")
         )
-    said: list[str] = []
-    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, tell=said.append)
+    messages: list[str] = []
+    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, report=messages.append)
     assert summary.gaps == 1
-    assert "unknown number" in said[0]
+    assert "unknown number" in messages[0]

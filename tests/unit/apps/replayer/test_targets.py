@@ -1,8 +1,8 @@
-"""What no target takes."""
+"""Updates that no target accepts."""
 
 from __future__ import annotations
 
-from skerry.apps.replayer.targets import sent_ns_of, unplayable
+from skerry.apps.replayer.targets import send_time_ns, unplayable
 from skerry.objects.internal import internal_class
 from tests.unit.apps.playing import SENT_NS, TYPES, update, vessel
 
@@ -15,14 +15,14 @@ def test_objects_and_bytes_can_be_played() -> None:
     assert unplayable(update(content, subject="/x"), content.descriptor) is None
 
 
-def test_what_only_a_node_says_and_what_nobody_described_cannot() -> None:
+def test_status_objects_and_unknown_types_are_unplayable() -> None:
     client = internal_class("DotsClient")(id=1)
-    assert unplayable(update(client), client.descriptor) == "only a node says this"
+    assert unplayable(update(client), client.descriptor) == "only a node publishes this type"
     described = update(vessel(1)).replace(type_name="StructDescriptorData")
-    assert unplayable(described, None) == "only a node says this"
+    assert unplayable(described, None) == "only a node publishes this type"
     assert unplayable(update(vessel(1)), None) == "its type is not described"
 
 
-def test_where_nobody_told_when_it_was_sent_it_is_when_it_came() -> None:
-    assert sent_ns_of(update(vessel(1))) == SENT_NS
-    assert sent_ns_of(update(vessel(1), sent_ns=-1)) == SENT_NS + 5
+def test_time_of_the_row_replaces_a_missing_send_time() -> None:
+    assert send_time_ns(update(vessel(1))) == SENT_NS
+    assert send_time_ns(update(vessel(1), sent_ns=-1)) == SENT_NS + 5

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.pipeline.answers import Fields, instant_of, plain_value, restored
+from skerry.cli.pipeline.answers import Fields, instant_of, json_value, restored
 from skerry.objects.typeset import define_types
 
 VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
@@ -32,10 +32,10 @@ VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
     ],
 )
 def test_values_are_those_of_json(value: Any, plain: Any) -> None:
-    assert plain_value(value) == plain
+    assert json_value(value) == plain
 
 
-def test_fields_go_by_name_and_unset_ones_are_left_out() -> None:
+def test_fields_have_their_names_and_unset_ones_are_left_out() -> None:
     row = {"mmsi": 1, "key_": "a", "lat": None, "space": "bay"}
     assert VESSEL.values(row) == {"mmsi": 1, "key": "a"}
 
@@ -50,18 +50,18 @@ def test_key_is_one_value_several_or_none() -> None:
 def test_instants_are_checked_by_the_command_line() -> None:
     context, option = click.Context(click.Command("asof")), click.Option(["--at"])
     assert instant_of(context, option, "2026-11-15T14:00:00Z") == 1_794_751_200_000_000_000
-    with pytest.raises(click.BadParameter, match="does not say its time zone"):
+    with pytest.raises(click.BadParameter, match="has no time zone"):
         instant_of(context, option, "2026-11-15T14:00:00")
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "99999999999999999999", "1500-01-01T00Z"])
-def test_instants_that_no_recording_can_have_are_refused(text: str) -> None:
+def test_instants_out_of_range_are_rejected(text: str) -> None:
     context, option = click.Context(click.Command("asof")), click.Option(["--at"])
     with pytest.raises(click.BadParameter, match="outside of the years 1678 to 2261"):
         instant_of(context, option, text)
 
 
-def test_what_spark_made_json_of_is_as_its_columns_were() -> None:
+def test_values_are_restored_from_the_json_of_spark() -> None:
     types = define_types(
         """
         struct Inner { 1: bytes raw; 2: float32 x; }
@@ -84,7 +84,7 @@ def test_what_spark_made_json_of_is_as_its_columns_were() -> None:
         "is_on": True,
         "times": ["1970-01-01T00:00:00.000Z"],
     }
-    values = {name: plain_value(restored(kinds[name], value)) for name, value in found.items()}
+    values = {name: json_value(restored(kinds[name], value)) for name, value in found.items()}
     assert values == {
         "at": 1794751200.250001,
         "raw": "00ff",

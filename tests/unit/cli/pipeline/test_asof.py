@@ -48,16 +48,16 @@ def test_removed_objects_are_gone_and_times_are_seconds(run: Run, lake: Path) ->
     assert (maren["lat"], maren["seen"], maren["name"]) == (52.5, 1_794_751_203.5, "Maren")
 
 
-def test_before_the_beginning_there_was_nothing(run: Run, lake: Path) -> None:
+def test_before_the_recording_there_are_no_objects(run: Run, lake: Path) -> None:
     done = run(*ASOF, lake, "--type", "Vessel", "--at", "2026-11-15T13:00:00Z", "--json")
     assert (done.code, done.out) == (0, "")
     assert done.err == (
-        "2026-11-15T13:00:00Z is before all that is recorded:"
+        "2026-11-15T13:00:00Z is before the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
     )
 
 
-def test_people_see_a_table_of_what_they_asked_for(run: Run, lake: Path) -> None:
+def test_objects_are_printed_as_a_table(run: Run, lake: Path) -> None:
     at = ("--at", "2026-11-15T14:00:02.5Z")
     done = run(*ASOF, lake, "--type", "Vessel", *at, "--where", "lat > 50")
     assert done.code == 0
@@ -78,7 +78,7 @@ def test_whole_space_is_shown_without_a_type(run: Run, lake: Path) -> None:
     ]
 
 
-def test_an_object_is_told_alike_with_its_type_and_with_all(run: Run, lake: Path) -> None:
+def test_an_object_is_shown_alike_with_and_without_a_type(run: Run, lake: Path) -> None:
     at = ("--at", "2026-11-15T14:00:09Z", "--json")
     assert run(*ASOF, lake, *at).out == run(*ASOF, lake, "--type", "Vessel", *at).out != ""
 

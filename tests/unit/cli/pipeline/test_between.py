@@ -23,7 +23,7 @@ def run(request: pytest.FixtureRequest, run: Run) -> Run:
     return lambda *words: run(*words, "--engine", request.param)
 
 
-def test_updates_come_in_order_with_what_they_speak_of(run: Run, lake: Path) -> None:
+def test_updates_are_in_order_with_their_fields(run: Run, lake: Path) -> None:
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *ALL_OF_IT, "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["_operation"] for row in rows] == ["create", "create", "update", "remove"]
@@ -41,7 +41,7 @@ def test_updates_come_in_order_with_what_they_speak_of(run: Run, lake: Path) -> 
     }
 
 
-def test_end_is_not_included_and_messages_are_told(run: Run, lake: Path) -> None:
+def test_the_end_is_exclusive_and_messages_are_shown(run: Run, lake: Path) -> None:
     times = ("--from", "2026-11-15T14:00:01Z", "--to", "2026-11-15T14:00:03Z")
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times)
     assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["create", "create"]
@@ -65,17 +65,17 @@ def test_fields_that_are_called_like_facts_are_shown_beside_them() -> None:
     }
 
 
-def test_times_are_those_of_iso_8601_for_people(run: Run, lake: Path) -> None:
+def test_times_in_tables_are_in_iso_8601(run: Run, lake: Path) -> None:
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *ALL_OF_IT)
     row = done.out.splitlines()[3].split()
     assert (row[0], row[-1]) == ("2026-11-15T14:00:03Z", "2026-11-15T14:00:03.5Z")
 
 
-def test_a_time_outside_of_the_recording_is_said(run: Run, lake: Path) -> None:
+def test_a_range_outside_of_the_recording_is_noted(run: Run, lake: Path) -> None:
     times = ("--from", "2026-11-15T14:00:01Z", "--to", "2026-11-15T15:00Z")
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times, "--json")
     assert len(done.out.splitlines()) == 4
     assert done.err == (
-        "2026-11-15T15:00:00Z is after all that is recorded:"
+        "2026-11-15T15:00:00Z is after the recorded range:"
         " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
     )

@@ -13,10 +13,12 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 
 
-def test_nothing_to_put_together_is_said(run: Run, spark: Any, lake: Path, tmp_path: Path) -> None:
+def test_without_small_files_a_note_is_printed(
+    run: Run, spark: Any, lake: Path, tmp_path: Path
+) -> None:
     copy = copytree(lake, tmp_path / "lake")
     first = run("pipeline", "compact", "--tables", copy)
     assert first.code == 0
     again = run("pipeline", "compact", "--tables", copy)
     assert (again.code, again.out) == (0, "")
-    assert "nothing to put together" in again.err
+    assert "no small files to compact" in again.err

@@ -30,7 +30,7 @@ def test_changes_are_named_with_both_states(run: Run, lake: Path) -> None:
     assert wren["_before"] == {"mmsi": 2, "name": "Wren"}
 
 
-def test_people_read_what_became_of_what(run: Run, lake: Path) -> None:
+def test_changes_are_printed_as_old_and_new_values(run: Run, lake: Path) -> None:
     times = ("--from", "2026-11-15T14:00:00Z", "--to", "2026-11-15T14:00:01Z")
     added = run(*DIFF, lake, *times)
     assert added.out.splitlines()[1].split() == ["/Vessel/1", "added"]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 
 
-def test_figures_and_page_tell_what_happened(run: Run, lake: Path, tmp_path: Path) -> None:
+def test_figures_and_page_show_the_traffic(run: Run, lake: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     done = run("pipeline", "report", "--tables", lake, "--to", page)
     assert done.code == 0
@@ -36,7 +36,7 @@ def test_programs_get_the_figures_as_json(run: Run, lake: Path) -> None:
     assert (delay["_kind"], delay["who"], delay["slow_minutes"]) == ("delay", "client 3", 0)
 
 
-def test_what_counts_as_slow_can_be_said(run: Run, lake: Path, monkeypatch: Any) -> None:
+def test_the_bound_of_slow_programs_can_be_given(run: Run, lake: Path, monkeypatch: Any) -> None:
     done = run("pipeline", "report", "--tables", lake, "--slow-ms", "1.5", "--all")
     assert "1 of 1" in next(line for line in done.out.splitlines() if "client 3" in line)
     monkeypatch.setenv("SKERRY_PIPELINE__SLOW_MS", "1.5")
@@ -44,13 +44,13 @@ def test_what_counts_as_slow_can_be_said(run: Run, lake: Path, monkeypatch: Any)
     assert json.loads(done.out.splitlines()[1])["slow_minutes"] == 1
 
 
-def test_folder_of_the_page_must_be_there(run: Run, tmp_path: Path) -> None:
+def test_the_folder_of_the_page_must_exist(run: Run, tmp_path: Path) -> None:
     page = tmp_path / "none" / "report.html"
     done = run("pipeline", "report", "--tables", "lake", "--to", page)
     assert (done.code, "there is no folder" in done.err) == (2, True)
 
 
-def test_empty_folder_is_told_and_is_no_error(run: Run, spark: Any, tmp_path: Path) -> None:
+def test_an_empty_folder_is_noted_and_is_not_an_error(run: Run, spark: Any, tmp_path: Path) -> None:
     done = run("pipeline", "report", "--tables", tmp_path)
     assert (done.code, done.out) == (0, "")
     assert "no updates" in done.err

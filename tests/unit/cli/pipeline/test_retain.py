@@ -27,30 +27,30 @@ def test_rows_are_dropped_by_their_age(run: Run, tmp_path: Path, monkeypatch: An
     row = json.loads(planned.out)
     assert (row["type_name"], row["updates"], row["is_dry_run"]) == ("Vessel", 3, True)
     kept = run(*command, "--type", "Vessel=")
-    assert (kept.code, kept.out, kept.err) == (0, "", "no age is given: see --keep\n")
+    assert (kept.code, kept.out, kept.err) == (0, "", "no maximum age is given: see --keep\n")
     done = run(*command)
     assert done.out.splitlines()[1].split() == ["Vessel", "2026-11-15T15:00:00Z", "3", "3", "3"]
-    assert run(*command).err == "nothing is old enough\n"
+    assert run(*command).err == "no rows are old enough\n"
     refused = run(
         "pipeline", "asof", "--tables", root, "--type", "Vessel", "--at", "2026-11-15T14:30Z"
     )
-    assert (refused.code, "are kept from 2026-11-15T15:00:00Z" in refused.err) == (1, True)
+    assert (refused.code, "are kept only from 2026-11-15T15:00:00Z" in refused.err) == (1, True)
 
 
-def test_ages_come_from_the_configuration_too(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+def test_ages_can_be_configured(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
     root = tables(tmp_path / "lake")
     monkeypatch.setattr("skerry.runtime.clock.wall_ns", lambda: (1_794_751_200 + 3 * 3600) * S)
     monkeypatch.setenv("SKERRY_PIPELINE__KEEP", "2h")
     done = run("pipeline", "retain", "--tables", root, "--dry-run", "--json")
     assert json.loads(done.out)["updates"] == 3
     wrong = run("pipeline", "retain", "--tables", root, "--keep", "soon")
-    assert (wrong.code, "is not a length of time" in wrong.err) == (2, True)
+    assert (wrong.code, "is not a duration" in wrong.err) == (2, True)
 
 
 def test_single_types_may_have_other_ages() -> None:
     ages = ages_of(["a", "b", "c"], "1d", ["b=2h"], ["c=", "a=3s"])
     assert ages == {"a": 3 * S, "b": 7200 * S}
     assert ages_of(["a"], "") == {}
-    for text, words in (("a", "names no age"), ("z=1d", "nothing is known of z")):
+    for text, words in (("a", "has no age"), ("z=1d", "there is no type z")):
         with pytest.raises(PipelineError, match=words):
             ages_of(["a"], "", [text])

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 
 
-def test_second_run_has_nothing_to_do(run: Run, lake: Path, recordings: Path) -> None:
+def test_a_second_run_merges_no_rows(run: Run, lake: Path, recordings: Path) -> None:
     arguments = ("--recordings", recordings, "--tables", lake)
     done = run("pipeline", "run", *arguments, "--json")
     assert done.code == 0
@@ -30,7 +30,7 @@ def test_second_run_has_nothing_to_do(run: Run, lake: Path, recordings: Path) ->
     }
 
 
-def test_damage_is_told_and_fails_only_if_asked(
+def test_damage_is_reported_and_fails_only_with_strict(
     run: Run, spark: Any, recordings: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "recordings"
@@ -48,7 +48,7 @@ def test_damage_is_told_and_fails_only_if_asked(
         assert json.loads(done.out)["damaged"] == 1
         assert f"segment {segment.name} is damaged" in done.err
         assert "raw" in Tables(spark, lake).names(), "the gap is a row in either case"
-    assert "1 segment is damaged; the rest is in the tables" in done.err
+    assert "1 segment is damaged; all other rows are in the tables" in done.err
 
 
 def test_folder_without_recordings_is_an_error(run: Run, spark: Any, tmp_path: Path) -> None:

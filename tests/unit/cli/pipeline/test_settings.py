@@ -10,7 +10,7 @@ from skerry.cli.config import read_settings
 from skerry.cli.pipeline.settings import configured_derived
 
 
-def test_alarms_begin_where_the_configuration_says(monkeypatch: Any) -> None:
+def test_bounds_of_alarms_can_be_configured(monkeypatch: Any) -> None:
     monkeypatch.setenv("SKERRY_PIPELINE__SLOW_MS", "250")
     with click.Context(click.Command("run")) as context:
         read_settings(context, file=None, flags={})

@@ -15,10 +15,10 @@ import pytest
 
 from skerry.cli.pipeline.spark_session import (
     _not_started,
-    elsewhere,
-    held_back,
-    is_little,
-    spoken_faults,
+    deferred_interrupt,
+    is_small,
+    redirected_stderr,
+    spark_errors,
     vacuum_option,
 )
 from skerry.errors import PipelineError
@@ -27,7 +27,9 @@ from skerry.spark.lake.lake import KEEP_HOURS
 Run = Callable[..., Any]
 
 
-def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_with_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("skerry.spark.startup.extras.NEEDED", ("pyspark_that_nobody_has",))
     at = ("--at", "2026-11-15T14:00:00Z")
     for words in (("compact",), ("asof", *at, "--engine", "spark")):
@@ -35,7 +37,7 @@ def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.Monkey
         assert done.code == 1
         assert "pyspark_that_nobody_has is not installed" in done.err
         assert "pip install 'skerry[spark]'" in done.err
-    # Questions need less.
+    # Queries need less.
     done = run("pipeline", "asof", "--tables", "lake", *at)
     assert "there is no folder lake" in done.err
     monkeypatch.setattr("skerry.lake.extras.NEEDED", ("arrow_that_nobody_has",))
@@ -45,7 +47,7 @@ def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
-    [("--memory", "lots", "no amount of memory"), ("--conf", "spark.ui", "KEY=VALUE")],
+    [("--memory", "lots", "not a memory size"), ("--conf", "spark.ui", "KEY=VALUE")],
 )
 def test_settings_are_checked_before_anything_starts(
     run: Run, option: str, value: str, words: str
@@ -69,7 +71,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_a_folder_that_is_not_there_is_said_and_not_made(
+def test_a_missing_folder_is_an_error_and_is_not_created(
     run: Run, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -89,13 +91,13 @@ def test_tables_are_not_made_in_a_file(run: Run, tmp_path: Path, command: str) -
     place.touch()
     done = run("pipeline", command, "--recordings", tmp_path, "--tables", place)
     assert done.code == 1
-    assert f"{place} is no folder" in done.err
+    assert f"{place} is not a folder" in done.err
 
 
-def test_words_of_programs_go_to_a_file_and_ours_to_people(
+def test_stderr_of_processes_goes_to_a_file(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with elsewhere() as (words, people):
+    with redirected_stderr() as (words, people):
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise')"], check=True)
         people.write("starting\n")
         people.flush()
@@ -106,24 +108,24 @@ def test_words_of_programs_go_to_a_file_and_ours_to_people(
 
 
 def test_stderr_is_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError), elsewhere():
+    with pytest.raises(RuntimeError), redirected_stderr():
         raise RuntimeError
     subprocess.run([sys.executable, "-c", "import os; os.write(2, b'after')"], check=True)
     assert capfd.readouterr().err == "after"
 
 
-def test_faults_of_spark_say_the_one_thing_that_matters() -> None:
+def test_errors_of_spark_are_reduced_to_their_cause() -> None:
     from pyspark.errors import PySparkException
 
     trace = (
         "Job aborted\n  File worker.py, line 3\nskerry.errors.RecordingError: it is damaged\nmore"
     )
-    with pytest.raises(PipelineError, match=r"^it is damaged$") as caught, spoken_faults():
+    with pytest.raises(PipelineError, match=r"^it is damaged$") as caught, spark_errors():
         raise PySparkException(trace)
     assert "--debug" in (caught.value.hint or "")
-    with pytest.raises(PipelineError, match=r"^no such column$"), spoken_faults():
+    with pytest.raises(PipelineError, match=r"^no such column$"), spark_errors():
         raise PySparkException("no such column\nat org.apache.spark")
-    with pytest.raises(PipelineError, match="JVM of Spark is gone"), spoken_faults():
+    with pytest.raises(PipelineError, match="JVM of Spark has ended"), spark_errors():
         raise ConnectionRefusedError
 
 
@@ -131,41 +133,41 @@ def test_little_is_few_rows_recorded_and_small_tables(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
-    assert is_little(str(lake), [str(recordings)])
+    assert is_small(str(lake), [str(recordings)])
     lake.mkdir()
     (lake / "a.parquet").write_bytes(b"12345")
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_BYTES", 5)
-    assert is_little(str(lake))
+    assert is_small(str(lake))
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_BYTES", 4)
-    assert not is_little(str(lake))
-    assert not is_little("s3a://bucket/lake-that-is-not-asked")
+    assert not is_small(str(lake))
+    assert not is_small("s3a://bucket/lake-that-is-not-read")
 
 
 def test_many_rows_recorded_are_not_little(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skerry.spark.startup.small_batches.FEW_ROWS", 5)
-    assert not is_little(str(tmp_path), [str(recordings)])
+    assert not is_small(str(tmp_path), [str(recordings)])
 
 
 def test_an_interruption_waits_until_the_end() -> None:
     before = signal.getsignal(signal.SIGINT)
     done = []
-    with pytest.raises(KeyboardInterrupt), held_back():
+    with pytest.raises(KeyboardInterrupt), deferred_interrupt():
         signal.raise_signal(signal.SIGINT)
         done.append("all of it")
     assert done == ["all of it"]
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_handler_that_somebody_else_put_in_place_stays() -> None:
+def test_a_signal_handler_that_was_installed_meanwhile_is_kept() -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def own(_number: int, _frame: object) -> None:
         """Of Spark."""
 
     try:
-        with held_back():
+        with deferred_interrupt():
             signal.signal(signal.SIGINT, own)
         assert signal.getsignal(signal.SIGINT) is own
     finally:
@@ -176,7 +178,7 @@ def test_only_the_main_thread_has_signals_to_hold_back() -> None:
     done = []
 
     def work() -> None:
-        with held_back():
+        with deferred_interrupt():
             done.append("all of it")
 
     thread = threading.Thread(target=work)
@@ -186,7 +188,7 @@ def test_only_the_main_thread_has_signals_to_hold_back() -> None:
 
 
 @pytest.mark.slow
-def test_a_master_that_is_none_is_told_in_the_words_of_the_jvm(tmp_path: Path) -> None:
+def test_an_invalid_master_is_reported_with_the_message_of_the_jvm(tmp_path: Path) -> None:
     """In a process of its own: here a session may run, which would be used."""
     (tmp_path / "lake").mkdir()
     command = ("pipeline", "compact", "--tables", str(tmp_path / "lake"), "--master", "nonsense")
@@ -204,7 +206,7 @@ def test_a_master_that_is_none_is_told_in_the_words_of_the_jvm(tmp_path: Path) -
     assert "above" not in done.stderr
 
 
-def test_what_ended_a_jvm_is_told_apart_from_what_else_it_said(tmp_path: Path) -> None:
+def test_the_cause_is_found_in_the_messages_of_the_jvm(tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text(
         'WARN Utils: odd\nException in thread "main" org.apache.X$YException: the first\n'
@@ -225,7 +227,7 @@ def test_files_of_a_batch_are_not_to_be_deleted(run: Run, tmp_path: Path, comman
     place = ("--recordings", tmp_path, "--tables", tmp_path / "lake")
     done = run("pipeline", command, *place, "--vacuum", "0.5")
     assert done.code == 2
-    assert "0 for never" in done.err
+    assert "or 0" in done.err
 
 
 def test_no_hours_leave_files_alone() -> None:

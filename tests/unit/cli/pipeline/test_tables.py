@@ -31,13 +31,13 @@ def test_tables_are_listed_with_their_sizes(run: Run, lake: Path) -> None:
     assert len(shown) == len(rows) + 1
 
 
-def test_empty_folder_says_how_to_make_tables(run: Run, tmp_path: Path) -> None:
+def test_the_note_about_an_empty_folder_names_the_command(run: Run, tmp_path: Path) -> None:
     done = run("pipeline", "tables", "--tables", tmp_path)
     assert (done.code, done.out) == (0, "")
     assert "skerry pipeline run" in done.err
 
 
-def test_tables_elsewhere_are_listed_and_cleaned_without_spark(run: Run, bucket: str) -> None:
+def test_remote_tables_are_listed_and_vacuumed_without_spark(run: Run, bucket: str) -> None:
     place = f"{bucket.replace('s3:', 's3a:')}/lake"
     lake = Lake(NO_SPARK, place)
     files = [stored_file(lake.store, "links", f"{n}.parquet", n, n + 1) for n in range(2)]
@@ -49,7 +49,7 @@ def test_tables_elsewhere_are_listed_and_cleaned_without_spark(run: Run, bucket:
     assert (done.code, done.out.split(",")[0]) == (0, f"{place}: 1 file")
 
 
-def test_tables_elsewhere_that_cannot_be_there_are_said(
+def test_unusable_remote_paths_of_tables_are_errors(
     run: Run, bucket: str, object_store: ObjectStore
 ) -> None:
     done = run("pipeline", "tables", "--tables", f"{bucket}/none")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 
 
-def test_files_of_killed_jobs_go_when_they_are_old(run: Run, lake: Path, tmp_path: Path) -> None:
+def test_old_files_of_killed_jobs_are_deleted(run: Run, lake: Path, tmp_path: Path) -> None:
     copy = copytree(lake, tmp_path / "lake")
     orphan = copy / "rates" / "b99999999-dead" / "part-0.parquet"
     orphan.parent.mkdir(parents=True)

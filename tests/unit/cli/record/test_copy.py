@@ -1,4 +1,4 @@
-"""`skerry record copy`, and what the other commands do with places elsewhere."""
+"""`skerry record copy`, and the other commands with remote paths."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_a_recording_is_copied_once(run: Run, recording: Path, bucket: str) -> N
     assert (row["folder"], row["segments"], row["skipped"]) == (f"{bucket}/r", 1, 0)
     assert row["byte_count"] > 0
     done = run("record", "copy", recording, f"{bucket}/r")
-    assert done.out == f"{bucket}/r: 0 segments and 0 B copied, 1 were there\n"
+    assert done.out == f"{bucket}/r: 0 segments and 0 B copied, 1 existed already\n"
 
 
-def test_each_recording_of_a_folder_goes_to_a_folder_of_its_name(
+def test_each_recording_of_a_folder_is_copied_to_a_folder_of_its_name(
     run: Run, made: Any, clean_place: Path, bucket: str, object_store: ObjectStore
 ) -> None:
     made("all/a", 2)
@@ -51,7 +51,7 @@ def test_the_folder_may_be_named_by_a_uri(run: Run, recording: Path, bucket: str
     assert done.code == 0, done.err
 
 
-def test_a_folder_of_this_computer_is_no_place_elsewhere(run: Run, recording: Path) -> None:
+def test_a_local_folder_is_not_a_remote_path(run: Run, recording: Path) -> None:
     done = run("record", "copy", recording, "there")
     assert done.code == 2
     assert "s3a://bucket/there" in done.err
@@ -63,23 +63,23 @@ def test_a_folder_is_not_made_a_part_of_a_uri_as_it_is(
 ) -> None:
     done = run("record", "copy", recording, target)
     assert done.code == 2
-    assert "name a place such as s3a://bucket/there," in done.err
+    assert "give a remote path such as s3a://bucket/there," in done.err
 
 
-def test_what_is_copied_lies_on_this_computer(run: Run) -> None:
+def test_source_of_a_copy_must_be_local(run: Run) -> None:
     done = run("record", "copy", "s3a://bucket/r", "s3a://bucket/other")
     assert done.code == 2
-    assert "DIR is a folder of this computer" in done.err
+    assert "DIR must be a local folder" in done.err
 
 
-def test_a_uri_that_names_no_place_is_an_error_with_a_hint(run: Run, recording: Path) -> None:
+def test_an_invalid_uri_is_an_error_with_a_hint(run: Run, recording: Path) -> None:
     for command in (("copy", recording, "s3a:/b/x"), ("info", "s3a:/b/x")):
         done = run("record", *command)
         assert done.code == 1
         assert "hint:  write s3a://b/x" in done.err
 
 
-def test_what_is_lost_is_told(run: Run, recording: Path, bucket: str) -> None:
+def test_losses_are_reported(run: Run, recording: Path, bucket: str) -> None:
     (segment,) = recording.glob("*.arrow")
     segment.write_bytes(segment.read_bytes()[:-9])
     done = run("record", "copy", recording, f"{bucket}/r", "--json")
@@ -89,7 +89,7 @@ def test_what_is_lost_is_told(run: Run, recording: Path, bucket: str) -> None:
     assert (done.code, f"warning: {recording}: {warning}" in done.err) == (0, True)
 
 
-def test_one_that_fails_does_not_keep_the_others_from_it(
+def test_a_failed_copy_does_not_stop_the_others(
     run: Run, made: Any, clean_place: Path, bucket: str
 ) -> None:
     for name in ("a", "b", "c"):
@@ -99,8 +99,8 @@ def test_one_that_fails_does_not_keep_the_others_from_it(
     done = run("record", "copy", clean_place / "all", f"{bucket}/all")
     assert done.code == 1
     assert f"{bucket}/all/a has another recording" in done.err
-    assert "hint:  copy each recording to a place of its own" in done.err
-    assert "does not tell what recording this is" in done.err
+    assert "hint:  copy each recording to a remote path of its own" in done.err
+    assert "does not identify a recording" in done.err
     assert "2 of 3 recordings were not copied" in done.err
     assert done.out == f"{bucket}/all/c: 1 segments and {done.out.split(' and ')[1]}"
 
@@ -112,13 +112,13 @@ def test_recordings_are_not_hidden_by_another_one(
     for command, name in (("copy", "rec"), ("cut", "new"), ("merge", "new")):
         done = run("record", command, recording, f"{bucket}/all")
         assert done.code == 1
-        assert f"{bucket}/all has recordings in it, as b" in done.err
-        assert f"hint:  name a place of its own: {bucket}/all/{name}" in done.err
+        assert f"{bucket}/all contains recordings, such as b" in done.err
+        assert f"hint:  copy it to a remote path of its own: {bucket}/all/{name}" in done.err
     done = run("record", "info", f"{bucket}/all", "--json")
     assert [json.loads(line)["folder"] for line in lines(done)] == [f"{bucket}/all/b"]
 
 
-def test_a_place_without_a_manifest_is_not_sound(
+def test_a_remote_recording_without_a_manifest_is_not_sound(
     run: Run, recording: Path, bucket: str, object_store: ObjectStore
 ) -> None:
     run("record", "copy", recording, f"{bucket}/r")
@@ -129,12 +129,12 @@ def test_a_place_without_a_manifest_is_not_sound(
     assert f"{bucket}/r has no manifest" in run("record", "info", f"{bucket}/r").err
 
 
-def test_where_nothing_is_yet_one_is_told_to_copy_it_there(run: Run, bucket: str) -> None:
+def test_missing_remote_recording_has_a_hint_to_copy_it(run: Run, bucket: str) -> None:
     done = run("record", "info", f"{bucket}/none")
     assert f"hint:  copy one there: `skerry record copy DIR {bucket}/none`" in done.err
 
 
-def test_what_is_copied_is_told_checked_and_exported_from_there(
+def test_a_copy_can_be_inspected_verified_and_exported(
     run: Run, recording: Path, bucket: str
 ) -> None:
     run("record", "copy", recording, f"{bucket}/r")
@@ -148,9 +148,7 @@ def test_what_is_copied_is_told_checked_and_exported_from_there(
     assert here.out == there.out != ""
 
 
-def test_what_is_copied_is_played_from_there(
-    run: Run, node: Any, recording: Path, bucket: str
-) -> None:
+def test_a_copy_can_be_played(run: Run, node: Any, recording: Path, bucket: str) -> None:
     run("record", "copy", recording, f"{bucket}/r")
     done = run("replay", f"{bucket}/r", "--node", node.place, "--fast", "--json")
     assert done.code == 0, done.err
@@ -173,9 +171,7 @@ def test_parts_and_wholes_can_be_made_elsewhere(
     assert f"{bucket}/both is a recording already" in again.err
 
 
-def test_a_bucket_that_nobody_made_is_an_error_with_a_hint(
-    run: Run, recording: Path, bucket: str
-) -> None:
+def test_a_missing_bucket_is_an_error_with_a_hint(run: Run, recording: Path, bucket: str) -> None:
     for command in (
         ("copy", recording, "s3a://nobody-made-it/r"),
         ("info", "s3a://nobody-made-it/r"),
@@ -184,7 +180,7 @@ def test_a_bucket_that_nobody_made_is_an_error_with_a_hint(
         done = run("record", *command)
         assert done.code == 1
         assert "there is no bucket nobody-made-it" in done.err
-        assert "hint:  make it, or name another" in done.err
+        assert "hint:  create it, or name another" in done.err
 
 
 def lines(done: Any) -> list[str]:

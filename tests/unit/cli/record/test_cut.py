@@ -24,14 +24,14 @@ def test_a_time_is_cut_out(run: Run, recording: Path, clean_place: Path) -> None
     ]
 
 
-def test_what_was_there_can_be_left_out(run: Run, recording: Path, clean_place: Path) -> None:
+def test_bare_omits_the_objects_at_the_start(run: Run, recording: Path, clean_place: Path) -> None:
     span = ("--from", "2023-11-14T22:13:22Z", "--to", "2023-11-14T22:13:24Z")
     assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *span, "--bare").out
 
 
 def test_types_and_subjects_are_chosen(run: Run, recording: Path, clean_place: Path) -> None:
-    words = ("--types", "Vessel", "--subjects", "/Vessel/4")
-    assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *words).out
+    arguments = ("--types", "Vessel", "--subjects", "/Vessel/4")
+    assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *arguments).out
 
 
 def test_a_folder_that_is_a_recording_is_not_written_to(run: Run, recording: Path) -> None:
@@ -40,20 +40,20 @@ def test_a_folder_that_is_a_recording_is_not_written_to(run: Run, recording: Pat
     assert "is a recording already" in done.err
 
 
-def test_what_is_no_moment_is_refused(run: Run, recording: Path) -> None:
+def test_invalid_times_are_rejected(run: Run, recording: Path) -> None:
     done = run("record", "cut", recording, "x", "--from", "yesterday")
     assert done.code == 2
     assert "yesterday" in done.err
 
 
-def test_a_type_that_is_not_there_is_told(run: Run, recording: Path, clean_place: Path) -> None:
+def test_a_missing_type_is_reported(run: Run, recording: Path, clean_place: Path) -> None:
     done = run("record", "cut", recording, clean_place / "part", "--types", "Vesel")
     assert done.code == 0
-    assert "nothing of type Vesel; the types there are: " in done.err
+    assert "the recording has no type Vesel; its types are: " in done.err
     assert "Vessel" in done.err
 
 
-def test_what_is_no_pattern_is_refused(run: Run, recording: Path, clean_place: Path) -> None:
+def test_invalid_patterns_are_rejected(run: Run, recording: Path, clean_place: Path) -> None:
     done = run("record", "cut", recording, clean_place / "part", "--subjects", "Vessel/1")
     assert done.code == 2
     assert "--subjects" in done.err

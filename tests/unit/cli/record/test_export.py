@@ -38,19 +38,17 @@ def test_viewers_get_mcap(run: Run, recording: Path, clean_place: Path) -> None:
     assert {"/Vessel/1", "/gaps"} <= topics
 
 
-def test_a_name_that_does_not_tell_needs_a_format(
-    run: Run, recording: Path, clean_place: Path
-) -> None:
+def test_an_unknown_suffix_needs_a_format(run: Run, recording: Path, clean_place: Path) -> None:
     assert run("record", "export", recording, clean_place / "a.txt").code == 2
     done = run("record", "export", recording, clean_place / "a.txt", "--format", "jsonl")
     assert done.code == 0
 
 
-def test_mcap_is_no_text(run: Run, recording: Path) -> None:
+def test_mcap_is_not_written_to_stdout(run: Run, recording: Path) -> None:
     assert run("record", "export", recording, "-", "--format", "mcap").code == 2
 
 
-def test_a_folder_is_no_file_to_export_to(run: Run, recording: Path, clean_place: Path) -> None:
+def test_a_folder_is_not_an_export_file(run: Run, recording: Path, clean_place: Path) -> None:
     done = run("record", "export", recording, clean_place, "--format", "jsonl")
     assert done.code == 1
     assert "it is a folder" in done.err
@@ -64,4 +62,4 @@ def test_a_folder_is_no_file_to_export_to(run: Run, recording: Path, clean_place
 def test_an_export_is_written_to_a_file(run: Run, recording: Path, target: str) -> None:
     done = run("record", "export", recording, target)
     assert done.code == 2
-    assert "an export is written to a file of this computer" in done.err
+    assert "an export is written to a local file" in done.err

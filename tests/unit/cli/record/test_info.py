@@ -13,7 +13,7 @@ from skerry.runtime.recordings.writer import RecordingWriter
 Run = Callable[..., Any]
 
 
-def test_people_see_what_is_in_it(run: Run, recording: Path) -> None:
+def test_summary_is_printed(run: Run, recording: Path) -> None:
     out = run("record", "info", recording).out
     assert "Vessel                5" in out
     assert "2023-11-14T22:13:25Z" in out
@@ -37,7 +37,7 @@ def test_a_folder_of_recordings_has_a_line_for_each(run: Run, made: Any, clean_p
     assert [Path(json.loads(line)["folder"]).name for line in lines] == ["a", "b"]
 
 
-def test_what_was_mended_and_dropped_is_told(run: Run, recording: Path) -> None:
+def test_repairs_and_dropped_segments_are_printed(run: Run, recording: Path) -> None:
     with (recording / "manifest.jsonl").open("a") as file:
         repair = {"name": "x.arrow", "kept_batches": 1, "kept_rows": 2, "lost_bytes": 9}
         file.write(json.dumps({"repaired": repair}) + "\n")
@@ -45,8 +45,8 @@ def test_what_was_mended_and_dropped_is_told(run: Run, recording: Path) -> None:
             dropped = {"name": f"old{number}.arrow", "reason": "age"}
             file.write(json.dumps({"dropped": dropped}) + "\n")
     out = run("record", "info", recording).out
-    assert "x.arrow: 9 bytes were cut off" in out
-    assert "3 segments for their age" in out
+    assert "x.arrow: 9 bytes truncated" in out
+    assert "3 segments by their age" in out
     assert "old1" not in out
 
 

@@ -1,4 +1,4 @@
-"""Kinds of values, and what the commands about recordings share."""
+"""Parameter types and options that the commands for recordings share."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_values_are_read(kind: Any, text: str, value: float) -> None:
         (Instant(), "2023-11-14"),
     ],
 )
-def test_what_is_none_is_refused(kind: Any, text: str) -> None:
+def test_invalid_values_are_rejected(kind: Any, text: str) -> None:
     with pytest.raises(click.BadParameter):
         kind.convert(text, None, None)
 
 
-def test_sizes_and_times_are_shown_for_people() -> None:
+def test_sizes_and_times_are_shown_with_units() -> None:
     assert [shown_size(size) for size in (5, 2048, 3 << 20, 5 << 40)] == [
         "5 B",
         "2.0 KiB",
@@ -86,7 +86,7 @@ def test_options_are_those_that_were_promised() -> None:
     assert "--multicast" in names
 
 
-def test_progress_goes_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_runs_from_0_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
     amounts: list[float] = []
 
     class Bar:
@@ -103,7 +103,7 @@ def test_progress_goes_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> N
     assert amounts == [0.25, 0.75, 0.0]
 
 
-def test_who_works_long_is_interrupted_between_two_steps() -> None:
+def test_a_signal_interrupts_between_two_steps() -> None:
     with row_progress(Output(), "x") as tell:
         tell(1, 4)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -117,12 +117,12 @@ def test_a_time_that_ends_before_it_begins_is_refused(from_ns: str, to_ns: str) 
     @selection_options
     def command(**_given: object) -> None: ...
 
-    with pytest.raises(click.UsageError, match="not before"):
+    with pytest.raises(click.UsageError, match="must be before"):
         command.main(["--from", from_ns, "--to", to_ns], standalone_mode=False)
     command.main(["--from", "20000", "--to", "20001"], standalone_mode=False)
 
 
-def test_without_pyarrow_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_has_a_hint_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(sys.modules):
         if name.startswith(("pyarrow", "skerry.runtime.recordings.reader")):
             monkeypatch.delitem(sys.modules, name)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.cli.record.run import line_of
+from skerry.cli.record.run import progress_text
 from skerry.observe.recorder_metrics import RecorderStatistics
 
 Run = Callable[..., Any]
 
 
-def test_what_is_there_is_recorded(run: Run, node: Any, types: Path) -> None:
+def test_existing_objects_are_recorded(run: Run, node: Any, types: Path) -> None:
     known = skerry.load_types(types)
     with skerry.connect(node.place, types=known) as space:
         space.publish(known.Vessel(mmsi=1, name="Maren"))
@@ -37,7 +37,7 @@ def test_a_recorder_writes_to_a_disk(run: Run, clean_place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_ends_after_some_time_and_says_what_it_did(run: Run, node: Any) -> None:
+def test_it_ends_after_a_time_with_a_summary(run: Run, node: Any) -> None:
     done = run("record", "--to", "rec", "--seconds", "0.3", "--space", "harbour")
     assert done.code == 0, done.err
     assert "recording to rec" in done.err
@@ -49,10 +49,10 @@ def test_it_ends_after_some_time_and_says_what_it_did(run: Run, node: Any) -> No
 
 
 @pytest.mark.slow
-def test_what_came_while_nobody_recorded_is_a_gap(run: Run, node: Any, types: Path) -> None:
+def test_updates_without_a_recorder_are_a_gap(run: Run, node: Any, types: Path) -> None:
     known = skerry.load_types(types)
     with skerry.connect(node.place, types=known) as space:
-        # Each second the node says how it is.
+        # The node publishes its status each second.
         run("record", "--to", "rec", "--seconds", "1.5")
         for number in range(5):
             space.publish(known.Vessel(mmsi=number))
@@ -72,8 +72,8 @@ def test_what_came_while_nobody_recorded_is_a_gap(run: Run, node: Any, types: Pa
 
 def test_configuration_and_flags_go_together(run: Run, node: Any, clean_place: Path) -> None:
     (clean_place / "skerry.toml").write_text('[recorder]\nspace = "quay"\nbatch_ms = 20\n')
-    words = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")
-    done = run("record", "--to", "rec", *words, "--seconds", "0.05")
+    arguments = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")
+    done = run("record", "--to", "rec", *arguments, "--seconds", "0.05")
     assert done.code == 0, done.err
     assert json.loads(run("record", "info", "rec", "--json").out)["space"] == "quay"
 
@@ -102,7 +102,9 @@ def test_a_group_of_bytes_has_no_types(run: Run) -> None:
     assert "--kind objects" in done.err
 
 
-def test_what_a_crash_left_is_mended_with_a_word(run: Run, node: Any, clean_place: Path) -> None:
+def test_an_unsealed_segment_is_repaired_with_a_warning(
+    run: Run, node: Any, clean_place: Path
+) -> None:
     run("record", "--to", "rec", "--seconds", "0.05")
     folder = clean_place / "rec"
     name = json.loads((folder / "recording.json").read_text())["id"][:8]
@@ -111,10 +113,10 @@ def test_what_a_crash_left_is_mended_with_a_word(run: Run, node: Any, clean_plac
     assert "0000000099.arrow.open was not sealed" in done.err
 
 
-def test_the_line_tells_how_it_goes() -> None:
+def test_the_progress_line_has_rows_rate_and_gaps() -> None:
     now = RecorderStatistics(rows=1200, bytes=2048, gaps=1, queued_bytes=5, trouble="no room")
-    assert line_of(now, 350.0) == (
-        "1,200 rows, 350 rows/s, 2.0 KiB, 1 gaps, 5 B wait, trouble: no room"
+    assert progress_text(now, 350.0) == (
+        "1,200 rows, 350 rows/s, 2.0 KiB, 1 gaps, 5 B queued, error: no room"
     )
 
 

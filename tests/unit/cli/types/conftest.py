@@ -35,7 +35,7 @@ def fleet(clean_place: Path) -> Path:
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Sets what the next command reads from standard input."""
+    """Sets the standard input of the next command."""
 
     def feed(content: bytes) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))

@@ -30,7 +30,7 @@ def test_file_in_order_is_counted_and_gives_no_data(run: Run, fleet: Path) -> No
     assert done.err == "1 file, 2 types: no problems\n"
 
 
-def test_every_error_is_shown_with_its_place(run: Run, clean_place: Path) -> None:
+def test_every_error_is_shown_with_file_and_line(run: Run, clean_place: Path) -> None:
     Path("bad.dots").write_text(BAD)
     done = run("types", "check", "bad.dots")
     assert (done.code, done.out) == (1, "")
@@ -65,7 +65,7 @@ def test_warnings_fail_only_when_strict(run: Run, clean_place: Path) -> None:
     assert run("types", "check", "--strict", "a.dots").code == 1
 
 
-def test_json_gives_each_problem_a_line_and_says_nothing_else(run: Run, clean_place: Path) -> None:
+def test_json_prints_each_problem_and_nothing_else(run: Run, clean_place: Path) -> None:
     Path("bad.dots").write_text(BAD)
     done = run("types", "check", "--json", "bad.dots")
     assert (done.code, done.err) == (1, "")
@@ -96,12 +96,12 @@ def test_imported_files_are_checked_and_counted_too(run: Run, clean_place: Path)
     assert done.err.endswith("2 files: 1 error\n")
 
 
-def test_more_problems_than_are_shown_are_told(run: Run, clean_place: Path) -> None:
+def test_hidden_problems_are_mentioned(run: Run, clean_place: Path) -> None:
     fields = "".join(f"struct S{n} {{ 1: nothing x; }}\n" for n in range(PROBLEM_COUNT_MAX + 1))
     Path("a.dots").write_text(fields)
     done = run("types", "check", "a.dots")
     assert done.err.count(": error: ") == PROBLEM_COUNT_MAX
-    assert done.err.splitlines()[-1] == "only the first 50 are shown: there may be more"
+    assert done.err.splitlines()[-1] == "only the first 50 problems are shown"
 
 
 def test_problems_are_coloured_on_request(run: Run, clean_place: Path) -> None:

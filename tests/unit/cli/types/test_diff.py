@@ -51,7 +51,7 @@ def test_changes_that_break_come_first_with_their_reason(run: Run, fleet: Path) 
     assert lines[4:] == [f"Purpose.tug: element added: {why}", "old readers break: 2 changes"]
 
 
-def test_lost_values_are_told_but_break_nothing(run: Run, fleet: Path) -> None:
+def test_lost_values_are_reported_but_break_nothing(run: Run, fleet: Path) -> None:
     new = next_fleet(fleet, ("    3: Purpose purpose;\n", "    3: [removed] Purpose purpose;\n"))
     done = run("types", "diff", fleet, new)
     assert done.code == 0

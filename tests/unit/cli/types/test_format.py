@@ -32,7 +32,7 @@ def test_files_are_rewritten_in_place(run: Run, untidy: Path, fleet: Path) -> No
     assert run("types", "format", "untidy.dots").err == "1 file, 0 formatted\n"
 
 
-def test_check_says_what_would_change_and_changes_nothing(
+def test_check_lists_files_that_would_change_and_changes_nothing(
     run: Run, untidy: Path, fleet: Path
 ) -> None:
     done = run("types", "format", "--check", "untidy.dots", "fleet.dots")
@@ -42,7 +42,7 @@ def test_check_says_what_would_change_and_changes_nothing(
     assert run("types", "format", "--check", "fleet.dots").code == 0
 
 
-def test_diff_shows_what_would_change_and_changes_nothing(run: Run, untidy: Path) -> None:
+def test_diff_prints_the_changes_and_changes_nothing(run: Run, untidy: Path) -> None:
     done = run("types", "format", "--diff", "untidy.dots")
     assert done.code == 0
     assert done.out == (
@@ -75,7 +75,7 @@ def test_file_that_does_not_parse_is_left_alone_and_the_others_are_not(
     assert untidy.read_text() == TIDY
 
 
-def test_line_ends_of_others_stay(run: Run, untidy: Path) -> None:
+def test_crlf_line_ends_are_kept(run: Run, untidy: Path) -> None:
     untidy.write_bytes(b"struct   A{\r\n1:bool b;}\r\n")
     assert run("types", "format", untidy).code == 0
     assert untidy.read_bytes() == TIDY.replace("\n", "\r\n").encode()
@@ -88,7 +88,7 @@ def test_mark_of_utf_8_goes(run: Run, untidy: Path) -> None:
     assert untidy.read_bytes() == TIDY.encode()
 
 
-def test_permissions_and_links_stay(run: Run, untidy: Path) -> None:
+def test_permissions_and_links_are_kept(run: Run, untidy: Path) -> None:
     untidy.chmod(0o640)
     Path("link.dots").symlink_to("untidy.dots")
     assert run("types", "format", "link.dots").code == 0

@@ -32,17 +32,20 @@ def test_source_in_the_header_has_no_folders(run: Run, fleet: Path) -> None:
     assert "from fleet.dots;" in Path("out/fleet.py").read_text().splitlines()[0]
 
 
-def test_stub_can_be_left_out(run: Run, fleet: Path) -> None:
+def test_stub_can_be_omitted(run: Run, fleet: Path) -> None:
     assert run("types", "generate", "fleet.dots", "-o", "a.py", "--no-stub").code == 0
     assert not Path("a.pyi").exists()
 
 
-def test_stub_of_an_earlier_time_goes_when_none_is_wanted(run: Run, fleet: Path) -> None:
+def test_no_stub_removes_a_generated_stub(run: Run, fleet: Path) -> None:
     command = ("types", "generate", "fleet.dots", "-o", "a.py")
     run(*command)
     done = run(*command, "--no-stub", "--check")
     assert done.code == 1
-    assert done.err.splitlines()[:2] == ["a.py is up to date", "a.pyi is there, and should not be"]
+    assert done.err.splitlines()[:2] == [
+        "a.py is up to date",
+        "a.pyi exists, and --no-stub asks for none",
+    ]
     done = run(*command, "--no-stub")
     assert (done.code, done.err) == (0, "wrote a.py\nremoved a.pyi\n")
     assert not Path("a.pyi").exists()
@@ -50,7 +53,7 @@ def test_stub_of_an_earlier_time_goes_when_none_is_wanted(run: Run, fleet: Path)
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_stub_that_a_person_wrote_stays_with_a_warning(
+def test_stub_that_was_not_generated_is_kept_with_a_warning(
     run: Run, fleet: Path, force: tuple[str, ...]
 ) -> None:
     Path("a.pyi").write_text("mine")
@@ -58,7 +61,7 @@ def test_stub_that_a_person_wrote_stays_with_a_warning(
     assert done.code == 0
     assert done.err.splitlines() == [
         "wrote a.py",
-        "warning: a.pyi was not generated and stays: type checkers believe it, not a.py",
+        "warning: a.pyi was not generated and is kept: type checkers read it instead of a.py",
     ]
     assert Path("a.pyi").read_text() == "mine"
 
@@ -72,8 +75,8 @@ def test_file_that_was_not_generated_is_replaced_by_force_only(
     done = run("types", "generate", "fleet.dots", "-o", "a.py")
     assert done.code == 1
     assert done.err.splitlines() == [
-        f"error: {name} is there, and was not generated: it stays as it is",
-        "hint:  name another file, or replace this one with --force",
+        f"error: {name} exists and was not generated: it is not replaced",
+        "hint:  choose another file, or replace this one with --force",
     ]
     assert sorted(path.name for path in Path().iterdir()) == [name, "fleet.dots"]
     assert Path(name).read_text() == content
@@ -104,14 +107,14 @@ def test_dash_prints_the_module_and_writes_nothing(run: Run, fleet: Path) -> Non
     assert [path.name for path in Path().iterdir()] == ["fleet.dots"]
 
 
-def test_check_tells_missing_and_old_files_from_new_ones(run: Run, fleet: Path) -> None:
+def test_check_distinguishes_missing_outdated_and_current_files(run: Run, fleet: Path) -> None:
     command = ("types", "generate", "fleet.dots", "-o", "a.py")
     done = run(*command, "--check")
     assert done.code == 1
     assert done.err.splitlines() == [
         "a.py is missing",
         "a.pyi is missing",
-        "error: generate the files again",
+        "error: the files are not up to date",
         "hint:  run this command without --check",
     ]
     assert not Path("a.py").exists()
@@ -128,16 +131,16 @@ def test_check_tells_missing_and_old_files_from_new_ones(run: Run, fleet: Path) 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("a.txt", "a.txt is no name of a Python module: it ends with .py"),
-        ("a-b.py", "no program could import a-b.py: 'a-b' is no name in Python"),
+        ("a.txt", "a.txt is not a Python module: its name must end with .py"),
+        ("a-b.py", "a-b.py could not be imported: 'a-b' is not a Python identifier"),
         (
             "skerry.py",
             (
-                "skerry.py would hide skerry itself from the programs beside it;"
+                "skerry.py would hide the package skerry from programs in its folder;"
                 " choose another name, such as skerry_types.py"
             ),
         ),
-        ("class.py", "no program could import class.py: 'class' is no name in Python"),
+        ("class.py", "class.py could not be imported: 'class' is not a Python identifier"),
     ],
 )
 def test_file_that_no_program_could_import_is_refused(
@@ -171,7 +174,7 @@ def test_files_with_errors_leave_the_old_module_alone(run: Run, fleet: Path) -> 
 def test_files_without_types_are_refused(run: Run, clean_place: Path) -> None:
     Path("a.dots").write_text("// nothing\n")
     done = run("types", "generate", "a.dots", "-o", "a.py")
-    assert (done.code, done.err) == (1, "error: there are no types in a.dots\n")
+    assert (done.code, done.err) == (1, "error: no types are defined in a.dots\n")
     assert not Path("a.py").exists()
 
 

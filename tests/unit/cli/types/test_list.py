@@ -26,9 +26,9 @@ def harbour(node: Any, types: Path) -> Iterator[Any]:
 
 
 def wait_told(node: Any) -> None:
-    """Until the node has told who publishes vessels, which it does once a second."""
-    with skerry.connect(node.place) as space, space.subscribe("DotsClient") as heard:
-        for event in iter(lambda: heard.get(10), None):
+    """Wait until the node has published the publishers of vessels, which it does once a second."""
+    with skerry.connect(node.place) as space, space.subscribe("DotsClient") as received:
+        for event in iter(lambda: received.get(10), None):
             if "Vessel" in (event.object.publishedTypes or ()):
                 return
     pytest.fail("nobody publishes vessels")
@@ -59,7 +59,7 @@ def test_table_has_a_line_for_each(run: Run, harbour: Any) -> None:
     assert [line.split()[0] for line in lines] == ["name", "Kind", "Leg", "Vessel"]
 
 
-def test_definition_that_differs_is_told_and_fails(
+def test_conflicting_definition_is_reported_and_fails(
     run: Run, harbour: Any, types: Path, clean_place: Path
 ) -> None:
     assert run("types", "list", "--quick", "--types", types).code == 0
@@ -70,7 +70,7 @@ def test_definition_that_differs_is_told_and_fails(
     assert done.code == 1
     assert "name" in rows["Vessel"]["conflict"]
     assert rows["Leg"]["conflict"] is None
-    assert "other definitions" in done.err
+    assert "conflict with the type files" in done.err
 
 
 def test_definitions_are_listed_with_their_clients(run: Run, harbour: Any) -> None:

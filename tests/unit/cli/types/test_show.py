@@ -49,9 +49,11 @@ def test_one_type_can_be_chosen(run: Run, fleet: Path) -> None:
 def test_type_that_is_not_there_is_guessed(run: Run, fleet: Path) -> None:
     done = run("types", "show", "fleet.dots", "-t", "vesel")
     assert (done.code, done.out) == (1, "")
-    assert done.err == ("error: there is no type vesel in the files\nhint:  did you mean Vessel?\n")
+    assert done.err == (
+        "error: the files do not define a type vesel\nhint:  did you mean Vessel?\n"
+    )
     done = run("types", "show", "fleet.dots", "-t", "Quay")
-    assert done.err.splitlines()[1] == "hint:  there are: Purpose, Vessel"
+    assert done.err.splitlines()[1] == "hint:  they define Purpose, Vessel"
 
 
 def test_json_has_one_type_a_line(run: Run, fleet: Path) -> None:

@@ -18,46 +18,46 @@ Run = Callable[..., Any]
 Feed = Callable[[bytes], None]
 
 
-def test_missing_file_is_named_with_the_one_that_was_meant(run: Run, fleet: Path) -> None:
+def test_missing_file_has_a_suggestion(run: Run, fleet: Path) -> None:
     done = run("types", "check", "flet.dots")
     assert (done.code, done.out) == (1, "")
-    assert done.err == "error: flet.dots: there is no such file\nhint:  did you mean fleet.dots?\n"
+    assert done.err == "error: flet.dots: no such file\nhint:  did you mean fleet.dots?\n"
 
 
-def test_file_in_a_missing_folder_says_so(run: Run, fleet: Path) -> None:
+def test_missing_folder_is_reported(run: Run, fleet: Path) -> None:
     done = run("types", "check", "nowhere/fleet.dots")
-    assert done.err.splitlines()[1] == "hint:  there is no folder nowhere either"
+    assert done.err.splitlines()[1] == "hint:  the folder nowhere does not exist either"
 
 
 def test_all_files_that_cannot_be_read_are_named(run: Run, fleet: Path) -> None:
     done = run("types", "check", "one.xyz", fleet, "two.xyz")
     assert done.code == 1
     assert [line for line in done.err.splitlines() if line.startswith("error:")] == [
-        "error: one.xyz: there is no such file",
-        "error: two.xyz: there is no such file",
+        "error: one.xyz: no such file",
+        "error: two.xyz: no such file",
     ]
 
 
-def test_folder_is_no_file(run: Run, clean_place: Path) -> None:
+def test_folder_is_not_a_file(run: Run, clean_place: Path) -> None:
     Path("types").mkdir()
     done = run("types", "check", "types")
     assert done.code == 1
-    assert done.err == "error: types: this is a folder\nhint:  name its files: types/*.dots\n"
+    assert done.err == "error: types is a folder\nhint:  give its files: types/*.dots\n"
 
 
-def test_file_that_the_system_does_not_give_says_why(run: Run, clean_place: Path) -> None:
+def test_unreadable_file_is_reported_with_the_reason(run: Run, clean_place: Path) -> None:
     # The first page of a process is never there; permissions would not stop root.
     assert run("types", "check", "/proc/self/mem").err == (
-        "error: /proc/self/mem: it cannot be read: Input/output error\n"
+        "error: /proc/self/mem: cannot be read: Input/output error\n"
     )
 
 
-def test_loop_of_links_says_why(run: Run, clean_place: Path) -> None:
+def test_loop_of_links_is_reported(run: Run, clean_place: Path) -> None:
     Path("a.dots").symlink_to("b.dots")
     Path("b.dots").symlink_to("a.dots")
     done = run("types", "check", "a.dots")
     assert done.code == 1
-    assert done.err == "error: a.dots: it cannot be read: Too many levels of symbolic links\n"
+    assert done.err == "error: a.dots: cannot be read: Too many levels of symbolic links\n"
 
 
 def test_import_of_a_loop_of_links_is_a_problem_of_that_file(run: Run, clean_place: Path) -> None:
@@ -65,7 +65,7 @@ def test_import_of_a_loop_of_links_is_a_problem_of_that_file(run: Run, clean_pla
     Path("Place.dots").symlink_to("Place.dots")
     done = run("types", "check", "a.dots")
     assert done.code == 1
-    assert "Place.dots:1:1: error: it cannot be read: Too many levels" in done.err
+    assert "Place.dots:1:1: error: cannot be read: Too many levels" in done.err
 
 
 def test_largest_file_is_read_and_a_larger_one_refused(run: Run, clean_place: Path) -> None:
@@ -97,10 +97,10 @@ def test_empty_file_has_no_types_and_no_problems(run: Run, clean_place: Path) ->
     Path("a.dots").write_bytes(b"")
     assert run("types", "check", "a.dots").err == "1 file, 0 types: no problems\n"
     done = run("types", "show", "a.dots")
-    assert (done.code, done.out, done.err) == (0, "", "there are no types in there\n")
+    assert (done.code, done.out, done.err) == (0, "", "the files define no types\n")
 
 
-def test_bytes_that_are_no_text_are_a_problem_with_a_place(run: Run, clean_place: Path) -> None:
+def test_invalid_utf_8_is_a_problem_with_line_and_column(run: Run, clean_place: Path) -> None:
     Path("a.dots").write_bytes(b"struct A {\n\x00\xff\xfe\x80" + bytes(range(256)))
     done = run("types", "check", "a.dots")
     assert done.code == 1
@@ -108,7 +108,7 @@ def test_bytes_that_are_no_text_are_a_problem_with_a_place(run: Run, clean_place
     assert done.err.endswith("1 file: 1 error\n")
 
 
-def test_mark_of_utf_8_and_line_ends_of_others_are_taken(run: Run, clean_place: Path) -> None:
+def test_byte_order_mark_and_crlf_are_accepted(run: Run, clean_place: Path) -> None:
     text = "\ufeffstruct A {\r\n    1: bool b;\r\n    2: nothing c;\r\n}\r\n"
     Path("a.dots").write_bytes(text.encode())
     done = run("types", "check", "a.dots")
@@ -145,11 +145,11 @@ def test_standard_input_has_the_same_bound(run: Run, clean_place: Path, stdin: F
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["check", "format", "show"])
-def test_standard_input_that_is_closed_is_told(clean_place: Path, command: str) -> None:
+def test_closed_standard_input_is_reported(clean_place: Path, command: str) -> None:
     script = f'exec "$0" -m skerry types {command} - <&-'
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: <stdin>: it cannot be read: it is closed\n"
+    assert done.stderr == "error: <stdin>: cannot be read: standard input is closed\n"
 
 
 def test_without_files_the_command_line_is_wrong(run: Run, clean_place: Path) -> None:
@@ -167,7 +167,7 @@ def test_file_given_twice_counts_once(run: Run, fleet: Path) -> None:
         assert run("types", "check", "fleet.dots", other).err.startswith("1 file, ")
 
 
-def test_name_that_is_no_utf_8_does_not_disturb(run: Run, clean_place: Path) -> None:
+def test_file_name_that_is_not_utf_8_does_not_disturb(run: Run, clean_place: Path) -> None:
     name = os.fsdecode(b"\xff.dots")
     Path(name).write_text("struct A { 1: nothing b; }")
     done = run("types", "check", "--json", name)

@@ -115,7 +115,8 @@ def test_invalid_options_are_rejected_before_connecting(node: str, options: Any,
 
 
 @pytest.mark.parametrize(
-    ("place", "text"), [(5, "it is a text, got int"), (f"tcp://{HALF}", "surrogates not allowed")]
+    ("place", "text"),
+    [(5, "it must be a str, got int"), (f"tcp://{HALF}", "surrogates not allowed")],
 )
 def test_invalid_endpoint_is_rejected_before_connecting(place: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):

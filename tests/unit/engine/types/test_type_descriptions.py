@@ -21,7 +21,7 @@ from skerry.engine.types.type_descriptions import DEFINITION_USER_COUNT_MAX, UNU
 from skerry.limits import DESCRIBE_WORK, SELECT_SLICE_COUNT
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -394,14 +394,14 @@ def test_later_changes_and_conflicts_of_definitions_are_reported(
     harbour.node.take_events()
     harbour.guest("late").publish(wide(id=2))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     assert [record.getMessage() for record in caplog.records] == ["definition of a type changed"]
     caplog.clear()
     harbour.guest("stranger").publish(other(id=3))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
-    assert "incompatible definition of a type refused" in messages
+    assert "incompatible definition of a type rejected" in messages
 
 
 # -- definitions and their users

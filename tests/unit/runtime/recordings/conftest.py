@@ -1,4 +1,4 @@
-"""What tests of recordings on disk share: a fleet to be recorded, and quick ways to record it."""
+"""Fixtures for recordings on disk: updates of a fleet, and ways to record them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be configured about a recording."""
+"""Configuration of a recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUNDS = [
 ]
 
 
-def test_defaults_are_those_that_are_promised() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     config = RecordingConfig()
     assert (config.batch_rows, config.batch_ms) == (8192, 200)
     assert (config.seal_s, config.seal_followed_s) == (60, 2)
@@ -30,7 +30,7 @@ def test_defaults_are_those_that_are_promised() -> None:
 
 
 @pytest.mark.parametrize(("name", "high"), BOUNDS)
-def test_values_up_to_the_bounds_are_taken_and_no_others(name: str, high: int) -> None:
+def test_values_are_accepted_up_to_the_limits(name: str, high: int) -> None:
     make: Any = RecordingConfig
     for value in (1, high):
         assert getattr(make(**{name: value}), name) == value
@@ -43,6 +43,6 @@ def test_values_up_to_the_bounds_are_taken_and_no_others(name: str, high: int) -
     ("name", "value"),
     [("seal_s", 0), ("seal_followed_s", -1), ("sync_interval_s", 1e9), ("keep_s", -1)],
 )
-def test_times_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+def test_impossible_times_are_rejected(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         RecordingConfig(**{name: value})

@@ -1,4 +1,4 @@
-"""New recordings from old ones."""
+"""Cutting and merging recordings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from skerry.objects.classes import class_of
 from skerry.objects.json import to_json_values
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.copying import cut_recording, merge_recordings
@@ -32,16 +33,16 @@ def updates_in(folder: Path) -> list[Update]:
     return [u for u in read_updates([Recording(folder)]) if not is_description(u)]
 
 
-def test_cut_has_what_was_asked_for_and_can_be_read_alone(
+def test_cut_has_the_selected_rows_and_can_be_read_alone(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(n) for n in range(1, 41)], batches_per_segment=1)
     done = cut_recording(
         [source],
         tmp_path / "b",
-        from_ns=update_of(10).time_ns,
-        to_ns=update_of(20).time_ns,
-        subjects=["/Vessel/*"],
+        selection_of(
+            from_ns=update_of(10).time_ns, to_ns=update_of(20).time_ns, subjects=["/Vessel/*"]
+        ),
         has_state=False,
     )
     assert (done.rows, done.duplicates) == (10, 0)
@@ -66,7 +67,7 @@ def test_copies_are_private_and_an_empty_folder_keeps_its_mode(
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
-def test_cut_begins_with_what_was_there(
+def test_cut_begins_with_the_existing_objects(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [
@@ -77,7 +78,7 @@ def test_cut_begins_with_what_was_there(
         update_of(1, position=10, sequence=10, time_ns=update_of(10).time_ns),
     ]
     source = recorded(tmp_path / "a", updates)
-    done = cut_recording([source], tmp_path / "b", from_ns=update_of(10).time_ns)
+    done = cut_recording([source], tmp_path / "b", selection_of(from_ns=update_of(10).time_ns))
     assert done.rows == 3
     found = [(u.operation, u.subject, u.position, u.sequence) for u in updates_in(tmp_path / "b")]
     assert found == [
@@ -104,7 +105,9 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
             facts["operation"] = UPDATE if number == 2 else CREATE
             updates.append(update_of(number, fingerprint=fingerprint(obj.descriptor), **facts))
             writer.append(updates[-1])
-    cut_recording(open_recordings(tmp_path / "a"), tmp_path / "b", from_ns=updates[2].time_ns)
+    cut_recording(
+        open_recordings(tmp_path / "a"), tmp_path / "b", selection_of(from_ns=updates[2].time_ns)
+    )
     (recording,) = open_recordings(tmp_path / "b")
     first, second = updates_in(tmp_path / "b")
     assert second == updates[2]
@@ -119,21 +122,21 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
     assert verify_recording(recording).findings == ()
 
 
-def test_two_cuts_that_meet_are_as_good_as_the_whole(
+def test_two_adjacent_cuts_equal_the_whole(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [update_of(1, operation=CREATE), *(update_of(n) for n in range(2, 9))]
     source = recorded(tmp_path / "a", updates)
     edge_ns = update_of(5).time_ns
-    cut_recording([source], tmp_path / "b", to_ns=edge_ns)
-    cut_recording([source], tmp_path / "c", from_ns=edge_ns)
+    cut_recording([source], tmp_path / "b", selection_of(to_ns=edge_ns))
+    cut_recording([source], tmp_path / "c", selection_of(from_ns=edge_ns))
     parts = [Recording(tmp_path / "b"), Recording(tmp_path / "c")]
     merge_recordings(parts, tmp_path / "d")
     merged = [u for u in updates_in(tmp_path / "d") if u.sequence]
     assert merged == updates
 
 
-def test_copy_that_cannot_be_finished_leaves_nothing(
+def test_failed_copy_leaves_nothing(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, file_size_limit: Any
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(n) for n in range(1, 41)])
@@ -142,7 +145,7 @@ def test_copy_that_cannot_be_finished_leaves_nothing(
         pytest.raises(RecordingError, match=r"cannot make .*/b: cannot write to b: ") as caught,
     ):
         cut_recording([source], tmp_path / "b")
-    assert "make room" in (caught.value.hint or "")
+    assert "free disk space" in (caught.value.hint or "")
 
     def interrupt(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
@@ -153,7 +156,7 @@ def test_copy_that_cannot_be_finished_leaves_nothing(
 
 
 @pytest.mark.parametrize("kind", ["file", "full"])
-def test_copy_does_not_take_the_place_of_other_things(
+def test_copy_does_not_replace_other_files(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, kind: str
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
@@ -162,7 +165,7 @@ def test_copy_does_not_take_the_place_of_other_things(
         (tmp_path / "b" / "x").touch()
     else:
         (tmp_path / "b").touch()
-    with pytest.raises(RecordingError, match=r"not empty|no folder"):
+    with pytest.raises(RecordingError, match=r"not empty|not a folder"):
         cut_recording([source], tmp_path / "b")
     (tmp_path / "c").mkdir()
     assert cut_recording([source], tmp_path / "c").rows == 1, "an empty folder is fine"
@@ -173,7 +176,7 @@ def test_cut_by_type_leaves_others_out(
 ) -> None:
     updates = [update_of(n, type_name="Vessel" if n % 2 else "Port") for n in range(1, 11)]
     source = recorded(tmp_path / "a", updates)
-    assert cut_recording([source], tmp_path / "b", types=["Port"]).rows == 5
+    assert cut_recording([source], tmp_path / "b", selection_of(types=["Port"])).rows == 5
     (segment,) = Recording(tmp_path / "b").segments()
     assert set(segment.types) - {"EnumDescriptorData", "StructDescriptorData"} == {"Port"}
 
@@ -182,7 +185,7 @@ def test_cut_of_nothing_is_an_empty_recording(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
-    assert cut_recording([source], tmp_path / "b", types=["None"]).rows == 0
+    assert cut_recording([source], tmp_path / "b", selection_of(types=["None"])).rows == 0
     assert Recording(tmp_path / "b").segments() == []
 
 
@@ -191,15 +194,15 @@ def test_merge_has_every_update_once(
 ) -> None:
     recorded(tmp_path / "in" / "a", [update_of(n) for n in range(1, 21)])
     recorded(tmp_path / "in" / "b", [update_of(n) for n in range(11, 31)])
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     done = merge_recordings(
         open_recordings(tmp_path / "in"),
         tmp_path / "out",
-        on_progress=lambda done, total: told.append((done, total)),
+        on_progress=lambda done, total: reported.append((done, total)),
     )
     assert (done.rows, done.duplicates) == (30, 10)
     assert updates_in(tmp_path / "out") == [update_of(n) for n in range(1, 31)]
-    assert told[-1][0] == told[-1][1]
+    assert reported[-1][0] == reported[-1][1]
     assert verify_recording(Recording(tmp_path / "out")).findings == ()
 
 
@@ -246,7 +249,7 @@ def test_copy_is_cut_into_batches_and_segments(
     assert max(batch.rows for segment in segments for batch in segment.batches) == 8
 
 
-def test_recording_is_not_written_over(
+def test_recording_is_not_overwritten(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
@@ -255,7 +258,7 @@ def test_recording_is_not_written_over(
     assert caught.value.hint
 
 
-def test_recordings_of_two_spaces_are_not_one(
+def test_recordings_of_two_spaces_are_not_merged(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path / "a", [update_of(1)])

@@ -1,4 +1,4 @@
-"""Recordings for other tools."""
+"""Exporting recordings as JSON lines and MCAP."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from skerry.errors import LimitExceeded, RecordingError
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.selection import selection_of
 from skerry.runtime.recordings import exports
 from skerry.runtime.recordings.exports import (
     RECORDING_CHANNEL_COUNT_MAX,
@@ -60,24 +61,26 @@ def test_lines_have_fields_by_name_and_no_descriptions(recording: Recording) -> 
     assert lines[6]["_payload"]
 
 
-def test_file_of_lines_has_what_was_asked_for(
+def test_file_of_lines_has_the_selected_rows(
     recording: Recording, tmp_path: Path, update_of: UpdateOf
 ) -> None:
     target = tmp_path / "out.jsonl"
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     count = export_json_lines(
         [recording],
         target,
-        from_ns=update_of(2).time_ns,
-        to_ns=update_of(5).time_ns,
-        types=["Vessel"],
-        subjects=["/Vessel/...", "/x"],
-        on_progress=lambda *now: told.append(now),
+        selection_of(
+            from_ns=update_of(2).time_ns,
+            to_ns=update_of(5).time_ns,
+            types=["Vessel"],
+            subjects=["/Vessel/...", "/x"],
+        ),
+        on_progress=lambda *now: reported.append(now),
     )
     lines = [json.loads(line) for line in target.read_text().splitlines()]
     assert count == 3
     assert [line["_key"] for line in lines] == [2, 3, 4]
-    assert told[-1][0] == told[-1][1]
+    assert reported[-1][0] == reported[-1][1]
 
 
 def test_new_export_is_private_and_one_that_is_replaced_keeps_its_mode(
@@ -121,7 +124,7 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
     )
     strange = define_types("struct Boat { 1: [key] uint32 id; 2: string kind; }")
     late = new.Boat(id=3, kind=new.Kind.sub, b=False)
-    told: list[tuple[Any, Any]] = [
+    reported: list[tuple[Any, Any]] = [
         (old.Boat(id=1, kind=old.Kind.tug), old.Boat),
         (new.Boat(id=2, kind=new.Kind.sub, b=True), new.Boat),
         # As a recorder notes it that knows the old definition only.
@@ -129,7 +132,7 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
         (strange.Boat(id=4, kind="?"), strange.Boat),
     ]
     with RecordingWriter(tmp_path / "r", space="local") as writer:
-        for number, (obj, cls) in enumerate(told, 1):
+        for number, (obj, cls) in enumerate(reported, 1):
             writer.describe(cls.descriptor)
             writer.append(
                 Update(
@@ -156,11 +159,11 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
     assert "b" in json.loads(found[0][0].data)["properties"]
 
 
-def test_mcap_has_a_channel_for_each_subject_if_one_wants(
+def test_mcap_has_a_channel_for_each_subject_on_request(
     recording: Recording, tmp_path: Path
 ) -> None:
     target = tmp_path / "out.mcap"
-    export_mcap([recording], target, channels_by="subject", types=["Vessel"])
+    export_mcap([recording], target, selection_of(types=["Vessel"]), channels_by="subject")
     assert [channel.topic for _, channel, _, _ in messages(target)] == [
         *(f"/Vessel/{n}" for n in range(1, 6)),
         "/gaps",
@@ -171,13 +174,13 @@ def test_mcap_has_a_channel_for_each_subject_if_one_wants(
     assert len(summary.schemas) == 1
 
 
-def test_mcap_of_nothing_is_a_file_that_can_be_opened(recording: Recording, tmp_path: Path) -> None:
+def test_mcap_without_messages_can_be_opened(recording: Recording, tmp_path: Path) -> None:
     target = tmp_path / "out.mcap"
-    assert export_mcap([recording], target, to_ns=5) == 0
+    assert export_mcap([recording], target, selection_of(to_ns=5)) == 0
     assert messages(target) == []
 
 
-def test_times_that_mcap_does_not_have_are_the_first_one(
+def test_times_before_1970_become_zero_in_mcap(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recording = recorded(tmp_path / "r", [update_of(1, time_ns=-5, sent_ns=-7)])
@@ -188,7 +191,7 @@ def test_times_that_mcap_does_not_have_are_the_first_one(
 
 
 @pytest.mark.slow
-def test_more_channels_than_mcap_can_number_are_refused(update_of: UpdateOf) -> None:
+def test_number_of_mcap_channels_is_limited(update_of: UpdateOf) -> None:
     writer = Writer(BytesIO())
     writer.start()
     channels = exports._Channels(writer, "subject")
@@ -203,7 +206,7 @@ def test_more_channels_than_mcap_can_number_are_refused(update_of: UpdateOf) -> 
     assert caught.value.hint
 
 
-def test_export_that_fails_leaves_nothing(
+def test_failed_export_leaves_nothing(
     recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "RECORDING_CHANNEL_COUNT_MAX", 5)
@@ -212,7 +215,7 @@ def test_export_that_fails_leaves_nothing(
     assert list(tmp_path.glob("*out*")) == []
 
 
-def test_disk_that_is_full_leaves_the_old_file(
+def test_full_disk_keeps_the_old_file(
     recording: Recording,
     tmp_path: Path,
     file_size_limit: Callable[[int], AbstractContextManager[None]],
@@ -235,7 +238,7 @@ def test_missing_package_is_named(
 
 
 def test_gap_keeps_its_operation(recording: Recording, tmp_path: Path) -> None:
-    export_mcap([recording], tmp_path / "out.mcap", types=[])
+    export_mcap([recording], tmp_path / "out.mcap", selection_of(types=[]))
     ((_, _, _, content),) = messages(tmp_path / "out.mcap")
     assert content["_operation"] == "gap"
     assert GAP == 4

@@ -62,7 +62,7 @@ def test_gap_without_positions_is_never_filled(update_of: UpdateOf) -> None:
     assert range_of(update_of(1)) is None
 
 
-def test_gap_past_the_bound_is_taken_to_be_real(made: Made) -> None:
+def test_gap_above_the_limit_counts_as_unfilled(made: Made) -> None:
     one, other = made("a", [1], [gap(2, 12)]), made("b", range(2, 12))
     assert filled_gaps([one, other], count_max=9) == frozenset()
     assert filled_gaps([one, other], count_max=10) == {(NODE, 2, 12)}

@@ -1,4 +1,4 @@
-"""What is in a recording."""
+"""Summary of a recording."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skerry.codec.envelope import GAP, LINK, Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.info import RecordedSender, inspect_recording
-from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.writer import RecordingWriter
 
@@ -20,14 +20,14 @@ Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
 
 
-def test_info_tells_all_that_is_in_it(
+def test_info_summarizes_the_recording(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [update_of(n) for n in range(1, 31)]
     updates += [update_of(n, sender=8, source=LINK) for n in range(31, 34)]
     recording = recorded(tmp_path, updates, batches_per_segment=2)
-    told: list[tuple[int, int]] = []
-    info = inspect_recording(recording, on_progress=lambda *now: told.append(now))
+    reported: list[tuple[int, int]] = []
+    info = inspect_recording(recording, on_progress=lambda *now: reported.append(now))
     assert (info.id, info.space, info.is_being_written) == (recording.id, "local", False)
     assert (info.segment_count, info.row_count) == (2, 37)
     assert info.types == {"EnumDescriptorData": 2, "StructDescriptorData": 2, "Vessel": 33}
@@ -37,17 +37,17 @@ def test_info_tells_all_that_is_in_it(
     assert info.senders[0] == RecordedSender(node=-9, sender=3, source="access", rows=30)
     assert RecordedSender(node=-9, sender=8, source="link", rows=3) in info.senders
     assert (info.gaps, info.gap_count) == ((), 0)
-    assert told[-1] == (37, 37)
+    assert reported[-1] == (37, 37)
 
 
-def test_empty_recording_has_nothing_in_it(tmp_path: Path) -> None:
+def test_info_of_an_empty_recording_is_empty(tmp_path: Path) -> None:
     RecordingWriter(tmp_path, space="local").close()
     info = inspect_recording(Recording(tmp_path))
     assert (info.segment_count, info.row_count, info.time_min_ns) == (0, 0, 0)
     assert (info.types, info.senders) == ({}, ())
 
 
-def test_segment_that_is_being_written_is_told_of(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_open_segment_is_included(tmp_path: Path, update_of: UpdateOf) -> None:
     with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
@@ -55,7 +55,7 @@ def test_segment_that_is_being_written_is_told_of(tmp_path: Path, update_of: Upd
     assert (info.is_being_written, info.segment_count, info.row_count) == (True, 1, 1)
 
 
-def test_gaps_are_told_recorded_ones_and_those_of_damage(
+def test_recorded_gaps_and_damaged_batches_are_reported(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, damaged: Callable[..., None]
 ) -> None:
     recording = recorded(tmp_path, [update_of(n) for n in range(1, 21)])
@@ -71,7 +71,7 @@ def test_gaps_are_told_recorded_ones_and_those_of_damage(
 
 
 @pytest.mark.slow
-def test_only_the_first_gaps_are_told_one_by_one(tmp_path: Path) -> None:
+def test_number_of_reported_gaps_is_limited(tmp_path: Path) -> None:
     count = RECORDING_FINDING_COUNT_MAX + 5
     with RecordingWriter(tmp_path, space="local") as writer:
         for number in range(count):
@@ -83,7 +83,7 @@ def test_only_the_first_gaps_are_told_one_by_one(tmp_path: Path) -> None:
     assert (len(info.senders), info.sender_count) == (RECORDING_FINDING_COUNT_MAX, count)
 
 
-def test_what_crashes_and_retention_took_is_told(
+def test_repairs_and_dropped_segments_are_reported(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path, [update_of(1)])

@@ -1,4 +1,4 @@
-"""Reading recordings: segments in order, batches that are whole, gaps for those that are not."""
+"""Reading recordings: segments in order, intact batches, gaps for damaged ones."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import pytest
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
-from skerry.runtime.recordings import blocks, repairs
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files import blocks, unlisted_segments
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath
+from skerry.runtime.recordings.files.segment_files import map_file
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.reader import (
     Recording,
     Segment,
-    is_whole,
+    is_intact,
     open_recordings,
     read_batch,
     read_block,
     read_types,
 )
-from skerry.runtime.recordings.remote_paths import RemotePath
-from skerry.runtime.recordings.segment_files import map_file
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.model import StructType
@@ -58,7 +58,7 @@ def positions(batches: Any) -> list[int]:
     return [p for batch in batches for p in batch.column("position").to_pylist() if p]
 
 
-def test_recordings_are_opened_by_their_folder_or_the_one_around(recording: Recording) -> None:
+def test_recordings_are_opened_by_their_folder_or_its_parent(recording: Recording) -> None:
     for path in (recording.folder, recording.folder.parent, str(recording.folder)):
         (found,) = open_recordings(path)
         assert (found.id, found.space) == (recording.id, "local")
@@ -66,7 +66,7 @@ def test_recordings_are_opened_by_their_folder_or_the_one_around(recording: Reco
         open_recordings(recording.folder / "missing")
 
 
-def test_segments_tell_what_is_in_them(recording: Recording) -> None:
+def test_segments_have_an_index(recording: Recording) -> None:
     first, second = recording.segments()
     assert (first.rows, first.types["Vessel"], first.line, second.line) == (22, 20, 0, 1)
     assert first.byte_count == first.path.stat().st_size
@@ -86,7 +86,7 @@ def test_batches_that_are_not_wanted_are_not_read(recording: Recording) -> None:
     assert list(recording.batches(first, lambda _batch: False)) == []
 
 
-def test_segment_whose_file_is_gone_is_a_gap_for_each_batch(recording: Recording) -> None:
+def test_missing_segment_is_a_gap_per_batch(recording: Recording) -> None:
     first, _ = recording.segments()
     first.path.unlink()
     found = list(recording.batches(first))
@@ -95,7 +95,7 @@ def test_segment_whose_file_is_gone_is_a_gap_for_each_batch(recording: Recording
     assert recording.types(first) == {}
 
 
-def test_segment_that_was_dropped_since_it_was_listed_has_nothing(recording: Recording) -> None:
+def test_segment_that_was_dropped_since_it_was_listed_has_no_batches(recording: Recording) -> None:
     first, _ = recording.segments()
     manifest = Manifest(recording.folder)
     with manifest.locked():
@@ -121,34 +121,34 @@ def test_segment_that_was_sealed_since_it_was_listed_is_still_read(
         assert positions(rows for _, rows in recording.batches(segment)) == [1]
 
 
-def test_segment_that_is_sealed_while_one_looks_is_seen_once(
+def test_segment_that_is_sealed_during_the_listing_is_listed_once(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RecordingWriter(tmp_path, space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
         recording = Recording(tmp_path)
-        look = UnlistedSegments.look
+        refresh = UnlistedSegments.refresh
 
-        def seal_and_look(found: UnlistedSegments) -> None:
+        def seal_and_refresh(found: UnlistedSegments) -> None:
             writer.seal()
-            look(found)
+            refresh(found)
 
-        def look_and_seal(found: UnlistedSegments) -> None:
-            look(found)
+        def refresh_and_seal(found: UnlistedSegments) -> None:
+            refresh(found)
             writer.seal()
 
         with monkeypatch.context() as patched:
-            patched.setattr(UnlistedSegments, "look", seal_and_look)
+            patched.setattr(UnlistedSegments, "refresh", seal_and_refresh)
             assert len(recording.segments(include_open=True)) == 1
         writer.append(update_of(2))
         writer.flush()
         with monkeypatch.context() as patched:
-            patched.setattr(UnlistedSegments, "look", look_and_seal)
+            patched.setattr(UnlistedSegments, "refresh", refresh_and_seal)
             assert [segment.line for segment in recording.segments(include_open=True)] == [0, 1]
 
 
-def test_segment_that_cannot_be_read_is_an_error_that_says_what_to_do(recording: Recording) -> None:
+def test_unreadable_segment_is_an_error_with_a_hint(recording: Recording) -> None:
     first, _ = recording.segments()
     first.path.unlink()
     first.path.mkdir()
@@ -181,7 +181,7 @@ def test_damaged_batch_is_a_gap_and_the_rest_is_read(
     assert (gap.first_ns, gap.last_ns) == (noted.time_min_ns, noted.time_max_ns)
 
 
-def test_batch_of_another_segment_in_its_place_is_damage(recording: Recording) -> None:
+def test_batch_of_another_segment_is_damage(recording: Recording) -> None:
     first, second = recording.segments()
     (first.path).write_bytes(second.path.read_bytes())
     assert [batch.column("operation").to_pylist() for batch in read_batches(first)] == [[GAP]] * 3
@@ -204,7 +204,7 @@ def test_gap_of_a_damaged_batch_can_name_the_space(recording: Recording) -> None
     assert batch.column("space").to_pylist() == ["local"]
 
 
-def test_segment_that_is_being_written_is_read_up_to_its_last_whole_batch(
+def test_open_segment_is_read_up_to_its_last_complete_batch(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:
     with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
@@ -221,7 +221,7 @@ def test_segment_that_is_being_written_is_read_up_to_its_last_whole_batch(
         os.truncate(segment.path, segment.byte_count - len(b"half a batch"))
 
 
-def test_growing_recording_shows_what_was_sealed_since(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_growing_recording_lists_segments_sealed_since(tmp_path: Path, update_of: UpdateOf) -> None:
     with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
         recording = Recording(tmp_path)
         for number in (1, 2, 3):
@@ -230,7 +230,7 @@ def test_growing_recording_shows_what_was_sealed_since(tmp_path: Path, update_of
             assert len(recording.segments()) == number == recording.line_count
 
 
-def test_where_one_may_not_write_strays_come_last(
+def test_unlisted_segments_of_a_read_only_folder_come_last(
     recording: Recording, recorded: Recorded, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = recorded(recording.folder.parent / "o", [update_of(90, node=4)])
@@ -246,7 +246,7 @@ def test_where_one_may_not_write_strays_come_last(
     assert [segment.line for segment in Recording(recording.folder).segments()] == [0, 1, 2]
 
 
-def test_half_copied_segment_appears_when_it_is_whole(
+def test_partly_copied_segment_is_listed_when_it_is_complete(
     recording: Recording, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     other = recorded(recording.folder.parent / "o", [update_of(90, node=4)])
@@ -261,7 +261,7 @@ def test_half_copied_segment_appears_when_it_is_whole(
     assert list(recording.unindexed) == []
 
 
-def test_segment_sealed_while_the_folder_was_looked_at_comes_once(
+def test_segment_sealed_while_the_folder_is_listed_comes_once(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -314,7 +314,7 @@ def test_duckdb_reads_a_segment(recording: Recording) -> None:
 
 
 def forget(recording: Recording, *segments: Segment, kept: int = 0) -> None:
-    """Drop segments, and all that tells of them but the newest."""
+    """Drop segments, and forget all but the newest."""
     manifest = Manifest(recording.folder)
     with manifest.locked():
         for segment in segments:
@@ -323,7 +323,7 @@ def forget(recording: Recording, *segments: Segment, kept: int = 0) -> None:
         manifest.shorten(kept=kept)
 
 
-def test_segment_that_was_dropped_and_forgotten_since_it_was_listed_has_nothing(
+def test_segment_that_was_dropped_and_forgotten_since_it_was_listed_has_no_batches(
     recording: Recording,
 ) -> None:
     first, second = recording.segments()
@@ -337,14 +337,14 @@ def test_segment_that_was_dropped_and_forgotten_since_it_was_listed_has_nothing(
     assert recording.data(being_written) is None
 
 
-def test_segment_that_is_gone_among_forgotten_ones_is_damaged(recording: Recording) -> None:
+def test_missing_segment_among_forgotten_ones_is_damaged(recording: Recording) -> None:
     first, second = recording.segments()
     forget(recording, second)
     first.path.unlink()
     assert recording.data(first) == memoryview(b"")
 
 
-def test_range_that_reaches_into_what_is_forgotten_is_known(
+def test_range_that_overlaps_forgotten_lines_is_known(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [update_of(number) for number in range(60)]
@@ -370,13 +370,13 @@ def test_nothing_is_forgotten_unless_rows_are(recording: Recording) -> None:
     assert recording.forgotten_between(0, 99) is None
 
 
-def test_dropped_segment_is_not_adopted_by_who_found_it_before(
+def test_segment_that_is_dropped_while_it_is_indexed_is_not_listed(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = recording.segments()
     other = recording.folder / "76543210-0000000001.arrow"
     other.write_bytes(first.path.read_bytes())
-    index_file = repairs.index_file
+    index_file = unlisted_segments.index_file
 
     def index_late(folder: Path, name: str, *, line: int = -1) -> Segment | None:
         found = index_file(folder, name, line=line)
@@ -384,8 +384,8 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
         other.unlink()
         return found
 
-    monkeypatch.setattr(repairs, "index_file", index_late)
-    assert repairs.adopt_strays(recording.folder, Manifest(recording.folder)) == []
+    monkeypatch.setattr(unlisted_segments, "index_file", index_late)
+    assert unlisted_segments.list_unlisted(recording.folder, Manifest(recording.folder)) == []
     assert len(recording.segments()) == 2
 
 
@@ -399,54 +399,54 @@ def copied(recording: Recording, bucket: str) -> Recording:
     return Recording(f"{bucket}/all/r")
 
 
-def test_recording_elsewhere_has_what_the_one_here_has(
+def test_remote_recording_has_the_content_of_the_local_one(
     recording: Recording, copied: Recording, bucket: str
 ) -> None:
     for path in (f"{bucket}/all/r", f"{bucket}/all", f"{bucket.replace('s3:', 's3a:')}/all/"):
         assert [found.id for found in open_recordings(path)] == [recording.id]
     ours, theirs = recording.segments(), copied.segments(include_open=True)
-    assert theirs == [replace(segment, folder=str(copied.place)) for segment in ours]
+    assert theirs == [replace(segment, folder=str(copied.path)) for segment in ours]
     assert copied.arrived() == theirs
     for here, there in zip(ours, theirs, strict=True):
         assert list(recording.batches(here)) == list(copied.batches(there))
         assert recording.data(here) == copied.data(there)
         assert recording.types(here) == copied.types(there) == read_types(there)
     assert (copied.is_being_written, copied.open_names, copied.unindexed) == (False, [], ())
-    assert copied.place.name == "r"
+    assert copied.path.name == "r"
 
 
-def test_segment_elsewhere_without_a_line_is_not_there(copied: Recording) -> None:
-    assert isinstance(copied.place, RemotePath)
+def test_remote_segment_without_a_line_is_ignored(copied: Recording) -> None:
+    assert isinstance(copied.path, RemotePath)
     other = "76543210-0000000001.arrow"
-    (copied.place / other).write(bytes(copied.data(copied.segments()[0]) or b""))
+    (copied.path / other).write(bytes(copied.data(copied.segments()[0]) or b""))
     assert other not in [segment.name for segment in copied.segments()]
 
 
-def test_segment_elsewhere_that_is_gone_is_damaged_unless_it_was_dropped(
+def test_missing_remote_segment_is_damaged_unless_it_was_dropped(
     recording: Recording, copied: Recording, object_store: ObjectStore
 ) -> None:
     first, second = copied.segments()
-    object_store.delete(first.place)
+    object_store.delete(first.uri)
     # It was seen before, and what was seen may be read.
     assert copied.data(first) == memoryview(b"")
     gaps = [rows.column("operation").to_pylist() for _, rows in copied.batches(first)]
     assert gaps == [[GAP]] * 3
-    assert Recording(str(copied.place)).arrived() == []
+    assert Recording(str(copied.path)).arrived() == []
     forget(recording, recording.segments()[0])
-    object_store.put(f"{copied.place}/manifest.jsonl", manifest_of(recording))
+    object_store.put(f"{copied.path}/manifest.jsonl", manifest_of(recording))
     assert copied.data(first) is None
     assert list(copied.batches(first)) == []
     assert copied.arrived() == [second]
 
 
-def test_segment_elsewhere_that_goes_while_it_is_read_is_damaged_from_there_on(
+def test_remote_segment_that_is_removed_while_it_is_read_is_damaged_from_there_on(
     copied: Recording, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "_FETCH_BYTES_MAX", 1)
     first = copied.segments()[0]
     found = copied.batches(first)
     rows = [next(found)[1].num_rows]
-    object_store.delete(first.place)
+    object_store.delete(first.uri)
     rest = [batch.column("operation").to_pylist() for _, batch in found]
     assert (rows, rest) == ([2], [[GAP], [GAP]])
 
@@ -455,32 +455,34 @@ def manifest_of(recording: Recording) -> bytes:
     return (recording.folder / "manifest.jsonl").read_bytes()
 
 
-def test_what_is_no_recording_elsewhere_is_said(bucket: str, object_store: ObjectStore) -> None:
+def test_remote_path_that_is_not_a_recording_is_an_error(
+    bucket: str, object_store: ObjectStore
+) -> None:
     with pytest.raises(RecordingError, match=f"there is no folder {bucket}/none"):
         open_recordings(f"{bucket}/none")
     object_store.put(f"{bucket}/some/thing", b"")
-    with pytest.raises(RecordingError, match="is no recording, and there is none in it"):
+    with pytest.raises(RecordingError, match="is not a recording and contains none"):
         open_recordings(f"{bucket}/some")
     object_store.put(f"{bucket}/bad/recording.json", b"{}")
-    with pytest.raises(RecordingError, match="does not tell what recording this is"):
+    with pytest.raises(RecordingError, match="does not identify a recording"):
         open_recordings(f"{bucket}/bad")
 
 
-def test_folder_of_a_recording_elsewhere_is_asked_of_nobody(copied: Recording) -> None:
-    with pytest.raises(AssertionError, match="is elsewhere"):
+def test_remote_recording_has_no_folder(copied: Recording) -> None:
+    with pytest.raises(AssertionError, match="is remote"):
         _ = copied.folder
-    with pytest.raises(AssertionError, match="is elsewhere"):
+    with pytest.raises(AssertionError, match="is remote"):
         _ = copied.segments()[0].path
 
 
-def test_bytes_of_a_batch_are_whole_only_as_they_were_written(recording: Recording) -> None:
+def test_batch_is_intact_only_as_it_was_written(recording: Recording) -> None:
     segment = recording.segments()[0]
     batch = segment.batches[1]
     block = bytearray(map_file(segment.path)[batch.offset : batch.stop])
-    assert is_whole(memoryview(block), batch)
+    assert is_intact(memoryview(block), batch)
     assert read_block(memoryview(block), batch).num_rows == 10
-    assert not is_whole(memoryview(block)[:-1], batch)
-    assert not is_whole(memoryview(block), replace(batch, crc=batch.crc ^ 1))
+    assert not is_intact(memoryview(block)[:-1], batch)
+    assert not is_intact(memoryview(block), replace(batch, crc=batch.crc ^ 1))
     block[-1] ^= 1
-    assert not is_whole(memoryview(block), batch)
+    assert not is_intact(memoryview(block), batch)
     assert read_block(memoryview(block), batch).column("operation").to_pylist() == [GAP]

@@ -1,4 +1,4 @@
-"""Where a recording ended, and the next recorder goes on."""
+"""The resume point: where the next recorder continues."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ UpdateOf = Callable[..., Update]
 
 def ending(folder: Path) -> ResumePoint | None:
     with RecordingWriter(folder, space="local") as writer:
-        return writer.ending
+        return writer.resume_point
 
 
-def test_new_recording_has_no_ending(tmp_path: Path) -> None:
+def test_new_recording_has_no_resume_point(tmp_path: Path) -> None:
     assert ending(tmp_path) is None
     assert ending(tmp_path) is None, "nor has one without rows"
 
 
-def test_ending_is_the_last_update_that_a_node_counted(
+def test_resume_point_is_the_last_update_with_a_position(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     last = update_of(15, node=4)
@@ -44,7 +44,7 @@ def test_ending_is_the_last_update_that_a_node_counted(
     assert ending(tmp_path) == ResumePoint(node=4, position=15, time_ns=last.time_ns)
 
 
-def test_what_a_gap_at_the_end_has_is_not_missing_again(
+def test_updates_of_a_gap_at_the_end_are_not_counted_again(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:
     last_ns = update_of(9).time_ns
@@ -57,7 +57,7 @@ def test_what_a_gap_at_the_end_has_is_not_missing_again(
     assert ending(tmp_path) == ResumePoint(node=-9, position=9, time_ns=last_ns)
 
 
-def test_ending_after_a_crash_is_that_of_the_last_whole_batch(
+def test_resume_point_after_a_crash_is_in_the_last_complete_batch(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:
     writer = RecordingWriter(tmp_path, space="local")
@@ -70,7 +70,7 @@ def test_ending_after_a_crash_is_that_of_the_last_whole_batch(
     assert ending(tmp_path) == ResumePoint(node=-9, position=1, time_ns=update_of(1).time_ns)
 
 
-def test_segments_that_were_copied_here_are_no_ending(
+def test_copied_segments_have_no_resume_point(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path / "here", [update_of(1)])
@@ -82,7 +82,7 @@ def test_segments_that_were_copied_here_are_no_ending(
     assert (found.node, found.position) == (-9, 1)
 
 
-def test_segment_that_is_gone_is_no_ending(
+def test_missing_segment_has_no_resume_point(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     (segment,) = recorded(tmp_path, [update_of(1)]).segments()

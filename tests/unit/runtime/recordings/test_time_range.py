@@ -1,4 +1,4 @@
-"""A span of a recording: what was there first, and clocks that jump."""
+"""Time ranges of recordings: existing objects first, and clocks that jump."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skerry.objects.typeset import TypeSet
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.selection import selection_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import span_of, span_updates
+from skerry.runtime.recordings.time_range import range_updates, updates_in_range
 from skerry.runtime.recordings.updates import read_all_types
 from skerry.schema.fingerprint import fingerprint
 
@@ -34,11 +34,11 @@ def at(update_of: UpdateOf) -> Callable[..., Update]:
 
 @pytest.fixture
 def span(types: TypeSet) -> Callable[..., Shown]:
-    """Operations and positions of what is in a span."""
+    """Operations and positions of the updates in a range."""
     known = {fingerprint(types.Vessel.descriptor): types.Vessel.descriptor}
 
     def make(*updates: Update, **limits: Any) -> Shown:
-        found = span_of(iter(updates), known, **limits)
+        found = updates_in_range(iter(updates), known, **limits)
         return [(update.operation, update.position) for update in found]
 
     return make
@@ -48,7 +48,7 @@ At = Callable[..., Update]
 Span = Callable[..., Shown]
 
 
-def test_what_was_there_comes_first_and_the_end_is_not_included(at: At, span: Span) -> None:
+def test_existing_objects_come_first_and_the_end_is_exclusive(at: At, span: Span) -> None:
     updates = [
         at(1, CREATE),
         at(2, CREATE, mmsi=2),
@@ -65,7 +65,7 @@ def test_what_was_there_comes_first_and_the_end_is_not_included(at: At, span: Sp
     assert span(from_ns=1) == []
 
 
-def test_clock_that_is_set_back_takes_no_update_out_of_its_place(at: At, span: Span) -> None:
+def test_clock_that_is_set_back_does_not_move_updates(at: At, span: Span) -> None:
     updates = [
         at(1, CREATE, time_ns=1),
         at(2, time_ns=12),
@@ -91,12 +91,12 @@ def test_each_node_has_its_own_clock(at: At, span: Span) -> None:
     assert found == [(CREATE, 1), (CREATE, 2), (UPDATE, 4)], "what is late is a part of the state"
 
 
-def test_what_a_recorder_finds_again_is_in_the_span_whatever_its_age(at: At, span: Span) -> None:
+def test_snapshot_rows_are_in_the_range_whatever_their_age(at: At, span: Span) -> None:
     updates = [at(1, SNAPSHOT), at(10), at(2, SNAPSHOT, mmsi=2), at(20)]
     assert span(*updates, from_ns=10, to_ns=20) == [(SNAPSHOT, 1), (UPDATE, 10), (SNAPSHOT, 2)]
 
 
-def test_messages_before_the_span_are_not_in_it(at: At, span: Span) -> None:
+def test_messages_before_the_range_are_left_out(at: At, span: Span) -> None:
     message = {"fingerprint": 5, "type_name": "Hail"}
     updates = [at(1, CREATE, **message), at(10, node=1), at(2, CREATE, node=2, **message)]
     assert span(*updates, from_ns=10) == [(UPDATE, 10)]
@@ -106,7 +106,7 @@ def test_messages_before_the_span_are_not_in_it(at: At, span: Span) -> None:
     ("first_ns", "last_ns", "is_in"),
     [(1, 9, False), (1, 10, True), (12, 13, True), (19, 30, True), (20, 30, False), (0, 0, True)],
 )
-def test_gap_is_in_the_span_that_it_reaches_into(
+def test_gap_is_in_the_ranges_it_overlaps(
     at: At, span: Span, first_ns: int, last_ns: int, is_in: bool
 ) -> None:
     gap = gap_update(Gap(count=1, first_ns=first_ns, last_ns=last_ns), space="local")
@@ -114,14 +114,14 @@ def test_gap_is_in_the_span_that_it_reaches_into(
     assert ((GAP, 0) in found) == is_in
 
 
-def test_span_of_a_recording_is_read_with_its_types(
+def test_range_of_a_recording_is_read_with_its_types(
     tmp_path: Path, recorded: Callable[..., Recording], at: At
 ) -> None:
     updates = [at(1, CREATE), at(2, CREATE, mmsi=2), at(10), at(30)]
     recordings = [recorded(tmp_path / "a", updates), recorded(tmp_path / "b", updates)]
     known = read_all_types(recordings)
     selection = selection_of(from_ns=5, to_ns=30, subjects=["/Vessel/1"])
-    found = list(span_updates(recordings, known, selection))
+    found = list(range_updates(recordings, known, selection))
     assert [(update.operation, update.position) for update in found] == [
         (SNAPSHOT, 1),
         (UPDATE, 10),

@@ -1,4 +1,4 @@
-"""Updates of recordings in the order in which they happened."""
+"""Updates of recordings, merged in order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 
 from skerry.codec.envelope import DISTRIBUTOR, GAP, Update
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection
+from skerry.recording.selection import RowSelection, selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording, open_recordings
 from skerry.runtime.recordings.updates import (
     read_all_types,
     read_updates,
-    selected_updates,
 )
 
 Recorded = Callable[..., Recording]
@@ -33,17 +32,21 @@ def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Record
     return recorded(tmp_path / "r", updates, batches_per_segment=2)
 
 
-def test_updates_come_back_as_they_were(recording: Recording, update_of: UpdateOf) -> None:
+def test_updates_are_read_back_unchanged(recording: Recording, update_of: UpdateOf) -> None:
     found = [update for update in read_updates([recording]) if not is_description(update)]
     assert found == [update_of(number) for number in range(1, 41)]
 
 
-def test_only_what_is_asked_for_comes(recording: Recording, update_of: UpdateOf) -> None:
+def test_only_selected_updates_are_read(recording: Recording, update_of: UpdateOf) -> None:
     first_ns, stop_ns = update_of(5).time_ns, update_of(8).time_ns
-    assert numbers(read_updates([recording], first_ns, stop_ns)) == [5, 6, 7]
-    assert numbers(read_updates([recording], types=["Port"])) == []
-    chosen = read_updates([recording], subjects=["/Vessel/7", "/Vessel/39"], types=["Vessel"])
-    assert numbers(chosen) == [7, 39]
+    assert numbers(read_updates([recording], selection_of(from_ns=first_ns, to_ns=stop_ns))) == [
+        5,
+        6,
+        7,
+    ]
+    assert numbers(read_updates([recording], selection_of(types=["Port"]))) == []
+    selection = selection_of(subjects=["/Vessel/7", "/Vessel/39"], types=["Vessel"])
+    assert numbers(read_updates([recording], selection)) == [7, 39]
 
 
 def test_several_recordings_are_merged_by_time(
@@ -65,18 +68,18 @@ def test_equal_times_are_ordered_by_node_and_position(
     assert found == [(5, 1), (5, 2), (7, 1), (7, 2)]
 
 
-def test_update_that_two_recorders_heard_comes_once(
+def test_update_that_two_recorders_received_comes_once(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path / "a", [update_of(n) for n in range(1, 21)])
     recorded(tmp_path / "b", [update_of(n) for n in range(11, 31)])
     seen = SeenUpdates()
-    found = selected_updates(open_recordings(tmp_path), RowSelection(), seen=seen)
+    found = read_updates(open_recordings(tmp_path), RowSelection(), seen=seen)
     assert numbers(found) == list(range(1, 31))
     assert seen.duplicate_count == 10
 
 
-def test_multicast_that_two_nodes_heard_comes_once(
+def test_multicast_update_that_two_nodes_received_comes_once(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     for name, node in (("a", 1), ("b", 2)):
@@ -113,20 +116,21 @@ def test_damaged_batch_comes_as_a_gap(
 ) -> None:
     segment = recording.segments()[0]
     damaged(segment.path, segment.batches[1].offset)
-    found = [u for u in read_updates([recording], types=["Vessel"]) if not is_description(u)]
+    selected = read_updates([recording], selection_of(types=["Vessel"]))
+    found = [u for u in selected if not is_description(u)]
     assert found[0].operation == GAP
     assert numbers(found)[1:] == list(range(11, 41))
 
 
 def test_progress_ends_with_all_rows(recording: Recording) -> None:
-    told: list[tuple[int, int]] = []
-    note = lambda done, total: told.append((done, total))  # noqa: E731
+    reported: list[tuple[int, int]] = []
+    note = lambda done, total: reported.append((done, total))  # noqa: E731
     list(read_updates([recording], on_progress=note))
     total = sum(segment.rows for segment in recording.segments())
-    assert told[-1] == (total, total)
-    told.clear()
-    list(read_updates([recording], from_ns=2**62, on_progress=note))
-    assert told[-1] == (total, total)
+    assert reported[-1] == (total, total)
+    reported.clear()
+    list(read_updates([recording], selection_of(from_ns=2**62), on_progress=note))
+    assert reported[-1] == (total, total)
 
 
 def test_types_of_all_segments_are_found(recording: Recording) -> None:

@@ -1,4 +1,4 @@
-"""Whether a recording is what its manifest says."""
+"""Verifying a recording against its manifest."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
-from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
+from skerry.recording.manifest_lines import Repair
+from skerry.runtime.recordings.files.folders import OPEN_SUFFIX, SEALED_SUFFIX
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -36,12 +37,12 @@ def texts(recording: Recording) -> list[str]:
 
 
 def test_sound_recording_has_no_findings(recording: Recording) -> None:
-    told: list[tuple[int, int]] = []
-    report = verify_recording(recording, on_progress=lambda *now: told.append(now))
+    reported: list[tuple[int, int]] = []
+    report = verify_recording(recording, on_progress=lambda *now: reported.append(now))
     assert report.is_sound
     assert report.findings == ()
     assert (report.segment_count, report.batch_count, report.row_count) == (2, 6, 44)
-    assert told[-1] == (report.byte_count, report.byte_count)
+    assert reported[-1] == (report.byte_count, report.byte_count)
 
 
 def test_damaged_batch_is_named_with_its_rows(recording: Recording, damaged: Damaged) -> None:
@@ -91,25 +92,25 @@ def test_every_flipped_byte_is_found(recording: Recording, damaged: Damaged) -> 
         segment.path.write_bytes(whole)
 
 
-def test_file_that_is_gone_is_found(recording: Recording) -> None:
+def test_missing_file_is_found(recording: Recording) -> None:
     segment = recording.segments()[0]
     segment.path.unlink()
     report = verify_recording(recording)
     assert report.lost_row_count == segment.rows
     assert report.fault_count == 1
-    assert "its file is gone" in str(report.findings[0])
+    assert "its file is missing" in str(report.findings[0])
 
 
 def test_file_that_is_longer_or_shorter_is_found(recording: Recording) -> None:
     segment = recording.segments()[0]
     with segment.path.open("ab") as file:
         file.write(b"more")
-    assert any("the manifest says" in text for text in texts(recording))
+    assert any("the manifest states" in text for text in texts(recording))
     os.truncate(segment.path, segment.byte_count - 8)
     assert any("its end" in text for text in texts(recording))
 
 
-def test_manifest_that_says_other_things_is_found(recording: Recording) -> None:
+def test_wrong_manifest_is_found(recording: Recording) -> None:
     recording.segments()
     path = recording.folder / MANIFEST_NAME
     first, second = path.read_text().splitlines()
@@ -117,7 +118,7 @@ def test_manifest_that_says_other_things_is_found(recording: Recording) -> None:
     plain["sealed"]["batches"]["rows"][1] = 11
     path.write_text(json.dumps(plain) + "\n" + second + "\nnothing\n")
     found = texts(Recording(recording.folder))
-    assert any("says other things" in text for text in found)
+    assert any("differs from what the manifest" in text for text in found)
     assert any("line 3 of the manifest" in text for text in found)
 
 
@@ -131,10 +132,10 @@ def test_bytes_between_batches_are_found(recording: Recording) -> None:
             del columns[name][1]
     path.write_text(json.dumps(plain) + "\n" + json.dumps(second) + "\n")
     found = texts(Recording(recording.folder))
-    assert f"{segment.name}: batch 1: there are {segment.batches[1].size} bytes" in found[0]
+    assert f"{segment.name}: batch 1: {segment.batches[1].size} bytes" in found[0]
 
 
-def test_type_that_nobody_described_is_a_note(
+def test_type_without_a_description_is_a_note(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     report = verify_recording(recorded(tmp_path, [update_of(1)], is_described=False))
@@ -158,7 +159,7 @@ def test_rows_out_of_the_order_of_their_node_are_a_note(
     assert texts(recorded(tmp_path / "c", apart)) == []
 
 
-def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording) -> None:
+def test_crash_is_found_before_and_after_its_repair(recording: Recording) -> None:
     segment = recording.segments()[1]
     lines = (recording.folder / MANIFEST_NAME).read_text().splitlines()
     (recording.folder / MANIFEST_NAME).write_text(lines[0] + "\n")
@@ -167,28 +168,30 @@ def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording
     os.truncate(path, segment.batches[1].stop + 40)
     report = verify_recording(Recording(recording.folder))
     assert not report.is_sound
-    assert "2 batches with 12 rows are whole, 40 bytes" in str(report.findings[0])
+    assert "2 batches with 12 rows are complete, 40 bytes" in str(report.findings[0])
     RecordingWriter(recording.folder, space="local").close()
     report = verify_recording(Recording(recording.folder))
     assert report.is_sound
     assert "12 rows were kept and 40 bytes" in str(report.findings[0])
 
 
-def test_segment_that_is_being_written_is_no_fault(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_open_segment_of_a_running_recorder_is_not_a_fault(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
     with RecordingWriter(tmp_path, space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
         assert verify_recording(Recording(tmp_path)).findings == ()
 
 
-def test_file_that_is_no_segment_is_found(recording: Recording) -> None:
+def test_file_that_is_not_a_segment_is_found(recording: Recording) -> None:
     path = recording.folder / "notes-0000000001.arrow"
     path.write_text("notes")
     os.utime(path, (0, 0))
-    assert texts(recording) == [f"{path.name}: it is no segment, or is still being copied"]
+    assert texts(recording) == [f"{path.name}: it is not a segment, or is still being copied"]
 
 
-def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> None:
+def test_number_of_findings_is_limited(recording: Recording) -> None:
     recording.segments()
     with (recording.folder / MANIFEST_NAME).open("ab") as file:
         file.write(b"nothing\n" * (RECORDING_FINDING_COUNT_MAX + 5))
@@ -197,7 +200,7 @@ def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> No
     assert report.finding_count == report.fault_count == RECORDING_FINDING_COUNT_MAX + 5
 
 
-def test_what_a_shortened_manifest_could_not_say_is_still_told(recording: Recording) -> None:
+def test_summary_of_a_shortened_manifest_is_reported(recording: Recording) -> None:
     repair = Repair(name="x", kept_batches=1, kept_rows=1, lost_bytes=1)
     manifest = Manifest(recording.folder)
     with manifest.path.open("ab") as file:
@@ -208,6 +211,6 @@ def test_what_a_shortened_manifest_could_not_say_is_still_told(recording: Record
         manifest.shorten(kept=1)
     report = verify_recording(Recording(recording.folder))
     assert report.fault_count == 1
-    told = [str(finding) for finding in report.findings]
-    assert any("1 lines that the manifest had" in text for text in told)
-    assert any("crashes left 1 segments open" in text for text in told)
+    reported = [str(finding) for finding in report.findings]
+    assert any("1 lines could not be read" in text for text in reported)
+    assert any("crashes left 1 segments open" in text for text in reported)

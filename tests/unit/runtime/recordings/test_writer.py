@@ -23,13 +23,13 @@ from skerry.recording.gaps import Gap, gap_of
 from skerry.recording.rows import Rows
 from skerry.recording.updates import updates_of
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.recordings import retention
 from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files import retention
+from skerry.runtime.recordings.files.followers import touch_follower
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.segment_files import SegmentFile
 from skerry.runtime.recordings.reader import Recording, read_types
-from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RECORDING_BATCH_COUNT_MAX, RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -64,7 +64,7 @@ def broken_disk(*_arguments: object, **_options: object) -> None:
 # -- batches
 
 
-def test_rows_come_back_with_the_types_they_need(
+def test_rows_are_read_back_with_their_types(
     tmp_path: Path, update_of: UpdateOf, types: TypeSet
 ) -> None:
     with open_writer(tmp_path) as writer:
@@ -89,7 +89,7 @@ def test_batch_is_written_when_it_is_full(tmp_path: Path, update_of: UpdateOf) -
     assert [batch.rows for batch in segment.batches] == [3, 3, 1]
 
 
-def test_batch_is_written_when_its_time_has_come(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_batch_is_written_after_its_time(tmp_path: Path, update_of: UpdateOf) -> None:
     with open_writer(tmp_path) as writer:
         assert writer.deadline_ns() is None
         now_ns = monotonic_ns()
@@ -115,7 +115,7 @@ def test_large_objects_make_a_batch_full(tmp_path: Path, update_of: UpdateOf) ->
         assert writer.row_count == 2
 
 
-def test_rows_gathered_elsewhere_are_a_batch_of_their_own(
+def test_collected_rows_are_a_separate_batch(
     tmp_path: Path, update_of: UpdateOf, types: TypeSet
 ) -> None:
     rows = Rows()
@@ -126,15 +126,9 @@ def test_rows_gathered_elsewhere_are_a_batch_of_their_own(
         writer.append(update_of(1))
         writer.append_columns(rows.take())
         writer.append_columns(rows.take())
-        writer.seal()
-        (segment,) = Recording(tmp_path).segments()
-        for _, batch in list(Recording(segment.folder).batches(segment))[2:]:
-            writer.append_batch(batch)
-            writer.append_batch(batch.slice(0, 0))
-    first, second = Recording(tmp_path).segments()
-    assert [batch.rows for batch in first.batches] == [2, 1, 2]
-    assert [batch.rows for batch in second.batches] == [2, 2]
-    assert positions(tmp_path) == [1, 2, 3, 2, 3]
+    (segment,) = Recording(tmp_path).segments()
+    assert [batch.rows for batch in segment.batches] == [2, 1, 2]
+    assert positions(tmp_path) == [1, 2, 3]
 
 
 def test_types_are_bounded(tmp_path: Path) -> None:
@@ -147,12 +141,10 @@ def test_types_are_bounded(tmp_path: Path) -> None:
         assert 0 in writer._types
         writer.describe(define_types("struct B { 1: string s; }").B.descriptor)
         assert len(writer._types) == TYPE_COUNT_MAX
-        assert 0 not in writer._types, "the one that was told first goes"
+        assert 0 not in writer._types, "the one that was reported first goes"
 
 
-def test_description_that_changes_in_the_middle_is_there_twice(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_type_that_changes_is_described_twice(tmp_path: Path, update_of: UpdateOf) -> None:
     old = define_types("struct Vessel { 1: [key] uint32 mmsi; }").Vessel.descriptor
     new = define_types("struct Vessel { 1: [key] uint32 mmsi; 2: string name; }").Vessel.descriptor
     numbers = [fingerprint(old), fingerprint(new)]
@@ -199,9 +191,7 @@ def test_segment_is_sealed_at_its_age(tmp_path: Path, update_of: UpdateOf) -> No
         assert writer.deadline_ns() is None
 
 
-def test_segment_is_sealed_sooner_when_somebody_follows(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_segment_is_sealed_sooner_with_a_follower(tmp_path: Path, update_of: UpdateOf) -> None:
     with open_writer(tmp_path) as writer:
         writer.append(update_of(1))
         writer.flush()
@@ -233,7 +223,7 @@ def test_segment_of_many_small_batches_is_sealed(tmp_path: Path, update_of: Upda
     assert len(sealed.batches) == RECORDING_BATCH_COUNT_MAX
 
 
-def test_segment_that_cannot_be_sealed_takes_no_more_batches_than_its_line_has_room_for(
+def test_segment_that_cannot_be_sealed_has_a_limited_number_of_batches(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "RECORDING_BATCH_COUNT_MAX", 2)
@@ -251,16 +241,14 @@ def test_segment_that_cannot_be_sealed_takes_no_more_batches_than_its_line_has_r
     assert positions(tmp_path) == [1, 2, 3]
 
 
-def test_strange_folder_stays_as_it_is(tmp_path: Path) -> None:
+def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(RecordingError, match="not empty"):
         open_writer(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_folder_of_those_who_follow_that_is_none_does_not_disturb(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_followers_file_instead_of_a_folder_is_ignored(tmp_path: Path, update_of: UpdateOf) -> None:
     (tmp_path / "followers").write_text("no folder")
     with open_writer(tmp_path) as writer:
         writer.append(update_of(1))
@@ -269,7 +257,7 @@ def test_folder_of_those_who_follow_that_is_none_does_not_disturb(
     assert positions(tmp_path) == [1]
 
 
-def test_manifest_that_is_removed_is_made_anew_with_all_that_is_there(
+def test_removed_manifest_is_written_again_with_all_segments(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:
     with open_writer(tmp_path) as writer:
@@ -306,7 +294,7 @@ def test_interrupted_write_leaves_no_torn_rows_and_is_repeated(
         assert reader.read_all().column("position").to_pylist() == [1, 2]
 
 
-def test_name_of_a_new_segment_is_on_the_disk_before_its_rows_count(
+def test_name_of_a_new_segment_is_durable_before_its_rows(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
@@ -330,7 +318,7 @@ def test_nothing_recorded_is_an_empty_recording(tmp_path: Path) -> None:
     assert (recording.segments(), recording.line_count) == ([], 0)
 
 
-def test_next_recorder_goes_on_with_new_numbers(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_next_recorder_continues_with_new_numbers(tmp_path: Path, update_of: UpdateOf) -> None:
     for number in (1, 2, 3):
         with open_writer(tmp_path) as writer:
             writer.append(update_of(number))
@@ -361,13 +349,15 @@ def test_files_of_a_recording_are_private_whatever_the_umask(
     assert (tmp_path / "r").stat().st_mode & 0o777 == 0o700
 
 
-def test_second_recorder_is_refused(tmp_path: Path) -> None:
+def test_second_recorder_is_rejected(tmp_path: Path) -> None:
     with open_writer(tmp_path), pytest.raises(RecordingError, match="another recorder"):
         open_writer(tmp_path)
     open_writer(tmp_path).close()
 
 
-def test_old_segments_go_when_the_next_is_sealed(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_old_segments_are_dropped_when_the_next_is_sealed(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
     with open_writer(tmp_path, keep_bytes=1) as writer:
         for number in (1, 2):
             writer.append(update_of(number))
@@ -380,7 +370,7 @@ def test_old_segments_go_when_the_next_is_sealed(tmp_path: Path, update_of: Upda
 
 
 @pytest.mark.parametrize("durability", list(Durability))
-def test_what_is_on_the_disk_when_depends_on_the_policy(
+def test_syncs_depend_on_the_durability(
     tmp_path: Path,
     update_of: UpdateOf,
     durability: Durability,
@@ -434,7 +424,7 @@ def test_rows_wait_for_a_full_disk_and_are_written_once(
     assert verify_recording(Recording(tmp_path)).findings == ()
 
 
-def test_batch_gathered_elsewhere_can_be_written_again_after_a_failure(
+def test_failed_batch_can_be_written_again(
     tmp_path: Path, update_of: UpdateOf, types: TypeSet, file_size_limit: Limit
 ) -> None:
     rows = Rows()
@@ -452,7 +442,7 @@ def test_batch_gathered_elsewhere_can_be_written_again_after_a_failure(
     assert verify_recording(Recording(tmp_path)).findings == ()
 
 
-def test_batch_that_is_written_is_not_written_again_because_it_cannot_be_synced(
+def test_written_batch_is_not_written_again_after_a_failed_sync(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = Rows()
@@ -469,7 +459,7 @@ def test_batch_that_is_written_is_not_written_again_because_it_cannot_be_synced(
     assert positions(tmp_path) == [1]
 
 
-def test_gap_of_rows_that_are_given_up_is_told_for_each_node(
+def test_rows_that_are_given_up_become_a_gap_per_node(
     tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
 ) -> None:
     with open_writer(tmp_path) as writer:
@@ -483,7 +473,7 @@ def test_gap_of_rows_that_are_given_up_is_told_for_each_node(
             with pytest.raises(RecordingError) as caught:
                 writer.append_columns(columns)
             writer.leave_out(columns, "the disk is full")
-        assert "make room" in (caught.value.hint or "")
+        assert "free disk space" in (caught.value.hint or "")
         assert (writer.lost_row_count, writer.gap_count) == (3, 0)
         writer.append(update_of(9))
         writer.flush()
@@ -496,7 +486,7 @@ def test_gap_of_rows_that_are_given_up_is_told_for_each_node(
     assert {(gap.reason, gap.is_dropped) for gap in gaps.values()} == {("the disk is full", True)}
 
 
-def test_gap_is_told_though_nothing_follows_it(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_gap_is_written_though_no_row_follows(tmp_path: Path, update_of: UpdateOf) -> None:
     rows = Rows()
     rows.append_update(update_of(1))
     with open_writer(tmp_path) as writer:
@@ -505,7 +495,7 @@ def test_gap_is_told_though_nothing_follows_it(tmp_path: Path, update_of: Update
     assert gap_of(gap.payload).count == 1
 
 
-def test_close_gives_up_what_cannot_be_written_and_leaves_a_gap_where_that_can(
+def test_close_replaces_unwritable_rows_by_a_gap(
     tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
 ) -> None:
     writer = open_writer(tmp_path)
@@ -537,7 +527,7 @@ def test_segment_that_cannot_be_sealed_is_sealed_later(
     assert positions(tmp_path) == [1, 2]
 
 
-def test_segment_without_room_for_its_line_gets_it_later(
+def test_segment_without_space_for_its_line_is_listed_later(
     tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
 ) -> None:
     with open_writer(tmp_path) as writer:
@@ -602,7 +592,7 @@ print(refused, len(updates) - len(gaps), sum(gap.count for gap in gaps))
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="no disk can be made here")
-def test_real_disk_that_is_full_and_gets_room_again(tmp_path: Path) -> None:
+def test_full_disk_that_is_freed_loses_nothing(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=1m tmpfs {tmp_path}"
     small = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
     if subprocess.run([*small, mount], capture_output=True).returncode:
@@ -655,10 +645,10 @@ def test_killed_recorder_loses_no_written_batch(tmp_path: Path, batches: int) ->
         assert process.stdout is not None
         try:
             for _ in range(batches):
-                told = int(process.stdout.readline())
+                reported = int(process.stdout.readline())
         finally:
             process.send_signal(signal.SIGKILL)
-        told = max([told, *map(int, process.stdout.read().split()[-1:])])
+        reported = max([reported, *map(int, process.stdout.read().split()[-1:])])
     # The open segment may end with half a batch, as after a power cut.
     for path in folder.glob("*.open"):
         with path.open("ab") as file:
@@ -668,11 +658,13 @@ def test_killed_recorder_loses_no_written_batch(tmp_path: Path, batches: int) ->
         writer.append_gap(Gap(count=0, reason="the recorder was killed"))
     found = positions(folder)
     assert found == list(range(1, len(found) + 1))
-    assert told <= len(found) <= told + 50
+    assert reported <= len(found) <= reported + 50
     assert list(folder.glob("*.open")) == []
 
 
-def test_what_a_crash_left_is_told_to_who_opens_next(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_repairs_after_a_crash_are_reported_to_the_next_writer(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
     writer = open_writer(tmp_path)
     writer.append(update_of(1))
     writer.flush()
@@ -717,7 +709,7 @@ def test_odd_objects_are_recorded_like_all_others(tmp_path: Path, update_of: Upd
 
 
 @pytest.mark.slow
-def test_who_follows_a_manifest_that_is_shortened_sees_each_segment_once(
+def test_follower_of_a_shortened_manifest_sees_each_segment_once(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 2)
@@ -740,9 +732,7 @@ def test_who_follows_a_manifest_that_is_shortened_sees_each_segment_once(
     assert forgotten.segments["size"] + len(recording.dropped) == writer.dropped_count
 
 
-def test_numbers_of_forgotten_segments_are_not_given_again(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_numbers_of_forgotten_segments_are_not_reused(tmp_path: Path, update_of: UpdateOf) -> None:
     with open_writer(tmp_path) as writer:
         writer.append(update_of(1))
     (segment,) = Recording(tmp_path).segments()
@@ -759,7 +749,7 @@ def test_numbers_of_forgotten_segments_are_not_given_again(
     assert again.line == 2
 
 
-def test_half_a_shorter_manifest_is_removed_by_the_next_writer(
+def test_unfinished_shorter_manifest_is_removed_by_the_next_writer(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:
     with open_writer(tmp_path) as writer:

@@ -1,4 +1,4 @@
-"""What can be configured about stored objects, and what cannot."""
+"""Configuration of stored objects."""
 
 from __future__ import annotations
 

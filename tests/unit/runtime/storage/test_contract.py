@@ -26,12 +26,14 @@ def test_failure_carries_its_hint() -> None:
 
 def test_wrong_version_names_both() -> None:
     error = wrong_version("node.db", 7)
-    assert str(error) == f"node.db has format 7, this skerry reads format {FORMAT_VERSION}"
+    assert (
+        str(error) == f"node.db has format 7, this version of skerry reads format {FORMAT_VERSION}"
+    )
     assert error.hint is not None
 
 
 @pytest.mark.parametrize("text", ["", "/a/ø", "/\x00", "/\udcff", "/\U0001f6a2"])
-def test_every_subject_comes_back_from_its_bytes(text: str) -> None:
+def test_every_subject_is_restored_from_its_bytes(text: str) -> None:
     assert text_of_subject(text.encode("utf-8", "surrogatepass")) == text
 
 

@@ -1,4 +1,4 @@
-"""Keeper: batches go to a thread and back, failures are tried again, and the end waits for all."""
+"""The keeper: batches are written in a thread, failures retried, and close waits for all."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PATIENCE_S = 10.0
 
 
 class Gate:
-    """A storage in memory whose disk does what the test says."""
+    """A storage in memory with a simulated disk."""
 
-    place = "memory"
+    location = "memory"
 
     def __init__(self) -> None:
         self.batches: list[WriteBatch] = []
@@ -57,16 +57,16 @@ class Gate:
 
 
 class Desk:
-    """A journal and its keeper, and what the node would do with them."""
+    """A journal with its keeper, used like by a node."""
 
     def __init__(self, storage: Any, *, interval_ns: int = 0) -> None:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self._news = asyncio.Event()
         self.keeper = StorageKeeper(self.journal, storage, self._on_stored)
 
     def _on_stored(self) -> None:
-        self.told.append(self.journal.stored)
+        self.reported.append(self.journal.stored)
         self._news.set()
 
     def put(self, key: bytes, payload: bytes = b"\xa0") -> None:
@@ -91,14 +91,14 @@ class Desk:
                 await self._news.wait()
 
 
-def test_changes_are_written_by_another_thread_and_told() -> None:
+def test_changes_are_written_by_another_thread_and_reported() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage)
         desk.keeper.start()
         desk.put(b"a")
         await desk.all_stored()
-        assert desk.told == [desk.journal.number]
+        assert desk.reported == [desk.journal.number]
         await desk.keeper.close()
         assert storage.closed_count == 1
         assert len(storage.threads) == 1
@@ -107,7 +107,7 @@ def test_changes_are_written_by_another_thread_and_told() -> None:
     asyncio.run(scenario())
 
 
-def test_loop_runs_on_while_the_disk_is_slow_and_changes_are_joined() -> None:
+def test_loop_continues_while_the_disk_is_slow_and_changes_are_batched() -> None:
     async def scenario() -> None:
         storage = Gate()
         storage.is_open.clear()
@@ -117,7 +117,7 @@ def test_loop_runs_on_while_the_disk_is_slow_and_changes_are_joined() -> None:
         for number in range(100):
             desk.put(b"b", b"%d" % number)
             await asyncio.sleep(0)
-        assert desk.told == []
+        assert desk.reported == []
         storage.is_open.set()
         await desk.all_stored()
         assert len(storage.batches) == 2
@@ -140,7 +140,7 @@ def test_what_was_in_the_journal_before_the_start_is_written() -> None:
     asyncio.run(scenario())
 
 
-def test_failed_write_is_tried_again_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_write_is_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         storage = Gate()
         storage.faults = [StorageError("the disk is full")]
@@ -160,7 +160,7 @@ def test_failed_write_is_tried_again_and_said_once(caplog: pytest.LogCaptureFixt
     ]
 
 
-def test_batches_keep_the_interval_but_the_end_does_not_wait_for_it() -> None:
+def test_batches_keep_the_interval_but_close_does_not_wait_for_it() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage, interval_ns=3600 * 1_000_000_000)
@@ -178,7 +178,7 @@ def test_batches_keep_the_interval_but_the_end_does_not_wait_for_it() -> None:
     asyncio.run(scenario())
 
 
-def test_short_interval_passes_and_the_batch_goes() -> None:
+def test_batch_is_written_after_a_short_interval() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage, interval_ns=5_000_000)
@@ -192,7 +192,7 @@ def test_short_interval_passes_and_the_batch_goes() -> None:
     asyncio.run(scenario())
 
 
-def test_end_waits_for_what_is_under_way_and_for_the_rest() -> None:
+def test_close_waits_for_the_current_batch_and_the_rest() -> None:
     async def scenario() -> None:
         storage = Gate()
         storage.is_open.clear()
@@ -213,7 +213,7 @@ def test_end_waits_for_what_is_under_way_and_for_the_rest() -> None:
     asyncio.run(scenario())
 
 
-def test_end_without_anything_to_write_is_at_once() -> None:
+def test_close_without_changes_returns_at_once() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage)
@@ -224,7 +224,7 @@ def test_end_without_anything_to_write_is_at_once() -> None:
     asyncio.run(scenario())
 
 
-def test_end_tries_again_after_a_failure() -> None:
+def test_close_retries_after_a_failure() -> None:
     async def scenario() -> None:
         storage = Gate()
         storage.faults = [StorageError("no room"), StorageError("no room")]
@@ -237,22 +237,22 @@ def test_end_tries_again_after_a_failure() -> None:
     asyncio.run(scenario())
 
 
-def test_end_says_what_could_not_be_stored() -> None:
+def test_close_reports_changes_that_could_not_be_stored() -> None:
     async def scenario() -> None:
         storage = Gate()
         storage.faults = [StorageError("no room")] * 1000
         desk = Desk(storage)
         desk.keeper.start()
         desk.put(b"a")
-        with pytest.raises(StorageError, match="2 changes were not stored: no room") as told:
+        with pytest.raises(StorageError, match="2 changes were not stored: no room") as reported:
             await desk.keeper.close(patience_s=0.05)
-        assert told.value.hint is not None
+        assert reported.value.hint is not None
         assert storage.closed_count == 1
 
     asyncio.run(scenario())
 
 
-def test_broken_storage_is_loud_and_nothing_more_is_written() -> None:
+def test_unexpected_exception_is_reported_and_stops_writing() -> None:
     async def scenario() -> None:
         heard: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, facts: heard.append(facts))
@@ -264,7 +264,7 @@ def test_broken_storage_is_loud_and_nothing_more_is_written() -> None:
         with pytest.raises(RuntimeError, match="a mistake"):
             await desk.keeper.close()
         assert [facts["message"] for facts in heard] == [
-            "the storage broke; nothing is stored any more"
+            "the storage failed; nothing is stored any more"
         ]
         assert "a mistake" in desk.journal.trouble
         assert storage.batches == []
@@ -273,7 +273,7 @@ def test_broken_storage_is_loud_and_nothing_more_is_written() -> None:
     asyncio.run(scenario())
 
 
-def test_full_disk_of_a_real_file_is_waited_out(tmp_path: Path) -> None:
+def test_full_disk_of_a_real_file_is_retried(tmp_path: Path) -> None:
     async def scenario() -> None:
         storage = SqliteStorage(tmp_path / "node.db")
         storage._connection.execute("PRAGMA max_page_count = 12")
@@ -283,7 +283,7 @@ def test_full_disk_of_a_real_file_is_waited_out(tmp_path: Path) -> None:
         desk.keeper.start()
         assert desk.keeper._writing is not None
         await asyncio.wait([desk.keeper._writing])
-        assert "has no room left" in desk.journal.trouble
+        assert "has no space left" in desk.journal.trouble
         assert desk.journal.stored < desk.journal.number
         # Through the one thread, as all that touches the file.
         await asyncio.get_running_loop().run_in_executor(

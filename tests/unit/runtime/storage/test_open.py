@@ -1,4 +1,4 @@
-"""URLs of storages: which kind and which place they name."""
+"""Opening storages by URL."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from skerry.runtime.storage.sqlite import SqliteStorage
 def test_file_is_named_by_its_path(form: str, tmp_path: Path) -> None:
     storage = open_storage(form.format(tmp_path))
     storage.close()
-    assert storage.place == str(tmp_path / "a b.db")
+    assert storage.location == str(tmp_path / "a b.db")
     assert (tmp_path / "a b.db").exists()
 
 
-def test_relative_path_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_starts_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     storage = open_storage("sqlite:data/node.db")
     monkeypatch.chdir("/")
     storage.close()
-    assert storage.place == str(tmp_path / "data" / "node.db")
+    assert storage.location == str(tmp_path / "data" / "node.db")
 
 
 def test_policy_reaches_the_storage(tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_policy_reaches_the_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "node.db", "mysql://host/db", "postgresql:db", "sqlite"])
-def test_unknown_storage_is_told_with_examples(url: str) -> None:
+def test_unknown_storage_is_an_error_with_examples(url: str) -> None:
     with pytest.raises(StorageError, match="there is no storage") as told:
         open_storage(url)
     assert "sqlite:" in (told.value.hint or "")
@@ -47,7 +49,7 @@ def test_unknown_storage_is_told_with_examples(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite:///"])
 def test_file_must_have_a_name(url: str) -> None:
-    with pytest.raises(StorageError, match="names no file"):
+    with pytest.raises(StorageError, match="has no file"):
         open_storage(url)
 
 
@@ -57,15 +59,15 @@ def test_password_of_an_unknown_storage_is_not_repeated() -> None:
     assert "secret" not in str(told.value)
 
 
-def test_default_is_a_file_of_the_node_in_the_folder_for_state(tmp_path: Path) -> None:
+def test_default_is_a_file_of_the_node_in_the_state_folder(tmp_path: Path) -> None:
     environ = {"SKERRY_STATE_DIR": str(tmp_path / "100% state")}
     for name in ("bridge-1", "..", "a/b", "50%"):
         storage = open_storage(default_url(environ, name=name))
         storage.close()
-        assert Path(storage.place).parent == tmp_path / "100% state"
+        assert Path(storage.location).parent == tmp_path / "100% state"
     assert default_url(environ, name="a") != default_url(environ, name="b")
 
 
-def test_file_needs_no_library_of_a_server() -> None:
+def test_sqlite_needs_no_library_of_a_server() -> None:
     assert "skerry.runtime.storage.open" in sys.modules
     assert not hasattr(sys.modules["skerry.runtime.storage.open"], "PostgresStorage")

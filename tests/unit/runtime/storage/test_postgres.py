@@ -1,4 +1,4 @@
-"""PostgreSQL without a server: what is said when it, or its library, is not there.
+"""PostgreSQL without a server: errors if the server or the library is missing.
 
 The rest is tested with a real server, in `tests/apps/storage`.
 """
@@ -24,20 +24,20 @@ from skerry.runtime.storage.open import open_storage
         ("postgresql://", "postgresql:///"),
     ],
 )
-def test_place_is_shown_without_the_password(url: str, place: str) -> None:
+def test_url_is_shown_without_the_password(url: str, place: str) -> None:
     pytest.importorskip("psycopg")
-    assert postgres.shown_place(url) == place
+    assert postgres.url_without_password(url) == place
 
 
-def test_url_that_cannot_be_read_is_told_without_repeating_it() -> None:
+def test_invalid_url_is_reported_without_repeating_it() -> None:
     pytest.importorskip("psycopg")
-    with pytest.raises(StorageError, match="the URL of the storage cannot be read") as told:
+    with pytest.raises(StorageError, match="the URL of the storage is invalid") as told:
         open_storage("postgresql://me:secret@host:99/db?nonsense=1")
     assert "secret" not in str(told.value)
     assert told.value.hint is not None
 
 
-def test_server_that_is_not_there_is_told() -> None:
+def test_unreachable_server_is_an_error() -> None:
     pytest.importorskip("psycopg")
     with socket.socket() as taken:
         # Bound and not listening: nobody else gets the port, and nobody answers there.

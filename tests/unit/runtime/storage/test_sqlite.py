@@ -1,4 +1,4 @@
-"""SQLite files: made safely, locked, and refused when they are not ours or not whole.
+"""SQLite files: creation, locking, and rejection of foreign or damaged files.
 
 What all kinds of storage have in common is tested with both, in `tests/apps/storage`.
 """
@@ -58,7 +58,7 @@ def write_some(path: Path, count: int = 10, *, size: int = 10) -> None:
     storage.close()
 
 
-def test_file_is_for_its_owner_alone_and_its_folder_is_made(tmp_path: Path) -> None:
+def test_file_is_private_and_its_folder_is_created(tmp_path: Path) -> None:
     path = tmp_path / "state" / "skerry" / "node.db"
     SqliteStorage(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -84,7 +84,7 @@ def test_written_rows_are_in_the_log_before_the_file_is_closed(
 
 
 @pytest.mark.slow
-def test_file_in_use_by_another_process_is_told(path: Path) -> None:
+def test_file_in_use_by_another_process_is_an_error(path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from skerry.runtime.storage.sqlite import SqliteStorage\n"
@@ -99,9 +99,9 @@ def test_file_in_use_by_another_process_is_told(path: Path) -> None:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "open\n"
-            with pytest.raises(StorageError, match="is in use by another node") as told:
+            with pytest.raises(StorageError, match="is in use by another node") as reported:
                 SqliteStorage(path)
-            assert str(path) in str(told.value)
+            assert str(path) in str(reported.value)
         finally:
             other.kill()
     write_some(path)
@@ -109,9 +109,9 @@ def test_file_in_use_by_another_process_is_told(path: Path) -> None:
 
 def test_text_file_is_not_a_database_and_stays_as_it_is(path: Path) -> None:
     path.write_text("dear diary\n" * 100)
-    with pytest.raises(StorageError, match="is not a database") as told:
+    with pytest.raises(StorageError, match="is not a database") as reported:
         SqliteStorage(path)
-    assert told.value.hint is not None
+    assert reported.value.hint is not None
     assert path.read_text() == "dear diary\n" * 100
 
 
@@ -130,29 +130,29 @@ def test_file_of_another_format_stays_as_it_is(path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("PRAGMA user_version = 7")
     other.close()
-    with pytest.raises(StorageError, match="has format 7, this skerry reads format 1"):
+    with pytest.raises(StorageError, match="has format 7, this version of skerry reads format 1"):
         SqliteStorage(path)
     other = sqlite3.connect(path)
     assert other.execute("SELECT count(*) FROM objects").fetchone() == (10,)
     other.close()
 
 
-def test_damaged_page_is_told_while_loading(path: Path) -> None:
+def test_damaged_page_is_an_error_while_loading(path: Path) -> None:
     write_some(path, 2000, size=100)
     data = bytearray(path.read_bytes())
     for start in range(8 * 4096, len(data), 4096):
         data[start : start + 200] = b"\xa5" * 200
     path.write_bytes(data)
-    with pytest.raises(StorageError, match="is damaged") as told:
+    with pytest.raises(StorageError, match="is damaged") as reported:
         storage = SqliteStorage(path)
         try:
             list(storage.load())
         finally:
             storage.close()
-    assert "copy" in (told.value.hint or "")
+    assert "copy" in (reported.value.hint or "")
 
 
-def test_file_cut_short_is_told(path: Path) -> None:
+def test_truncated_file_is_an_error(path: Path) -> None:
     write_some(path, 2000, size=100)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
@@ -164,7 +164,7 @@ def test_file_cut_short_is_told(path: Path) -> None:
             storage.close()
 
 
-def test_missing_table_is_told_by_meta(path: Path) -> None:
+def test_missing_table_is_an_error_of_meta(path: Path) -> None:
     write_some(path)
     other = sqlite3.connect(path)
     other.execute("DROP TABLE meta")
@@ -177,14 +177,14 @@ def test_missing_table_is_told_by_meta(path: Path) -> None:
         storage.close()
 
 
-def test_full_disk_fails_the_batch_and_the_next_one_succeeds_when_there_is_room(
+def test_full_disk_fails_the_batch_and_a_later_one_succeeds(
     storage: SqliteStorage,
 ) -> None:
     storage.write(batch(10))
     storage._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(StorageError, match="has no room left") as told:
+    with pytest.raises(StorageError, match="has no space left") as reported:
         storage.write(batch(1000, size=1000, first=10))
-    assert "make room" in (told.value.hint or "")
+    assert "free space" in (reported.value.hint or "")
     assert sum(1 for _ in storage.load()) == 10, "nothing of the batch is there"
     storage.write(batch(1, first=5000))
     storage._connection.execute("PRAGMA max_page_count = 10000")
@@ -192,7 +192,7 @@ def test_full_disk_fails_the_batch_and_the_next_one_succeeds_when_there_is_room(
     assert sum(1 for _ in storage.load()) == 1011
 
 
-def test_file_that_lost_its_name_is_not_written_in_vain(storage: SqliteStorage, path: Path) -> None:
+def test_removed_file_is_not_written(storage: SqliteStorage, path: Path) -> None:
     storage.write(batch(1))
     aside = path.with_name("aside.db")
     path.rename(aside)
@@ -205,14 +205,14 @@ def test_file_that_lost_its_name_is_not_written_in_vain(storage: SqliteStorage, 
     storage.write(batch(2))
 
 
-def test_place_that_cannot_be_one_is_told(tmp_path: Path) -> None:
+def test_impossible_path_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     for path in (file / "node.db", tmp_path):
-        with pytest.raises(StorageError, match="cannot be") as told:
+        with pytest.raises(StorageError, match="cannot be") as reported:
             SqliteStorage(path)
-        assert str(path) in str(told.value)
-        assert told.value.hint is not None
+        assert str(path) in str(reported.value)
+        assert reported.value.hint is not None
 
 
 def test_number_that_no_database_holds_fails_only_its_batch(storage: SqliteStorage) -> None:

@@ -1,4 +1,4 @@
-"""The look whether the other end of a connection is still there."""
+"""Detection of peers whose computer is gone."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        near = socket.create_connection(door.getsockname())
-        far, _ = door.accept()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
     with near, far:
         yield near, far
 
 
-def test_who_is_silent_and_was_asked_nothing_is_there(
+def test_idle_peer_is_not_gone(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     sleep(0.05)
     assert not is_gone(ends[0], 0.001)
 
 
-def test_who_takes_nothing_is_there(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_peer_that_does_not_read_is_not_gone(ends: tuple[socket.socket, socket.socket]) -> None:
     near, _ = ends
     near.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -41,7 +41,7 @@ def test_who_takes_nothing_is_there(ends: tuple[socket.socket, socket.socket]) -
         assert not is_gone(near, 0.001)
 
 
-def test_quiet_peers_are_asked_by_the_system_within_the_same_time() -> None:
+def test_keep_alive_has_the_same_timeout() -> None:
     with socket.socket() as raw:
         tune(raw)
         idle, gap, count = (
@@ -51,18 +51,18 @@ def test_quiet_peers_are_asked_by_the_system_within_the_same_time() -> None:
     assert idle + gap * count == SILENCE_S_MAX
 
 
-def test_who_left_is_looked_at_no_more(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_closed_connection_is_not_checked(ends: tuple[socket.socket, socket.socket]) -> None:
     async def scenario() -> None:
-        vigil = DeadPeerWatch(0.05)
+        watch = DeadPeerWatch(0.05)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=ends[0])
-        vigil.add(transport, transport.get_extra_info("socket"))
-        looks = [vigil.is_looking]
+        watch.add(transport, transport.get_extra_info("socket"))
+        states = [watch.is_active]
         await asyncio.sleep(0.05)
-        looks.append(vigil.is_looking)
+        states.append(watch.is_active)
         transport.close()
-        vigil.discard(transport)
+        watch.discard(transport)
         await asyncio.sleep(0.05)
-        assert [*looks, vigil.is_looking] == [True, True, False]
+        assert [*states, watch.is_active] == [True, True, False]
 
     asyncio.run(scenario())

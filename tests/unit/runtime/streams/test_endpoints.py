@@ -1,4 +1,4 @@
-"""Endpoints: the places that can be named, and words about those that cannot."""
+"""Parsing of endpoints, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
     ],
 )
 def test_tcp_endpoint_has_a_host_and_the_usual_port(text: str, version: int, port: int) -> None:
-    place = parse_endpoint(text)
-    assert (place.host, place.port, place.path) == ("ship", port, "")
-    assert place.version == version
-    assert place.text == f"{text.partition(':')[0]}://ship:{port}"
+    endpoint = parse_endpoint(text)
+    assert (endpoint.host, endpoint.port, endpoint.path) == ("ship", port, "")
+    assert endpoint.version == version
+    assert endpoint.text == f"{text.partition(':')[0]}://ship:{port}"
 
 
 @pytest.mark.parametrize(("scheme", "version"), [("uds", 2), ("uds-v2", 2), ("uds-v1", 1)])
@@ -53,12 +53,12 @@ def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
         ("wss://ship:443/", "websocket", True, 443),
     ],
 )
-def test_scheme_says_how_bytes_are_carried(
+def test_scheme_selects_the_kind_of_transport(
     text: str, kind: str, is_secure: bool, port: int
 ) -> None:
-    place = parse_endpoint(text)
-    assert (place.kind, place.is_secure, place.port) == (kind, is_secure, port)
-    assert (place.version, place.host) == (2, "ship")
+    endpoint = parse_endpoint(text)
+    assert (endpoint.kind, endpoint.is_secure, endpoint.port) == (kind, is_secure, port)
+    assert (endpoint.version, endpoint.host) == (2, "ship")
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_scheme_says_how_bytes_are_carried(
 def test_extensions_are_on_unless_switched_off_or_of_the_first_version(
     text: str, extensions: bool
 ) -> None:
-    place = parse_endpoint(text)
-    assert place.extensions is extensions
-    assert "?" not in place.text
+    endpoint = parse_endpoint(text)
+    assert endpoint.extensions is extensions
+    assert "?" not in endpoint.text
 
 
 def test_files_for_tls_are_options() -> None:
-    place = parse_endpoint("tls://ship?cert=/etc/my%20node.pem&key=node.key&ca=/etc/ca.pem")
-    assert place.cert == Path("/etc/my node.pem")
-    assert place.key == Path("node.key")
-    assert place.ca == Path("/etc/ca.pem")
-    assert place.text == "tls://ship:11236"
+    endpoint = parse_endpoint("tls://ship?cert=/etc/my%20node.pem&key=node.key&ca=/etc/ca.pem")
+    assert endpoint.cert == Path("/etc/my node.pem")
+    assert endpoint.key == Path("node.key")
+    assert endpoint.ca == Path("/etc/ca.pem")
+    assert endpoint.text == "tls://ship:11236"
 
 
 def test_path_of_three_slashes_is_the_same() -> None:
@@ -97,20 +97,20 @@ def test_path_may_have_escapes() -> None:
     assert parse_endpoint("uds:/run/my%20node%3f.sock").path == "/run/my node?.sock"
 
 
-def test_address_of_the_sixth_version_keeps_its_brackets_in_text_only() -> None:
-    place = parse_endpoint("tcp://[::1]:4000")
-    assert (place.host, place.port, place.text) == ("::1", 4000, "tcp://[::1]:4000")
+def test_ipv6_address_has_brackets_in_text_only() -> None:
+    endpoint = parse_endpoint("tcp://[::1]:4000")
+    assert (endpoint.host, endpoint.port, endpoint.text) == ("::1", 4000, "tcp://[::1]:4000")
 
 
 def test_user_and_password_are_read_and_not_shown() -> None:
-    place = parse_endpoint("tcp://ann:p%40ss@ship:1")
-    assert (place.user, place.password) == ("ann", "p@ss")
-    assert place.text == "tcp://ship:1"
+    endpoint = parse_endpoint("tcp://ann:p%40ss@ship:1")
+    assert (endpoint.user, endpoint.password) == ("ann", "p@ss")
+    assert endpoint.text == "tcp://ship:1"
 
 
-def test_nobody_is_named_where_nobody_was() -> None:
-    place = parse_endpoint("tcp://ship")
-    assert (place.user, place.password) == (None, None)
+def test_endpoint_without_a_user_has_none() -> None:
+    endpoint = parse_endpoint("tcp://ship")
+    assert (endpoint.user, endpoint.password) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -120,31 +120,31 @@ def test_nobody_is_named_where_nobody_was() -> None:
         ("ship", "there is no scheme 'ship'"),
         ("http://ship", "there is no scheme 'http'"),
         ("tcp-v3://ship", "there is no scheme 'tcp-v3'"),
-        ("tcp:ship", "it names no host"),
-        ("tcp://", "it names no host"),
-        ("tcp://:4000", "it names no host"),
-        ("tcp://a..b", "no computer can have such a name"),
-        (f"tcp://{'a' * 64}", "no computer can have such a name"),
+        ("tcp:ship", "it has no host"),
+        ("tcp://", "it has no host"),
+        ("tcp://:4000", "it has no host"),
+        ("tcp://a..b", "the host is not a valid name"),
+        (f"tcp://{'a' * 64}", "the host is not a valid name"),
         ("tcp://ship:65536", "Port out of range"),
         ("tcp://ship:door", "Port could not be cast"),
         ("tcp://[::1", "Invalid IPv6 URL"),
-        ("tcp://ship/deck", "something stands behind the port"),
-        ("ws://ship/deck", "something stands behind the port"),
-        ("tcp://ship?deck=2", "there is no option 'deck' here; there are extensions"),
-        ("tcp://ship?cert=a", "there is no option 'cert' here; there are extensions"),
-        ("tls://ship?crt=a", "there is no option 'crt' here; there are extensions, cert, key, ca"),
-        ("tcp://ship?extensions=no", "the option extensions is on or off, not 'no'"),
+        ("tcp://ship/deck", "the port must be the last part"),
+        ("ws://ship/deck", "the port must be the last part"),
+        ("tcp://ship?deck=2", "there is no option 'deck' here; use extensions"),
+        ("tcp://ship?cert=a", "there is no option 'cert' here; use extensions"),
+        ("tls://ship?crt=a", "there is no option 'crt' here; use extensions, cert, key, ca"),
+        ("tcp://ship?extensions=no", "the option extensions must be on or off, not 'no'"),
         ("tcp://ship?extensions=on&extensions=off", "the option extensions is given twice"),
-        ("tcp://ship#deck", "something stands behind the port"),
-        ("uds:", "a Unix socket needs a whole path"),
-        ("uds:node.sock", "a Unix socket needs a whole path"),
-        ("uds://host/node.sock", "a Unix socket needs a whole path"),
-        ("uds:/run%00/node.sock", "no path has the character of number 0"),
+        ("tcp://ship#deck", "the port must be the last part"),
+        ("uds:", "a Unix socket needs an absolute path"),
+        ("uds:node.sock", "a Unix socket needs an absolute path"),
+        ("uds://host/node.sock", "a Unix socket needs an absolute path"),
+        ("uds:/run%00/node.sock", "a path cannot contain the character NUL"),
         ("uds:/run/node?.sock", "there is no option '.sock' here"),
-        ("uds:/run/node#1", "a Unix socket needs a whole path"),
+        ("uds:/run/node#1", "a Unix socket needs an absolute path"),
     ],
 )
-def test_what_is_no_endpoint_is_refused_with_a_reason(text: str, detail: str) -> None:
+def test_invalid_endpoint_is_rejected_with_a_reason(text: str, detail: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_endpoint(text)
     assert caught.value.detail.startswith(detail)
@@ -165,27 +165,27 @@ def test_password_stays_out_of_the_error(text: str) -> None:
 
 
 def test_a_socket_may_have_the_number_of_the_process_in_its_name() -> None:
-    place = parse_endpoint("uds:/run/dotsd_{pid}?extensions=off")
-    assert place.path == f"/run/dotsd_{os.getpid()}"
-    assert place.text == f"uds:/run/dotsd_{os.getpid()}"
+    endpoint = parse_endpoint("uds:/run/dotsd_{pid}?extensions=off")
+    assert endpoint.path == f"/run/dotsd_{os.getpid()}"
+    assert endpoint.text == f"uds:/run/dotsd_{os.getpid()}"
 
 
-def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> None:
+def test_only_socket_with_a_listener_is_found(tmp_path: Path) -> None:
     pattern = f"uds:{tmp_path}/dotsd_*"
-    with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+    with pytest.raises(ConfigError, match="no process listens at a socket of such a name"):
         parse_endpoint(pattern)
     (tmp_path / "dotsd_1").write_text("no socket", encoding="utf-8")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(f"{tmp_path}/dotsd_2")
     with listening(tmp_path / "dotsd_3"):
-        place = parse_endpoint(pattern)
-        assert (place.path, place.text) == (f"{tmp_path}/dotsd_3", f"uds:{tmp_path}/dotsd_3")
+        endpoint = parse_endpoint(pattern)
+        assert (endpoint.path, endpoint.text) == (f"{tmp_path}/dotsd_3", f"uds:{tmp_path}/dotsd_3")
         several = pytest.raises(ConfigError, match=r"dotsd_3, .*dotsd_4; name one of them")
         with listening(tmp_path / "dotsd_4"), several:
             parse_endpoint(pattern)
 
 
-def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
+def test_sockets_of_other_users_in_a_shared_folder_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with listening(tmp_path / "dotsd_1"):
@@ -196,15 +196,15 @@ def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
             monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
         assert parse_endpoint(f"uds:{tmp_path}/dotsd_*").path == f"{tmp_path}/dotsd_1"
         tmp_path.chmod(0o1777)
-        with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+        with pytest.raises(ConfigError, match="no process listens at a socket of such a name"):
             parse_endpoint(f"uds:{tmp_path}/dotsd_*")
 
 
-def test_a_star_that_is_escaped_is_a_star() -> None:
+def test_escaped_star_is_a_star() -> None:
     assert parse_endpoint("uds:/run/dotsd_%2A").path == "/run/dotsd_*"
 
 
-def test_a_socket_with_no_more_room_for_visitors_is_alive(tmp_path: Path) -> None:
+def test_socket_with_a_full_backlog_is_alive(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as full, ExitStack() as visitors:
         full.bind(f"{tmp_path}/dotsd_1")
         full.listen(0)

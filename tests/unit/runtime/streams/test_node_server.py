@@ -44,7 +44,7 @@ from skerry.protocol.machine import Address, Transmit
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import node_server as streams
-from skerry.runtime.streams import orderly_close as last_words
+from skerry.runtime.streams import orderly_close
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.tls import TlsFiles, client_context
@@ -85,14 +85,14 @@ class Guest:
     @classmethod
     async def reach(
         cls,
-        place: str,
+        url: str,
         *,
         name: str = "guest",
         tls: ssl.SSLContext | None = None,
         secret: str | None = None,
     ) -> Guest:
         """A stream to a node, with nothing said yet."""
-        endpoint = parse_endpoint(place)
+        endpoint = parse_endpoint(url)
         if endpoint.path:
             streams = await asyncio.open_unix_connection(endpoint.path)
         elif tls is not None:
@@ -106,9 +106,9 @@ class Guest:
 
     @classmethod
     async def connect(
-        cls, place: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
+        cls, url: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
     ) -> Guest:
-        guest = await cls.reach(place, name=name, tls=tls)
+        guest = await cls.reach(url, name=name, tls=tls)
         await guest.hear(Accepted)
         return guest
 
@@ -116,7 +116,7 @@ class Guest:
         self.writer.write(self.connection.take_output())
 
     async def hear(self, kind: type[Item]) -> Item:
-        """The next thing of a kind; what comes before is passed over."""
+        """The next event of a kind; earlier ones are skipped."""
         while True:
             while self._heard:
                 item = self._heard.pop(0)
@@ -134,7 +134,7 @@ class Guest:
                 return item
 
     async def hear_client(self, client_id: int, *, state: str | None) -> None:
-        """Until the node tells that a client is in a state; None for its removal."""
+        """Wait until the node reports a state of a client; None for its removal."""
         while True:
             item = await self.hear_object("DotsClient")
             obj = internal_class("DotsClient").decode(item.payload)
@@ -147,7 +147,7 @@ class Guest:
                 return
 
     async def hear_end(self) -> bytes:
-        """What still comes until the stream ends."""
+        """The bytes received until the stream ends."""
         return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
 
     def join(self, group: str) -> None:
@@ -185,7 +185,7 @@ async def node(
 
 
 def core_that_waits_for_nobody(**limits: Any) -> NodeCore:
-    """A node whose publishers do not wait for subscribers that are slow."""
+    """A node without backpressure."""
     config = AdmissionConfig(limits=ClientLimits(backpressure_s_max=0, **limits))
     return NodeCore(name="harbour", admission=Admission(config, rng=Random(1)))
 
@@ -197,18 +197,18 @@ def clients_of(server: NodeServer) -> dict[str, str]:
     return {obj.name: obj.connectionState.label for obj in known}
 
 
-def place_in(folder: Path) -> str:
+def url_in(folder: Path) -> str:
     return f"uds:{folder}/node.sock"
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tcp-v2", "tcp-v1"])
-def test_client_is_let_in_over_tcp(scheme: str) -> None:
+def test_client_connects_over_tcp(scheme: str) -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
-            assert place.startswith(f"{scheme}://127.0.0.1:")
-            assert not place.endswith(":0")
-            guest = await Guest.connect(place, name="ann")
+            url = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
+            assert url.startswith(f"{scheme}://127.0.0.1:")
+            assert not url.endswith(":0")
+            guest = await Guest.connect(url, name="ann")
             assert guest.connection.server_name == "harbour"
             assert clients_of(server) == {"ann": "connected"}
             await guest.leave()
@@ -217,7 +217,7 @@ def test_client_is_let_in_over_tcp(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["uds", "uds-v2", "uds-v1"])
-def test_client_is_let_in_over_a_unix_socket(scheme: str, tmp_path: Path) -> None:
+def test_client_connects_over_a_unix_socket(scheme: str, tmp_path: Path) -> None:
     async def scene() -> None:
         async with node() as server:
             text = f"{scheme}:{tmp_path}/node.sock"
@@ -229,7 +229,7 @@ def test_client_is_let_in_over_a_unix_socket(scheme: str, tmp_path: Path) -> Non
     asyncio.run(scene())
 
 
-def test_connections_over_tcp_are_watched_by_the_system() -> None:
+def test_tcp_connections_have_keep_alive() -> None:
     async def scene() -> None:
         async with node() as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
@@ -247,7 +247,7 @@ def test_what_one_client_publishes_another_receives_across_all_kinds_of_streams(
 ) -> None:
     async def scene() -> None:
         async with node() as server:
-            texts = [TCP, "tcp-v1://127.0.0.1:0", place_in(tmp_path)]
+            texts = [TCP, "tcp-v1://127.0.0.1:0", url_in(tmp_path)]
             guests = [
                 await Guest.connect(await server.listen(parse_endpoint(text))) for text in texts
             ]
@@ -267,14 +267,14 @@ def test_what_one_client_publishes_another_receives_across_all_kinds_of_streams(
     asyncio.run(scene())
 
 
-def test_client_that_comes_later_sees_what_is_there() -> None:
+def test_client_that_connects_later_gets_the_cached_objects() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first = await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first = await Guest.connect(url)
             first.publish(TYPES.Boat(id=1, name="Mary"))
             await first.settle()
-            second = await Guest.connect(place)
+            second = await Guest.connect(url)
             second.join("Boat")
             item = await second.hear_object("Boat")
             assert TYPES.Boat.decode(item.payload) == TYPES.Boat(id=1, name="Mary")
@@ -296,16 +296,16 @@ def test_client_that_comes_later_sees_what_is_there() -> None:
         ("tcp-v1", bytes(64)),
     ],
 )
-def test_garbage_ends_only_the_connection_it_came_by(scheme: str, garbage: bytes) -> None:
+def test_garbage_closes_only_its_own_connection(scheme: str, garbage: bytes) -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
-            good = await Guest.connect(place, name="good")
+            url = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
+            good = await Guest.connect(url, name="good")
             good.join("DotsClient")
-            stranger = await Guest.reach(place)
+            stranger = await Guest.reach(url)
             stranger.writer.write(garbage)
             await stranger.hear_end()
-            bad = await Guest.connect(place, name="bad")
+            bad = await Guest.connect(url, name="bad")
             bad.writer.write(garbage)
             assert (await bad.hear(ConnectionEnded)).code == 1
             assert await bad.hear_end() == b""
@@ -317,12 +317,12 @@ def test_garbage_ends_only_the_connection_it_came_by(scheme: str, garbage: bytes
     asyncio.run(scene())
 
 
-def test_silent_connection_keeps_nobody_waiting() -> None:
+def test_silent_connection_does_not_delay_others() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            silent = await Guest.reach(place)
-            first, second = await Guest.connect(place), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            silent = await Guest.reach(url)
+            first, second = await Guest.connect(url), await Guest.connect(url)
             second.join("Boat")
             await second.settle()
             first.publish(TYPES.Boat(id=1))
@@ -334,16 +334,16 @@ def test_silent_connection_keeps_nobody_waiting() -> None:
     asyncio.run(scene())
 
 
-def test_client_that_never_reads_is_cut_when_too_much_waits_for_it(tmp_path: Path) -> None:
+def test_client_that_never_reads_is_disconnected_when_its_queue_is_full(tmp_path: Path) -> None:
     piece = TYPES.Freight(data=bytes(1024 * 1024))
     count_below = STREAM_WAITING_BYTES_MAX // len(piece.encode())
 
     async def scene() -> None:
         async with node(core_that_waits_for_nobody()) as server:
-            place = await server.listen(parse_endpoint(place_in(tmp_path)))
-            slow = await Guest.connect(place, name="slow")
+            url = await server.listen(parse_endpoint(url_in(tmp_path)))
+            slow = await Guest.connect(url, name="slow")
             slow.join("Freight")
-            quick = await Guest.connect(place, name="quick")
+            quick = await Guest.connect(url, name="quick")
             quick.join("Freight")
             quick.join("DotsClient")
             for _ in range(count_below):
@@ -370,44 +370,44 @@ def test_socket_that_a_node_left_behind_is_replaced(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with node() as server:
-            guest = await Guest.connect(await server.listen(parse_endpoint(place_in(tmp_path))))
+            guest = await Guest.connect(await server.listen(parse_endpoint(url_in(tmp_path))))
             await guest.leave()
 
     asyncio.run(scene())
 
 
-def test_socket_of_a_living_node_is_refused_and_stays(tmp_path: Path) -> None:
+def test_socket_of_a_running_node_is_not_replaced(tmp_path: Path) -> None:
     async def scene() -> None:
-        place = parse_endpoint(place_in(tmp_path))
+        url = parse_endpoint(url_in(tmp_path))
         async with node() as living:
-            await living.listen(place)
+            await living.listen(url)
             async with node() as second:
                 with pytest.raises(ConnectFailed, match=r"node.sock: another node listens there"):
-                    await second.listen(place)
-            guest = await Guest.connect(place.text)
+                    await second.listen(url)
+            guest = await Guest.connect(url.text)
             await guest.leave()
 
     asyncio.run(scene())
 
 
-def test_file_that_is_no_socket_is_refused_and_stays(tmp_path: Path) -> None:
+def test_file_that_is_not_a_socket_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "node.sock").write_text("precious")
 
     async def scene() -> None:
         async with node() as server:
             with pytest.raises(ConnectFailed, match="in use"):
-                await server.listen(parse_endpoint(place_in(tmp_path)))
+                await server.listen(parse_endpoint(url_in(tmp_path)))
 
     asyncio.run(scene())
     assert (tmp_path / "node.sock").read_text() == "precious"
 
 
-def test_port_that_is_taken_is_refused() -> None:
+def test_port_in_use_is_rejected() -> None:
     async def scene() -> None:
         async with node() as first, node() as second:
-            place = await first.listen(parse_endpoint(TCP))
+            url = await first.listen(parse_endpoint(TCP))
             with pytest.raises(ConnectFailed, match=r"cannot listen at tcp://127.0.0.1:.* in use"):
-                await second.listen(parse_endpoint(place))
+                await second.listen(parse_endpoint(url))
 
     asyncio.run(scene())
 
@@ -420,7 +420,7 @@ def test_port_that_is_taken_is_refused() -> None:
         ("tcp://192.0.2.1:0", "Cannot assign requested address"),
     ],
 )
-def test_place_that_cannot_be_is_refused_in_words(text: str, words: str) -> None:
+def test_impossible_endpoint_is_rejected_with_a_reason(text: str, words: str) -> None:
     async def scene() -> None:
         async with node() as server:
             with pytest.raises(ConnectFailed, match=words):
@@ -432,17 +432,17 @@ def test_place_that_cannot_be_is_refused_in_words(text: str, words: str) -> None
 def test_close_ends_all_connections_and_removes_the_socket(tmp_path: Path) -> None:
     async def scene() -> None:
         server = NodeServer(NodeCore())
-        places = [await server.listen(parse_endpoint(text)) for text in (TCP, place_in(tmp_path))]
-        guests = [await Guest.connect(place) for place in places]
+        places = [await server.listen(parse_endpoint(text)) for text in (TCP, url_in(tmp_path))]
+        guests = [await Guest.connect(url) for url in places]
         closing = asyncio.create_task(server.close())
         for guest in guests:
             await guest.hear_end()
             await guest.leave()
         await asyncio.wait_for(closing, PATIENCE_S)
         assert server._timer is None or server._timer.cancelled()
-        for place in places:
+        for url in places:
             with pytest.raises(OSError, match=r"refused|No such file|Connect call failed"):
-                await Guest.reach(place)
+                await Guest.reach(url)
 
     asyncio.run(scene())
     assert list(tmp_path.iterdir()) == []
@@ -451,12 +451,12 @@ def test_close_ends_all_connections_and_removes_the_socket(tmp_path: Path) -> No
 def test_close_does_not_wait_for_a_client_that_does_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(streams, "_CLOSE_S_MAX", 0.01)
 
     async def scene() -> None:
         server = NodeServer(NodeCore())
-        place = await server.listen(parse_endpoint(place_in(tmp_path)))
-        slow, quick = await Guest.connect(place), await Guest.connect(place)
+        url = await server.listen(parse_endpoint(url_in(tmp_path)))
+        slow, quick = await Guest.connect(url), await Guest.connect(url)
         slow.join("Freight")
         await slow.settle()
         quick.publish(TYPES.Freight(data=bytes(4 * 1024 * 1024)))
@@ -489,7 +489,7 @@ def test_node_is_woken_when_something_is_due() -> None:
     asyncio.run(scene())
 
 
-def test_alarm_that_is_set_is_kept_while_it_rings_early_enough() -> None:
+def test_timer_is_kept_while_it_fires_early_enough() -> None:
     async def scene() -> None:
         async with node() as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
@@ -546,9 +546,9 @@ def test_tls_carries_the_same_as_tcp(loop: LoopKind, papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            assert place.startswith("tls://127.0.0.1:")
-            secret = await Guest.connect(place, name="ann", tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            assert url.startswith("tls://127.0.0.1:")
+            secret = await Guest.connect(url, name="ann", tls=papers.client())
             secret.join("Freight")
             await secret.settle()
             freight = TYPES.Freight(data=bytes(3_000_000))
@@ -562,7 +562,7 @@ def test_tls_carries_the_same_as_tcp(loop: LoopKind, papers: Papers) -> None:
     run_loop(scene(), loop)
 
 
-def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
+def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
     loop: LoopKind, papers: Papers
 ) -> None:
     ann = papers.issue("ann@example.org", "ann")
@@ -570,15 +570,15 @@ def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
 
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(place_text))
-            known = await Guest.connect(place, tls=papers.client(ann))
+            url = await server.listen(parse_endpoint(place_text))
+            known = await Guest.connect(url, tls=papers.client(ann))
             (client,) = server.core._clients.values()
             assert (client.origin.kind, client.origin.certificate) == ("tls", "ann")
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
                 # By TLS 1.3 a client believes that it is in until it hears otherwise.
-                await Guest.connect(place, tls=papers.client())
+                await Guest.connect(url, tls=papers.client())
             with pytest.raises(ConnectFailed, match="wants a certificate, and none was given"):
-                await aio.connect(place.replace("127.0.0.1", "localhost"), ca=papers.ca)
+                await aio.connect(url.replace("127.0.0.1", "localhost"), ca=papers.ca)
             assert len(server.core._clients) == 1
             await known.settle()
             await known.leave()
@@ -586,14 +586,14 @@ def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
     run_loop(scene(), loop)
 
 
-def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
+def test_certificates_are_reloaded_while_clients_stay_connected(papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            before = await Guest.connect(place, tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            before = await Guest.connect(url, tls=papers.client())
             papers.issue("localhost", "node")
             server.reload_certificates()
-            after = await Guest.connect(place, tls=papers.client())
+            after = await Guest.connect(url, tls=papers.client())
             certificates = [
                 guest.writer.get_extra_info("peercert")["serialNumber"] for guest in (before, after)
             ]
@@ -605,22 +605,22 @@ def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_tls_without_a_certificate_is_refused() -> None:
+def test_tls_without_a_certificate_is_rejected() -> None:
     async def scene() -> None:
         async with node() as server:
-            with pytest.raises(ConfigError, match="TLS needs a certificate"):
+            with pytest.raises(ConfigError, match="TLS requires a certificate"):
                 await server.listen(parse_endpoint("tls://127.0.0.1:0"))
 
     asyncio.run(scene())
 
 
-def test_silent_connections_at_every_door_keep_nobody_waiting(
+def test_silent_connections_at_every_endpoint_do_not_delay_others(
     loop: LoopKind, papers: Papers, tmp_path: Path
 ) -> None:
     texts = (
         TCP,
         "tcp-v1://127.0.0.1:0",
-        place_in(tmp_path),
+        url_in(tmp_path),
         "tls://127.0.0.1:0",
         "ws://127.0.0.1:0",
     )
@@ -628,11 +628,11 @@ def test_silent_connections_at_every_door_keep_nobody_waiting(
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             places = [await server.listen(parse_endpoint(text)) for text in texts]
-            silent = [await Guest.reach(place) for place in places for _ in range(3)]
-            for place in places[:4]:
-                tls = papers.client() if place.startswith("tls") else None
-                first = await Guest.connect(place, tls=tls)
-                second = await Guest.connect(place, tls=tls)
+            silent = [await Guest.reach(url) for url in places for _ in range(3)]
+            for url in places[:4]:
+                tls = papers.client() if url.startswith("tls") else None
+                first = await Guest.connect(url, tls=tls)
+                second = await Guest.connect(url, tls=tls)
                 second.join("Boat")
                 await second.settle()
                 first.publish(TYPES.Boat(id=1))
@@ -656,8 +656,8 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
 
     async def scene() -> None:
         async with node(core_that_waits_for_nobody()) as server:
-            place = await server.listen(parse_endpoint(place_in(tmp_path)))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(url_in(tmp_path)))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             # asyncio would read ahead on behalf of the slow one.
@@ -687,8 +687,8 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
     async def scene() -> None:
         core = NodeCore(admission=Admission(AdmissionConfig(limits=limits), rng=Random(1)))
         async with node(core) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             reading: Any = slow.writer.transport
@@ -696,7 +696,7 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
             count = 80
             for _ in range(count):
                 quick.publish(piece)
-            other = await Guest.connect(place, name="other")
+            other = await Guest.connect(url, name="other")
             async with asyncio.timeout(PATIENCE_S):
                 while not core.statistics().backpressure_count:
                     await other.settle()
@@ -718,14 +718,14 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
     run_loop(scene(), loop)
 
 
-def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
+def test_slow_reader_that_is_disconnected_does_not_delay_others(loop: LoopKind) -> None:
     piece = TYPES.Freight(data=bytes(512 * 1024))
 
     async def scene() -> None:
         core = core_that_waits_for_nobody(waiting_bytes_max=1024 * 1024)
         async with node(core) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             reading: Any = slow.writer.transport
@@ -746,13 +746,13 @@ def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
     run_loop(scene(), loop)
 
 
-def test_replay_in_pieces_goes_on_by_itself_and_lets_others_in_between(loop: LoopKind) -> None:
+def test_cache_replay_continues_in_slices_between_other_input(loop: LoopKind) -> None:
     count = 8 * REPLAY_SLICE_BYTES // 100_000
 
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first, late = await Guest.connect(place), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first, late = await Guest.connect(url), await Guest.connect(url)
             for number in range(count):
                 first.publish(TYPES.Boat(id=number, name="x" * 100_000))
             await first.settle()
@@ -767,13 +767,13 @@ def test_replay_in_pieces_goes_on_by_itself_and_lets_others_in_between(loop: Loo
     run_loop(scene(), loop)
 
 
-def test_what_comes_at_once_from_several_clients_is_written_together(
+def test_output_for_simultaneous_input_of_several_clients_is_written_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[int] = []
 
     class Core(NodeCore):
-        """What it makes of the pieces does not matter here."""
+        """The content does not matter here."""
 
         is_deaf = False
 
@@ -795,13 +795,13 @@ def test_what_comes_at_once_from_several_clients_is_written_together(
             await guest.settle()
             (address,) = server._streams
             carried: list[int] = []
-            monkeypatch.setattr(server, "_carried", lambda: carried.append(1))
+            monkeypatch.setattr(server, "_after_input", lambda: carried.append(1))
             core.is_deaf = True
             for _ in range(5):
                 server.received(address, b"x" * 100)
             # The first was answered at once; the others wait for the end of this turn.
             assert sent == [1]
-            server.received(address, b"x" * streams._GATHERED_BYTES_MAX)
+            server.received(address, b"x" * streams._BATCH_BYTES_MAX)
             assert sent == [1, 1]
             server.received(address, b"x")
             assert carried == [], "clients come first"
@@ -814,7 +814,7 @@ def test_what_comes_at_once_from_several_clients_is_written_together(
     asyncio.run(scene())
 
 
-def test_what_is_read_at_once_has_a_bound() -> None:
+def test_size_of_one_read_is_limited() -> None:
     heard: list[int] = []
 
     class Listening(NodeServer):
@@ -839,7 +839,7 @@ FLOOD_TEXT = "x" * 900
 
 
 class Flood:
-    """A client that has much to say, by any door, and says it faster than the node can hear it."""
+    """A client that sends faster than the node can process, at any endpoint."""
 
     def __init__(self, transport: Any, data: bytes, end: Callable[[], Awaitable[None]]) -> None:
         self._transport = transport
@@ -847,10 +847,10 @@ class Flood:
         self._end = end
 
     @classmethod
-    async def connect(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
-        if place.startswith("ws"):
-            return await cls._by_websocket(place, tls)
-        guest = await Guest.connect(place, tls=tls)
+    async def connect(cls, url: str, tls: ssl.SSLContext | None) -> Flood:
+        if url.startswith("ws"):
+            return await cls._by_websocket(url, tls)
+        guest = await Guest.connect(url, tls=tls)
         boat = TYPES.Boat(id=1, name=FLOOD_TEXT)
         header = Header("Boat")
         header.sent_time = 1.0
@@ -866,8 +866,8 @@ class Flood:
         return cls(guest.writer.transport, guest.connection.take_output(), end)
 
     @classmethod
-    async def _by_websocket(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
-        stream = await open_websocket("localhost", parse_endpoint(place).port, ssl=tls)
+    async def _by_websocket(cls, url: str, tls: ssl.SSLContext | None) -> Flood:
+        stream = await open_websocket("localhost", parse_endpoint(url).port, ssl=tls)
 
         def say(type_name: str, attributes: int, **plain: object) -> bytes:
             text = json.dumps([{"typeName": type_name, "attributes": attributes}, plain])
@@ -898,7 +898,7 @@ class Flood:
                 self._left = self._left[os.write(file, self._left) :]
 
     async def end(self) -> None:
-        """Until the node has answered to what was said last."""
+        """Wait until the node has processed everything that was sent."""
         while self._left:
             self.push()
             await asyncio.sleep(0)
@@ -907,10 +907,10 @@ class Flood:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["tcp", "uds", "tls", "ws", "wss"])
-def test_flood_at_any_door_leaves_others_their_turn(
+def test_flood_at_any_endpoint_does_not_delay_other_clients(
     scheme: str, loop: LoopKind, papers: Papers, tmp_path: Path
 ) -> None:
-    text = place_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
+    text = url_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
     heard: list[tuple[Address, int]] = []
     meanwhile: list[Callable[[], object]] = []
 
@@ -928,9 +928,9 @@ def test_flood_at_any_door_leaves_others_their_turn(
             honest.publish(TYPES.Boat(id=2))
             await honest.settle()
             (address,) = server._streams
-            place = await server.listen(parse_endpoint(text))
+            url = await server.listen(parse_endpoint(text))
             tls = papers.client() if scheme in ("tls", "wss") else None
-            flood = await Flood.connect(place, tls)
+            flood = await Flood.connect(url, tls)
 
             def speak() -> None:
                 # Past the transport, which might wait with it.
@@ -957,14 +957,14 @@ def test_flood_at_any_door_leaves_others_their_turn(
     run_loop(scene(), loop)
 
 
-def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Papers) -> None:
+def test_pending_connections_count_when_descriptors_are_few(papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own), connection_count_max=24) as server:
             texts = (TCP, "tls://127.0.0.1:0", "ws://127.0.0.1:0")
             places = [await server.listen(parse_endpoint(text)) for text in texts]
-            silent = [await Guest.reach(place) for place in places[1:] for _ in range(10)]
+            silent = [await Guest.reach(url) for url in places[1:] for _ in range(10)]
             guests = [await Guest.connect(places[0]) for _ in range(17)]
-            # An eighth at each of two doors waits, and has its place; the last one is for a Unix
+            # An eighth at each of two doors waits, and has its url; the last one is for a Unix
             # socket.
             late = await Guest.reach(places[0])
             with suppress(ConnectionResetError):
@@ -975,17 +975,17 @@ def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Pa
     asyncio.run(scene())
 
 
-def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
+def test_last_descriptors_are_reserved_for_unix_sockets(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(connection_count_max=20) as server:
             texts = (TCP, f"uds:{tmp_path}/node.sock")
             tcp, unix = [await server.listen(parse_endpoint(text)) for text in texts]
             guests = [await Guest.connect(tcp) for _ in range(18)]
-            for place in (tcp, tcp):
+            for url in (tcp, tcp):
                 with pytest.raises(
                     skerry.ConnectRefused, match="too many connections, the limit is 20"
                 ):
-                    await skerry.aio.connect(place)
+                    await skerry.aio.connect(url)
             local = [await Guest.connect(unix) for _ in range(2)]
             for guest in (*guests, *local):
                 guest.writer.transport.abort()
@@ -993,40 +993,40 @@ def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_connection_for_which_there_is_no_descriptor_is_turned_away(
+def test_connection_without_a_free_descriptor_is_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scene() -> None:
         async with node(connection_count_max=2) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first, second = await Guest.connect(place), await Guest.connect(place)
-            third = await Guest.reach(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first, second = await Guest.connect(url), await Guest.connect(url)
+            third = await Guest.reach(url)
             with suppress(ConnectionResetError):
                 assert await third.hear_end() == b""
             first.writer.transport.abort()
             second.join("DotsClient")
             await second.hear_client(first.connection.client_id, state="closed")
-            fourth = await Guest.connect(place)
+            fourth = await Guest.connect(url)
             await fourth.leave()
             await second.leave()
             third.writer.transport.abort()
 
     asyncio.run(scene())
     (record,) = caplog.records
-    assert "turned away" in record.getMessage()
+    assert "too many connections are open" in record.getMessage()
     assert vars(record)["connection_count"] == 2
 
 
-def test_unix_socket_has_the_rights_it_was_given(tmp_path: Path) -> None:
+def test_unix_socket_has_the_configured_permissions(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(socket_mode=0o660) as server:
-            await server.listen(parse_endpoint(place_in(tmp_path)))
+            await server.listen(parse_endpoint(url_in(tmp_path)))
             assert stat.S_IMODE((tmp_path / "node.sock").stat().st_mode) == 0o660
 
     asyncio.run(scene())
 
 
-def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
+def test_host_with_several_addresses_listens_at_each_with_one_port() -> None:
     async def scene() -> None:
         async with node() as server:
             loop: Any = asyncio.get_running_loop()
@@ -1036,11 +1036,11 @@ def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
                 if host != "harbour":
                     return await real(host, *arguments, **options)
                 places = [("127.0.0.1", 0), ("127.0.0.2", 0)]
-                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", url) for url in places]
 
             loop.getaddrinfo = resolve
-            place = await server.listen(parse_endpoint("tcp://harbour:0"))
-            port = place.rpartition(":")[2]
+            url = await server.listen(parse_endpoint("tcp://harbour:0"))
+            port = url.rpartition(":")[2]
             for host in ("127.0.0.1", "127.0.0.2"):
                 guest = await Guest.connect(f"tcp://{host}:{port}")
                 await guest.leave()
@@ -1048,12 +1048,12 @@ def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
     asyncio.run(scene())
 
 
-def test_clients_are_told_that_the_node_ends(loop: LoopKind, papers: Papers) -> None:
+def test_clients_are_notified_when_the_node_stops(loop: LoopKind, papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            secret = await Guest.connect(place, tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            secret = await Guest.connect(url, tls=papers.client())
             closing = asyncio.ensure_future(server.close())
             for guest in (plain, secret):
                 assert (await guest.hear(ConnectionEnded)).code == 0
@@ -1064,7 +1064,7 @@ def test_clients_are_told_that_the_node_ends(loop: LoopKind, papers: Papers) -> 
     run_loop(scene(), loop)
 
 
-def test_extensions_are_offered_unless_the_endpoint_says_otherwise() -> None:
+def test_extensions_are_offered_unless_the_endpoint_disables_them() -> None:
     async def scene() -> None:
         async with node() as server:
             for text, offered in ((TCP, True), (f"{TCP}?extensions=off", False)):
@@ -1077,20 +1077,20 @@ def test_extensions_are_offered_unless_the_endpoint_says_otherwise() -> None:
     asyncio.run(scene())
 
 
-def test_driver_hears_what_the_core_tells_and_when_it_has_carried() -> None:
-    told: list[str] = []
+def test_events_of_the_core_and_each_input_are_reported() -> None:
+    reported: list[str] = []
     carried: list[int] = []
 
     async def scene() -> None:
         async with node(
-            hear=lambda events: told.extend(type(event).__name__ for event in events),
-            carried=lambda: carried.append(1),
+            on_events=lambda events: reported.extend(type(event).__name__ for event in events),
+            after_input=lambda: carried.append(1),
         ) as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
             await guest.leave()
 
     asyncio.run(scene())
-    assert told == ["ClientConnected", "ClientDisconnected"]
+    assert reported == ["ClientConnected", "ClientDisconnected"]
     assert len(carried) >= 3
 
 
@@ -1107,9 +1107,9 @@ def test_rejection_reaches_a_client_that_still_sends(
 
     async def scene() -> None:
         async with node(core, tls=TlsFiles(cert=papers.own)) as server:
-            place = await server.listen(parse_endpoint(text))
+            url = await server.listen(parse_endpoint(text))
             tls = papers.client() if text.startswith("tls") else None
-            guest = await Guest.reach(place, tls=tls, secret="guess")
+            guest = await Guest.reach(url, tls=tls, secret="guess")
             hello = await guest.reader.read(65536)
             guest._heard += guest.connection.receive(hello, 0.0)
             # What comes after the introduction, in one piece with it, is unread when it is refused.
@@ -1127,19 +1127,19 @@ def test_rejection_reaches_a_client_by_websocket(loop: LoopKind) -> None:
 
     async def scene() -> None:
         async with node(core) as server:
-            place = await server.listen(parse_endpoint("ws://127.0.0.1:0"))
+            url = await server.listen(parse_endpoint("ws://127.0.0.1:0"))
             with pytest.raises(ConnectFailed, match="rejects the client"):
-                await aio.connect(place, secret="guess")
+                await aio.connect(url, secret="guess")
 
     run_loop(scene(), loop)
 
 
-def test_client_that_sends_on_and_on_after_its_end_is_cut(
+def test_client_that_keeps_sending_after_its_end_is_aborted(
     loop: LoopKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(last_words, "LINGER_BYTES_MAX", 100_000)
-    monkeypatch.setattr(last_words, "LINGER_S_MAX", 1000.0)
-    monkeypatch.setattr(streams, "_LAST_WORDS_S", 1000.0)
+    monkeypatch.setattr(orderly_close, "LINGER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(orderly_close, "LINGER_S_MAX", 1000.0)
+    monkeypatch.setattr(streams, "_CLOSE_S_MAX", 1000.0)
 
     async def scene() -> None:
         async with node() as server:
@@ -1154,11 +1154,11 @@ def test_client_that_sends_on_and_on_after_its_end_is_cut(
     run_loop(scene(), loop)
 
 
-def test_input_that_comes_when_a_turn_has_lasted_long_waits_for_the_next() -> None:
+def test_input_is_deferred_when_an_iteration_has_taken_too_long() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            guests = [await Guest.connect(place) for _ in range(2)]
+            url = await server.listen(parse_endpoint(TCP))
+            guests = [await Guest.connect(url) for _ in range(2)]
             await guests[1].settle()
             first, second = server._streams
             assert not server.received(first, b"")

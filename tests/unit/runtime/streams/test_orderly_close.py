@@ -1,4 +1,4 @@
-"""The orderly end of a transport: what was written last arrives, and nobody waits for ever."""
+"""The orderly close of a transport: the last message arrives, within limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 class Ending(asyncio.Protocol):
-    """Says a word and ends as soon as something comes."""
+    """Sends a word and closes as soon as it receives input."""
 
     def __init__(self) -> None:
         self.is_over = asyncio.Event()
@@ -55,7 +55,7 @@ async def meet() -> tuple[Ending, socket.socket]:
     return protocol, far
 
 
-def test_last_words_arrive_and_the_end_is_told_to_the_former_protocol(run: Any) -> None:
+def test_last_message_arrives_and_the_former_protocol_is_notified(run: Any) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         ending, far = await meet()
@@ -72,7 +72,7 @@ def test_last_words_arrive_and_the_end_is_told_to_the_former_protocol(run: Any) 
     run(main())
 
 
-def test_end_that_is_not_answered_takes_only_so_long(
+def test_close_without_an_answer_is_limited_in_time(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(last_words, "LINGER_S_MAX", 0.01)
@@ -86,9 +86,7 @@ def test_end_that_is_not_answered_takes_only_so_long(
     run(main())
 
 
-def test_only_so_many_bytes_are_read_after_the_end(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_read_after_the_end_are_limited(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_words, "LINGER_S_MAX", 1000.0)
 
     async def main() -> None:
@@ -104,7 +102,7 @@ def test_only_so_many_bytes_are_read_after_the_end(
     run(main())
 
 
-def test_connection_that_broke_unnoticed_ends_all_the_same(run: Any) -> None:
+def test_connection_that_broke_unnoticed_is_closed(run: Any) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             near = socket.create_connection(server.getsockname())

@@ -1,4 +1,4 @@
-"""Turns: how much of what came is worked off before others have theirs."""
+"""Slices of input: how much is processed before other streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skerry.runtime.streams.read_slices import TURN_NS_MAX, TURN_PIECE_BYTES, Re
 
 
 class Work:
-    """Takes what is given to it, and says how long each piece took."""
+    """Receives pieces, and advances the clock for each."""
 
     def __init__(self, piece_ns: int = 0) -> None:
         self.taken: list[bytes] = []
@@ -27,7 +27,7 @@ class Work:
         return sum(map(len, self.taken))
 
 
-def test_little_is_worked_off_at_once() -> None:
+def test_little_input_is_processed_at_once() -> None:
     async def scene() -> None:
         work = Work()
         work.turns.add(b"ab")
@@ -40,7 +40,7 @@ def test_little_is_worked_off_at_once() -> None:
     asyncio.run(scene())
 
 
-def test_turn_ends_by_its_bytes() -> None:
+def test_slice_is_limited_by_its_bytes() -> None:
     async def scene() -> None:
         work = Work()
         data = bytes(range(256)) * (STREAM_CHUNK_BYTES_MAX // 128)
@@ -57,7 +57,7 @@ def test_turn_ends_by_its_bytes() -> None:
     asyncio.run(scene())
 
 
-def test_all_bytes_of_a_turn_need_no_other() -> None:
+def test_input_of_one_slice_needs_no_second() -> None:
     async def scene() -> None:
         work = Work()
         work.turns.add(bytes(STREAM_CHUNK_BYTES_MAX))
@@ -66,7 +66,7 @@ def test_all_bytes_of_a_turn_need_no_other() -> None:
     asyncio.run(scene())
 
 
-def test_turn_ends_by_its_time() -> None:
+def test_slice_is_limited_by_its_time() -> None:
     async def scene() -> None:
         work = Work(piece_ns=TURN_NS_MAX // 2)
         work.turns.add(bytes(5 * TURN_PIECE_BYTES))
@@ -80,7 +80,7 @@ def test_turn_ends_by_its_time() -> None:
     asyncio.run(scene())
 
 
-def test_piece_that_takes_longer_than_a_turn_is_one() -> None:
+def test_piece_that_takes_longer_than_a_slice_is_a_slice() -> None:
     async def scene() -> None:
         work = Work(piece_ns=2 * TURN_NS_MAX)
         work.turns.add(bytes(2 * TURN_PIECE_BYTES))
@@ -91,7 +91,7 @@ def test_piece_that_takes_longer_than_a_turn_is_one() -> None:
     asyncio.run(scene())
 
 
-def test_what_comes_while_something_waits_comes_behind_it() -> None:
+def test_input_that_arrives_while_other_input_waits_is_appended() -> None:
     async def scene() -> None:
         work = Work(piece_ns=TURN_NS_MAX)
         work.turns.add(b"a" * TURN_PIECE_BYTES + b"b")
@@ -104,7 +104,7 @@ def test_what_comes_while_something_waits_comes_behind_it() -> None:
     asyncio.run(scene())
 
 
-def test_what_is_dropped_is_not_taken() -> None:
+def test_dropped_input_is_not_delivered() -> None:
     async def scene() -> None:
         work = Work(piece_ns=TURN_NS_MAX)
         work.turns.add(bytes(2 * TURN_PIECE_BYTES))
@@ -118,7 +118,7 @@ def test_what_is_dropped_is_not_taken() -> None:
     asyncio.run(scene())
 
 
-def test_others_have_their_turn_between_two() -> None:
+def test_other_callbacks_run_between_two_slices() -> None:
     async def scene() -> None:
         work = Work(piece_ns=TURN_NS_MAX)
         work.turns.add(bytes(10 * TURN_PIECE_BYTES))
@@ -131,7 +131,7 @@ def test_others_have_their_turn_between_two() -> None:
     asyncio.run(scene())
 
 
-def test_who_is_blocked_is_given_nothing_until_that_is_over() -> None:
+def test_blocked_receiver_gets_nothing_until_it_is_unblocked() -> None:
     async def scene() -> None:
         work = Work()
         turns = work.turns

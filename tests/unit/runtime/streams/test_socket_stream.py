@@ -26,7 +26,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 class User:
-    """Hears what happens on a stream."""
+    """Records the events of a stream."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -103,7 +103,7 @@ def test_bytes_go_both_ways(run: Any) -> None:
     run(main())
 
 
-def test_what_does_not_fit_waits_and_the_user_is_asked_for_a_pause(run: Any) -> None:
+def test_bytes_that_do_not_fit_are_buffered_and_the_user_is_paused(run: Any) -> None:
     async def main() -> None:
         stream, user, far = pair()
         with far:
@@ -124,7 +124,7 @@ def test_what_does_not_fit_waits_and_the_user_is_asked_for_a_pause(run: Any) -> 
     run(main())
 
 
-def test_an_end_while_something_waits_comes_when_that_is_sent(run: Any) -> None:
+def test_close_waits_until_buffered_bytes_are_sent(run: Any) -> None:
     async def main() -> None:
         stream, user, far = pair()
         with far:
@@ -138,7 +138,7 @@ def test_an_end_while_something_waits_comes_when_that_is_sent(run: Any) -> None:
     run(main())
 
 
-def test_last_words_arrive_though_the_other_end_still_sends(run: Any) -> None:
+def test_last_message_arrives_though_the_peer_still_sends(run: Any) -> None:
     async def main() -> None:
         near, far = tcp_pair()
         user = User()
@@ -164,7 +164,7 @@ def test_last_words_arrive_though_the_other_end_still_sends(run: Any) -> None:
     run(main())
 
 
-def test_an_end_without_an_answer_takes_only_so_long_and_so_many_bytes(
+def test_close_without_an_answer_is_limited_in_time_and_bytes(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -184,7 +184,7 @@ def test_an_end_without_an_answer_takes_only_so_long_and_so_many_bytes(
     run(main())
 
 
-def test_an_abrupt_end_leaves_behind_what_waits(run: Any) -> None:
+def test_abort_drops_buffered_bytes(run: Any) -> None:
     async def main() -> None:
         stream, user, far = pair()
         with far:
@@ -200,7 +200,7 @@ def test_an_abrupt_end_leaves_behind_what_waits(run: Any) -> None:
     run(main())
 
 
-def test_the_end_of_the_other_side_is_told(run: Any) -> None:
+def test_end_of_the_peer_is_reported(run: Any) -> None:
     async def main() -> None:
         _, user, far = pair()
         far.send(b"last")
@@ -211,7 +211,7 @@ def test_the_end_of_the_other_side_is_told(run: Any) -> None:
     run(main())
 
 
-def test_who_says_no_more_may_still_read_all_that_waits(run: Any) -> None:
+def test_peer_that_ended_sending_still_reads_buffered_bytes(run: Any) -> None:
     async def main() -> None:
         stream, user, far = pair()
         with far:
@@ -224,7 +224,7 @@ def test_who_says_no_more_may_still_read_all_that_waits(run: Any) -> None:
     run(main())
 
 
-def test_a_connection_that_breaks_is_told_with_its_error(run: Any) -> None:
+def test_broken_connection_is_reported_with_its_error(run: Any) -> None:
     async def main() -> None:
         near, far = tcp_pair()
         user = User()
@@ -254,7 +254,7 @@ def test_writing_to_a_broken_connection_ends_it(run: Any) -> None:
     run(main())
 
 
-def test_what_waits_for_a_connection_that_breaks_ends_with_it(run: Any) -> None:
+def test_buffered_bytes_of_a_broken_connection_are_dropped(run: Any) -> None:
     async def main() -> None:
         stream, user, far = pair()
         stream.write(bytes(10_000_000))
@@ -268,7 +268,7 @@ def test_what_waits_for_a_connection_that_breaks_ends_with_it(run: Any) -> None:
     run(main())
 
 
-def test_a_user_that_fails_ends_the_stream_and_the_loop_tells_why(run: Any) -> None:
+def test_exception_of_the_user_closes_the_stream_and_is_logged(run: Any) -> None:
     async def main() -> None:
         _, user, far = pair()
         told: list[dict[str, Any]] = []
@@ -283,7 +283,7 @@ def test_a_user_that_fails_ends_the_stream_and_the_loop_tells_why(run: Any) -> N
     run(main())
 
 
-def test_a_user_that_fails_at_once_leaves_nothing_open(run: Any) -> None:
+def test_exception_of_the_user_at_the_start_leaves_nothing_open(run: Any) -> None:
     async def main() -> None:
         near, far = socket.socketpair()
 
@@ -304,7 +304,7 @@ def test_a_user_that_fails_at_once_leaves_nothing_open(run: Any) -> None:
     run(main())
 
 
-def test_a_user_that_ends_it_at_once_hears_nothing_more(run: Any) -> None:
+def test_user_that_closes_at_once_receives_nothing(run: Any) -> None:
     async def main() -> None:
         near, far = socket.socketpair()
 

@@ -1,4 +1,4 @@
-"""Sockets: bound to all addresses of a host with one port, or to a file with its rights."""
+"""Sockets: bound to all addresses of a host with one port, or to a file with permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOTH = [
 
 
 def bound(host: str, port: int, found: list[Any] | None = None) -> list[tuple[str, int]]:
-    """Where sockets of a host are bound; `found` stands for what names are resolved to."""
+    """The addresses to which the sockets of a host are bound; `found` are the resolved ones."""
 
     async def scene() -> list[tuple[str, int]]:
         if found is not None:
@@ -49,7 +49,7 @@ def test_all_addresses_of_a_host_get_the_same_port_once_each() -> None:
     assert port == same_port != 0
 
 
-def test_port_that_is_taken_at_one_of_the_addresses_is_not_used_at_any(
+def test_port_in_use_at_one_address_is_not_used_at_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.create_server(("127.0.0.2", 0)) as taken:
@@ -67,7 +67,7 @@ def test_port_that_is_taken_at_one_of_the_addresses_is_not_used_at_any(
         assert first == second != port
 
 
-def test_tries_for_a_free_port_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_for_a_free_port_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         real = sockets._bind_all
@@ -76,12 +76,12 @@ def test_tries_for_a_free_port_have_an_end(monkeypatch: pytest.MonkeyPatch) -> N
             bound("ship", 0, BOTH)
 
 
-def test_named_port_that_is_taken_is_an_error() -> None:
+def test_given_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         bound("127.0.0.1", taken.getsockname()[1])
 
 
-def test_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_unix_socket_is_private(tmp_path: Path) -> None:
     path = tmp_path / "node.sock"
     made, file = bind_unix(path, mode=0o600)
     with made:
@@ -99,13 +99,13 @@ def test_unix_socket_is_given_to_a_group(tmp_path: Path) -> None:
     file.remove()
 
 
-def test_group_that_is_not_there_leaves_no_socket_behind(tmp_path: Path) -> None:
+def test_missing_group_leaves_no_socket(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="there is no group nobody-knows on this computer"):
         bind_unix(tmp_path / "node.sock", mode=0o660, group="nobody-knows")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_socket_that_another_node_put_there_since_is_not_removed(tmp_path: Path) -> None:
+def test_socket_of_another_node_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "node.sock"
     first, file = bind_unix(path, mode=0o600)
     path.rename(tmp_path / "old.sock")  # keeps its number from being used again
@@ -118,7 +118,7 @@ def test_socket_that_another_node_put_there_since_is_not_removed(tmp_path: Path)
         other.remove()
 
 
-def test_connections_have_no_delay_and_are_watched() -> None:
+def test_connections_have_no_delay_and_keep_alive() -> None:
     with socket.socket() as raw:
         tune(raw)
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
@@ -131,7 +131,7 @@ def send_room(raw: socket.socket) -> int:
     return raw.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
 
-def test_unix_sockets_get_as_much_room_as_the_system_gives() -> None:
+def test_send_buffer_of_unix_sockets_is_as_large_as_allowed() -> None:
     one, other = socket.socketpair()
     with one, other:
         before = send_room(one)
@@ -145,7 +145,7 @@ def test_unix_sockets_get_as_much_room_as_the_system_gives() -> None:
     ("content", "is_set"),
     [("4096 16384 4194304\n", False), ("4096 16384 65536\n", True), ("", True), (None, True)],
 )
-def test_room_of_tcp_is_set_only_where_it_does_not_grow_by_itself(
+def test_send_buffer_of_tcp_is_set_only_if_it_does_not_grow(
     content: str | None, is_set: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "tcp_wmem"
@@ -158,7 +158,7 @@ def test_room_of_tcp_is_set_only_where_it_does_not_grow_by_itself(
         assert (send_room(raw) > before) == is_set
 
 
-def test_limit_of_descriptors_is_raised_as_far_as_it_goes() -> None:
+def test_descriptor_limit_is_raised_to_the_maximum() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
     try:

@@ -1,4 +1,4 @@
-"""TLS: contexts from files, names of the other end, and the lobby of unfinished handshakes."""
+"""TLS: contexts from files, names of peers, and limits of handshakes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def papers(tmp_path: Path) -> Papers:
 
 
 class Greeter(asyncio.Protocol):
-    """Says the common name of who came, and what it heard."""
+    """Sends the common name of the peer, then echoes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
@@ -68,21 +68,21 @@ class Greeter(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def door(
+async def listening(
     context: ssl.SSLContext,
-    lobby: TlsHandshakes,
+    handshakes: TlsHandshakes,
 ) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=1000)
     listening.setblocking(False)
-    lobby.serve(listening, context, Greeter)
+    handshakes.serve(listening, context, Greeter)
     try:
         yield listening.getsockname()[1]
     finally:
-        await lobby.close()
+        await handshakes.close()
 
 
 async def visit(port: int, context: ssl.SSLContext, *, words: bytes = b"") -> bytes:
-    """What a client hears that says something and waits to hear it again."""
+    """The bytes a client receives that sends something and waits for the echo."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=context, server_hostname="localhost"
     )
@@ -107,16 +107,16 @@ async def is_turned_away(port: int) -> bool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so that nobody tells of."""
+    """Run the loop until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
-def test_stream_inside_tls_is_handed_to_its_door(papers: Papers) -> None:
+def test_decrypted_stream_is_passed_to_its_protocol(papers: Papers) -> None:
     async def scene() -> None:
         context = server_context(papers.issue("localhost"))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             trusting = client_context(TlsFiles(ca=papers.ca))
             for _ in range(5):
                 assert await visit(port, trusting, words=b"good morning") == b"hello ;good morning"
@@ -124,12 +124,12 @@ def test_stream_inside_tls_is_handed_to_its_door(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_client_of_another_authority_does_not_trust_us(papers: Papers, tmp_path: Path) -> None:
+def test_client_of_another_authority_rejects_the_node(papers: Papers, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Papers(tmp_path / "other")
 
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             with pytest.raises(ssl.SSLCertVerificationError):
                 await visit(port, client_context(TlsFiles(ca=other.ca)))
             with pytest.raises(ssl.SSLCertVerificationError):
@@ -138,20 +138,20 @@ def test_client_of_another_authority_does_not_trust_us(papers: Papers, tmp_path:
     asyncio.run(scene())
 
 
-def test_client_with_a_certificate_is_known_by_its_name(papers: Papers) -> None:
+def test_client_with_a_certificate_has_its_common_name(papers: Papers) -> None:
     own = papers.issue("localhost")
     ann = papers.issue("ann@example.org", common_name="ann")
 
     async def scene() -> None:
         context = server_context(TlsFiles(cert=own.cert, ca=papers.ca))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             known = client_context(TlsFiles(cert=ann.cert, ca=papers.ca))
             assert await visit(port, known) == b"hello ann;"
 
     asyncio.run(scene())
 
 
-def test_client_without_a_certificate_is_refused_where_one_is_wanted(
+def test_client_without_a_required_certificate_is_rejected(
     papers: Papers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -160,7 +160,7 @@ def test_client_without_a_certificate_is_refused_where_one_is_wanted(
 
     async def scene() -> None:
         context = server_context(TlsFiles(cert=own.cert, ca=papers.ca))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             for files in (TlsFiles(ca=papers.ca), TlsFiles(ca=papers.ca, cert=stranger.cert)):
                 with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
                     await visit(port, client_context(files))
@@ -170,7 +170,7 @@ def test_client_without_a_certificate_is_refused_where_one_is_wanted(
     assert reasons == ["peer did not return a certificate", "certificate verify failed"]
 
 
-def test_certificates_are_read_anew_for_those_who_come_later(papers: Papers) -> None:
+def test_reloaded_certificates_apply_to_later_connections(papers: Papers) -> None:
     files = papers.issue("localhost")
     assert files.cert is not None
     before = files.cert.read_bytes()
@@ -189,7 +189,7 @@ def test_certificates_are_read_anew_for_those_who_come_later(papers: Papers) -> 
             writer.transport.abort()
             return writer.get_extra_info("peercert")["serialNumber"]
 
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             first = await number()
             assert files.cert is not None
             files.cert.write_bytes(before)
@@ -204,7 +204,7 @@ def test_garbage_ends_only_its_own_handshake(
     papers: Papers, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
             await asyncio.wait_for(reader.read(), PATIENCE_S)
@@ -217,18 +217,18 @@ def test_garbage_ends_only_its_own_handshake(
     assert vars(record)["reason"] == "http request"
 
 
-def test_silent_connection_is_cut_when_its_time_is_over(papers: Papers) -> None:
+def test_silent_connection_is_closed_after_the_timeout(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(handshake_s_max=0.01)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(handshake_s_max=0.01)
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             assert await is_turned_away(port)
-            await until(lambda: lobby.waiting_count == 0)
+            await until(lambda: handshakes.pending_count == 0)
 
     asyncio.run(scene())
 
 
 async def reach(port: int, host: str = "127.0.0.1") -> socket.socket:
-    """Somebody who has begun to shake hands, and says no more."""
+    """A connection that starts a handshake and then sends nothing."""
     loop = asyncio.get_running_loop()
     silent = socket.socket()
     silent.setblocking(False)
@@ -256,34 +256,36 @@ def loop(request: pytest.FixtureRequest) -> LoopKind:
     return kind
 
 
-def test_oldest_of_a_host_is_cut_when_too_many_shake_hands(papers: Papers, loop: LoopKind) -> None:
+def test_oldest_handshake_of_an_address_is_closed_at_the_limit(
+    papers: Papers, loop: LoopKind
+) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(per_host_count_max=3)
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 silent = [stack.enter_context(await reach(port)) for _ in range(5)]
                 async with asyncio.timeout(PATIENCE_S):
                     assert await is_cut(silent[0])
                     assert await is_cut(silent[1])
-                    assert lobby.waiting_count == 3
+                    assert handshakes.pending_count == 3
                     trusting = client_context(TlsFiles(ca=papers.ca))
                     assert await visit(port, trusting) == b"hello ;"
                     assert await is_cut(silent[2])
-                    await until(lambda: lobby.waiting_count == 2)
+                    await until(lambda: handshakes.pending_count == 2)
 
     run_loop(scene(), loop)
 
 
-def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -> None:
+def test_address_with_most_handshakes_loses_one_at_the_total_limit(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(count_max=4, per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(count_max=4, per_host_count_max=3)
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 hosts = ("127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.2", "127.0.1.3")
                 first, second, *_ = [stack.enter_context(await reach(port, host)) for host in hosts]
                 async with asyncio.timeout(PATIENCE_S):
                     assert await is_cut(second)
-                assert lobby.waiting_count == 4
+                assert handshakes.pending_count == 4
                 with pytest.raises(BlockingIOError):
                     first.recv(1)
 
@@ -291,32 +293,32 @@ def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -
 
 
 @pytest.mark.slow
-def test_lobby_has_bounds_for_a_host_and_for_all() -> None:
+def test_handshakes_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes()
+        handshakes = TlsHandshakes()
         never = asyncio.Event()
 
         def come(host: str) -> None:
-            lobby._enter(wait(), host)
+            handshakes._add(wait(), host)
 
         async def wait() -> None:
             await never.wait()
 
         for _ in range(TLS_HANDSHAKE_PER_HOST_COUNT_MAX + 1):
             come("192.0.2.1")
-        assert lobby.waiting_count == TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+        assert handshakes.pending_count == TLS_HANDSHAKE_PER_HOST_COUNT_MAX
         for number in range(TLS_HANDSHAKE_COUNT_MAX):
             come(f"198.51.100.{number % 200}")
-        assert lobby.waiting_count == TLS_HANDSHAKE_COUNT_MAX
+        assert handshakes.pending_count == TLS_HANDSHAKE_COUNT_MAX
         # All have begun.
         await asyncio.sleep(0)
-        await lobby.close()
-        assert lobby.waiting_count == 0
+        await handshakes.close()
+        assert handshakes.pending_count == 0
 
     asyncio.run(scene())
 
 
-def test_lack_of_descriptors_is_waited_for(
+def test_accepting_pauses_without_descriptors(
     papers: Papers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tls, "_ACCEPT_PAUSE_S", 0.01)
@@ -332,7 +334,7 @@ def test_lack_of_descriptors_is_waited_for(
             return await real(listening)
 
         loop.sock_accept = scarce
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             assert await visit(port, client_context(TlsFiles(ca=papers.ca))) == b"hello ;"
 
     asyncio.run(scene())
@@ -340,14 +342,14 @@ def test_lack_of_descriptors_is_waited_for(
     assert reasons == ["Too many open files"] * 2
 
 
-def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
+def test_closing_ends_all_handshakes(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes()
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes()
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             # A whole visit, so that the silent one is in.
             assert await visit(port, client_context(TlsFiles(ca=papers.ca)))
-            await asyncio.wait_for(lobby.close(), PATIENCE_S)
+            await asyncio.wait_for(handshakes.close(), PATIENCE_S)
             with suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             writer.transport.abort()
@@ -355,8 +357,10 @@ def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_node_without_a_certificate_cannot_have_tls() -> None:
-    with pytest.raises(ConfigError, match="TLS needs a certificate, and none is given") as caught:
+def test_node_without_a_certificate_has_no_tls() -> None:
+    with pytest.raises(
+        ConfigError, match="TLS requires a certificate, and none is configured"
+    ) as caught:
         server_context(TlsFiles())
     assert caught.value.hint is not None
     assert "--tls-cert" in caught.value.hint
@@ -365,7 +369,7 @@ def test_node_without_a_certificate_cannot_have_tls() -> None:
 @pytest.mark.parametrize(
     ("content", "words"), [(None, "No such file"), ("nonsense", "PEM lib|no certificate")]
 )
-def test_files_of_no_use_are_named(content: str | None, words: str, tmp_path: Path) -> None:
+def test_invalid_files_are_named(content: str | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / "node.pem"
     if content is not None:
         path.write_text(content)
@@ -375,9 +379,7 @@ def test_files_of_no_use_are_named(content: str | None, words: str, tmp_path: Pa
         assert str(path) in str(caught.value)
 
 
-def test_key_with_a_password_is_refused_instead_of_asked_for(
-    papers: Papers, tmp_path: Path
-) -> None:
+def test_key_with_a_password_is_rejected(papers: Papers, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -404,7 +406,7 @@ def test_files_of_an_endpoint_come_before_those_of_the_node() -> None:
     assert TlsFiles(ca=a).or_else(node) == TlsFiles(cert=a, key=b, ca=a)
 
 
-def test_private_key_that_everybody_can_read_is_warned_of(
+def test_private_key_that_every_user_can_read_gives_a_warning(
     papers: Papers, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = papers.issue("localhost")
@@ -415,4 +417,4 @@ def test_private_key_that_everybody_can_read_is_warned_of(
     files.cert.chmod(0o644)
     server_context(files)
     messages = [record.getMessage() for record in caplog.records]
-    assert messages == ["everybody on this computer can read a private key"]
+    assert messages == ["every user of this computer can read a private key"]

@@ -1,4 +1,4 @@
-"""Which web pages may connect: those of the same host and those that are named, and no others."""
+"""Which web pages may connect: those of the same host and the configured ones."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_other_pages_may_not(origin: str, host: str | None) -> None:
     assert fault(origin, host)
 
 
-def test_a_name_that_a_stranger_made_point_here_is_not_the_same_host() -> None:
+def test_foreign_name_that_resolves_to_this_computer_is_not_the_same_host() -> None:
     assert fault("http://evil.example", "evil.example:11233") is not None
 
 
-def test_pages_that_are_named_may_connect() -> None:
+def test_configured_pages_may_connect() -> None:
     page = "https://console.example"
     assert fault(page, "127.0.0.1", page) is None
     assert fault("https://console.example:444", "127.0.0.1", page) is not None
@@ -70,25 +70,25 @@ def test_pages_that_are_named_may_connect() -> None:
     assert fault("http://evil.example", "127.0.0.1", ANY_ORIGIN) is None
 
 
-def test_two_origins_are_none() -> None:
+def test_two_origins_are_rejected() -> None:
     page = "http://127.0.0.1"
     two = origin_fault(origins=[page, page], hosts=["127.0.0.1"], allowed=(), own_names=OWN)
-    assert two == "the request has not one Origin and one Host"
+    assert two == "the request must have one Origin and one Host"
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "[::1]:80", "localhost:11237", "Harbour", "10.1.2.3"]
 )
-def test_request_for_this_computer_is_in_order(host: str) -> None:
+def test_request_for_this_computer_is_allowed(host: str) -> None:
     assert host_fault([host], OWN) is None
     assert host_fault([], OWN) is None
 
 
 @pytest.mark.parametrize("host", ["evil.example", "harbour.evil.example", "", "[::1", "a b"])
-def test_request_for_another_name_is_not(host: str) -> None:
+def test_request_for_another_name_is_rejected(host: str) -> None:
     assert host_fault([host], OWN) == f"{host!r} is not a name of this computer"
     assert host_fault(["localhost", host], OWN) == "the request has more than one Host"
 
 
-def test_this_computer_knows_its_names() -> None:
+def test_names_of_this_computer_are_known() -> None:
     assert any(name.endswith(".local") for name in own_names())

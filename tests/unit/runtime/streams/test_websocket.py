@@ -1,4 +1,4 @@
-"""WebSockets of a node on real sockets: who is let in and who is not, and what clients hear."""
+"""The WebSocket listener of a node on real sockets: handshakes, limits and messages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from skerry.runtime.streams.websocket import (
     WEBSOCKET_HEAD_BYTES_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
     WebSocketConfig,
-    WebSocketEntrance,
-    _Door,
+    WebSocketListener,
+    _ServerProtocol,
 )
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import open_websocket
@@ -46,25 +46,25 @@ TYPES = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }
 
 
 @dataclass
-class House:
-    """A node behind the door."""
+class FakeNode:
+    """A node behind the protocol."""
 
     core: NodeCore = field(default_factory=lambda: NodeCore(name="harbour"))
     streams: dict[Address, WebSocketBase] = field(default_factory=dict)
     origins: list[Origin] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     left: list[asyncio.Transport] = field(default_factory=list)
     is_full: bool = False
 
     def __post_init__(self) -> None:
         self.changed = asyncio.Condition()
 
-    def enter(self, transport: asyncio.Transport) -> bool:
+    def admit(self, transport: asyncio.Transport) -> bool:
         if self.is_full:
             transport.abort()
         return not self.is_full
 
-    def leave(self, transport: asyncio.Transport) -> None:
+    def discard(self, transport: asyncio.Transport) -> None:
         self.left.append(transport)
 
     def opened(
@@ -116,29 +116,29 @@ class House:
                 stream.write(transmit.data)
 
     def tell(self, what: str) -> None:
-        self.told.append(what)
+        self.reports.append(what)
         asyncio.get_running_loop().create_task(self._wake())
 
     async def _wake(self) -> None:
         async with self.changed:
             self.changed.notify_all()
 
-    async def until_told(self, what: str) -> None:
+    async def until_reported(self, what: str) -> None:
         async with self.changed:
-            await asyncio.wait_for(self.changed.wait_for(lambda: what in self.told), PATIENCE_S)
+            await asyncio.wait_for(self.changed.wait_for(lambda: what in self.reports), PATIENCE_S)
 
 
 @dataclass(frozen=True)
 class Harbour:
-    house: House
-    entrance: WebSocketEntrance
+    fake_node: FakeNode
+    listener: WebSocketListener
     port: int
 
     def dial(self, path: str = "/", **more: Any) -> connect:
         return connect(f"ws://127.0.0.1:{self.port}{path}", subprotocols=[SUBPROTOCOL], **more)
 
     async def ask(self, request: bytes) -> bytes:
-        """What the door answers to bytes, until it ends the stream; nothing if it is cut."""
+        """The response to bytes until the stream is closed; empty if it is aborted."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(request)
@@ -163,23 +163,23 @@ async def harbour(
     context: ssl.SSLContext | None = None,
     **more: Any,
 ) -> AsyncIterator[Harbour]:
-    house = House()
-    entrance = WebSocketEntrance(house, house.core.registry, config=config, **more)
+    fake_node = FakeNode()
+    listener = WebSocketListener(fake_node, fake_node.core.registry, config=config, **more)
     server = await asyncio.get_running_loop().create_server(
-        entrance.door, "127.0.0.1", 0, ssl=context
+        listener.protocol, "127.0.0.1", 0, ssl=context
     )
     try:
-        yield Harbour(house, entrance, server.sockets[0].getsockname()[1])
+        yield Harbour(fake_node, listener, server.sockets[0].getsockname()[1])
     finally:
         server.close()
-        entrance.close()
-        for stream in list(house.streams.values()):
+        listener.close()
+        for stream in list(fake_node.streams.values()):
             stream.abort()
         await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
 
 
 async def hear(peer: ClientConnection, type_name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The next message about a type; what comes before is passed over."""
+    """The next message about a type; earlier ones are skipped."""
     while True:
         header, plain = json.loads(await asyncio.wait_for(peer.recv(), PATIENCE_S))
         if header["typeName"] == type_name:
@@ -207,9 +207,9 @@ async def describe_boat(peer: ClientConnection) -> None:
     )
 
 
-def test_clients_publish_and_hear() -> None:
+def test_clients_publish_and_receive() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as ann, place.dial() as bob:
+        async with harbour() as served, served.dial() as ann, served.dial() as bob:
             await enter(ann, "ann")
             await enter(bob, "bob")
             await describe_boat(ann)
@@ -222,8 +222,8 @@ def test_clients_publish_and_hear() -> None:
             header, boat = await hear(bob, "Boat")
             assert header["attributes"] == 6
             assert boat == {"id": 1}
-            assert {origin.kind for origin in place.house.origins} == {"websocket"}
-            assert {origin.host for origin in place.house.origins} == {"127.0.0.1"}
+            assert {origin.kind for origin in served.fake_node.origins} == {"websocket"}
+            assert {origin.host for origin in served.fake_node.origins} == {"127.0.0.1"}
 
     asyncio.run(scene())
 
@@ -233,8 +233,8 @@ def test_greeting_of_the_captured_client_is_answered_as_by_the_host() -> None:
     expected = greeting["http_response"].split("\r\n")
 
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(greeting["http_request"].encode())
             answer = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             writer.close()
@@ -278,13 +278,13 @@ def greeting(*lines: str, path: str = "/", method: str = "GET") -> bytes:
         (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", b"414 ", b""),
     ],
 )
-def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint: bytes) -> None:
+def test_invalid_request_gets_a_reason(request_: bytes, status: bytes, hint: bytes) -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            answer = await place.ask(request_)
+        async with harbour() as served:
+            answer = await served.ask(request_)
             assert answer.startswith(b"HTTP/1.1 " + status)
             assert hint in answer
-            assert place.house.origins == []
+            assert served.fake_node.origins == []
 
     asyncio.run(scene())
 
@@ -299,21 +299,21 @@ def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint
         b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\ndata",
     ],
 )
-def test_what_is_no_request_for_a_websocket_at_all_is_told_so(data: bytes) -> None:
+def test_input_that_is_not_http_gets_a_reason(data: bytes) -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            answer = await place.ask(data)
+        async with harbour() as served:
+            answer = await served.ask(data)
             assert answer.startswith(b"HTTP/1.1 400 ")
             assert answer.count(b"HTTP/1.1") == 1
-            assert b"the WebSocket door of a skerry node" in answer
-            assert place.house.origins == []
+            assert b"the WebSocket endpoint of a skerry node" in answer
+            assert served.fake_node.origins == []
 
     asyncio.run(scene())
 
 
 def test_path_may_have_a_query() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial("/?from=console") as peer:
+        async with harbour() as served, served.dial("/?from=console") as peer:
             await enter(peer, "ann")
 
     asyncio.run(scene())
@@ -321,7 +321,7 @@ def test_path_may_have_a_query() -> None:
 
 def test_page_of_the_same_host_may_connect() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial(origin="http://127.0.0.1:8080") as peer:
+        async with harbour() as served, served.dial(origin="http://127.0.0.1:8080") as peer:
             await enter(peer, "page")
 
     asyncio.run(scene())
@@ -331,8 +331,8 @@ def test_page_of_another_host_may_connect_if_it_is_named() -> None:
     async def scene(*allowed: str) -> None:
         config = WebSocketConfig(origins=allowed)
         async with (
-            harbour(config) as place,
-            place.dial(origin="https://console.example") as peer,
+            harbour(config) as served,
+            served.dial(origin="https://console.example") as peer,
         ):
             await enter(peer, "page")
 
@@ -346,7 +346,7 @@ def test_page_of_another_host_may_connect_if_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ({"origins": ("console.example",)}, "origins: 'console.example' is none"),
+        ({"origins": ("console.example",)}, "origins: 'console.example' is not an origin"),
         ({"handshake_s_max": 0}, "handshake_s_max"),
         ({"close_s_max": -1}, "close_s_max"),
     ],
@@ -358,8 +358,8 @@ def test_configuration_is_checked(values: dict[str, Any], fault: str) -> None:
 
 def test_messages_may_follow_the_greeting_at_once() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             text = SESSION[2]["text"].encode()
             writer.write(greeting() + Frame(Opcode.TEXT, text).serialize(mask=True))
             await reader.readuntil(b"\r\n\r\n")
@@ -372,13 +372,13 @@ def test_messages_may_follow_the_greeting_at_once() -> None:
 
 def test_greeting_may_come_in_any_pieces() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            left, right = await pipe(door)
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            left, right = await pipe(protocol)
             for byte in greeting():
-                door.data_received(bytes([byte]))
-            assert place.house.streams
+                protocol.data_received(bytes([byte]))
+            assert served.fake_node.streams
             assert (await left.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             right.close()
             await right.wait_closed()
@@ -387,172 +387,172 @@ def test_greeting_may_come_in_any_pieces() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so that nobody tells of."""
+    """Run the loop until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
-async def pipe(door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Streams to a door whose input is given to it by hand."""
-    server = await asyncio.get_running_loop().create_server(lambda: door, "127.0.0.1", 0)
+async def pipe(protocol: _ServerProtocol) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Streams to a protocol whose input the test passes."""
+    server = await asyncio.get_running_loop().create_server(lambda: protocol, "127.0.0.1", 0)
     streams = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     server.close()
-    await until(lambda: door._stream is not None)
+    await until(lambda: protocol._stream is not None)
     return streams
 
 
-def test_silent_connection_is_cut_and_delays_nobody() -> None:
+def test_silent_connection_is_closed_and_does_not_delay_others() -> None:
     async def scene() -> None:
-        async with harbour(WebSocketConfig(handshake_s_max=0.05)) as place:
-            silent = asyncio.create_task(place.ask(b""))
-            slow = asyncio.create_task(place.ask(b"GET / HTTP/1.1\r\n"))
-            async with place.dial() as peer:
+        async with harbour(WebSocketConfig(handshake_s_max=0.05)) as served:
+            silent = asyncio.create_task(served.ask(b""))
+            slow = asyncio.create_task(served.ask(b"GET / HTTP/1.1\r\n"))
+            async with served.dial() as peer:
                 await enter(peer, "ann")
                 assert await silent == b""
                 assert await slow == b""
                 # Who is in is not cut.
                 await say(peer, "DotsEcho", 2, request=True)
                 await hear(peer, "DotsEcho")
-            assert place.entrance.waiting_count == 0
+            assert served.listener.pending_count == 0
 
     asyncio.run(scene())
 
 
-def test_request_has_a_bound() -> None:
+def test_size_of_a_request_is_limited() -> None:
     def head(size: int) -> bytes:
         lines = [f"X-{number}: {'x' * 7000}" for number in range(9)]
         short = len(greeting(*lines, "Y: ")) - len(b"\r\n\r\n")
         return greeting(*lines, f"Y: {'y' * (size - short)}")
 
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(head(WEBSOCKET_HEAD_BYTES_MAX))
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             writer.close()
             await writer.wait_closed()
-            answer = await place.ask(head(WEBSOCKET_HEAD_BYTES_MAX + 1))
+            answer = await served.ask(head(WEBSOCKET_HEAD_BYTES_MAX + 1))
             assert answer.startswith(b"HTTP/1.1 431 ")
-            answer = await place.ask(b"x" * (WEBSOCKET_HEAD_BYTES_MAX + 1))
+            answer = await served.ask(b"x" * (WEBSOCKET_HEAD_BYTES_MAX + 1))
             assert answer.startswith(b"HTTP/1.1 431 ")
 
     asyncio.run(scene())
 
 
-def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> None:
+def test_oldest_pending_connection_is_closed_at_the_limit() -> None:
     async def scene() -> None:
         async with (
-            harbour(waiting_count_max=3) as place,
+            harbour(pending_count_max=3) as served,
             contextlib.AsyncExitStack() as stack,
         ):
             waiting = []
             for _ in range(5):
-                reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
                 stack.push_async_callback(hang_up, writer)
                 writer.write(b"GET")
                 waiting.append((reader, writer))
             for reader, _ in waiting[:2]:
                 assert await ending(reader) == b""
-            assert place.entrance.waiting_count == 3
-            async with place.dial() as peer:
+            assert served.listener.pending_count == 3
+            async with served.dial() as peer:
                 await enter(peer, "ann")
                 assert await ending(waiting[2][0]) == b""
-                # Who is left may still ask, and who is in has no place among them.
+                # Who is left may still ask, and who is in has no served among them.
                 reader, writer = waiting[3]
                 writer.write(greeting()[len(b"GET") :])
                 await reader.readuntil(b"\r\n\r\n")
-                assert place.entrance.waiting_count == 1
+                assert served.listener.pending_count == 1
 
     asyncio.run(scene())
 
 
 async def ending(reader: asyncio.StreamReader) -> bytes:
-    """What still comes until the stream ends, be it by a cut."""
+    """The bytes received until the stream is closed or aborted."""
     try:
         return await asyncio.wait_for(reader.read(), PATIENCE_S)
     except ConnectionResetError:
         return b""
 
 
-class Crowd(WebSocketEntrance):
-    """Counts who came, without a stream."""
+class Crowd(WebSocketListener):
+    """Counts aborted connections, without streams."""
 
     cut_count = 0
 
-    def door(self) -> _Door:
+    def protocol(self) -> _ServerProtocol:
         crowd = self
 
-        class Silent(_Door):
+        class Silent(_ServerProtocol):
             def abort(self) -> None:
                 crowd.cut_count += 1
 
         return Silent(self)
 
 
-def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
+def test_pending_connections_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
-        house = House()
-        entrance = Crowd(house, house.core.registry)
+        fake_node = FakeNode()
+        listener = Crowd(fake_node, fake_node.core.registry)
         for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
-            entrance.arrived(entrance.door(), "192.0.2.1")
-        assert entrance.cut_count == 0
-        entrance.arrived(entrance.door(), "192.0.2.1")
-        assert entrance.cut_count == 1
-        assert entrance.waiting_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
-        while entrance.waiting_count < WEBSOCKET_WAITING_COUNT_MAX:
-            entrance.arrived(entrance.door(), f"198.51.100.{entrance.waiting_count % 200}")
-        assert entrance.cut_count == 1
-        entrance.arrived(entrance.door(), "203.0.113.1")
-        assert entrance.cut_count == 2
-        assert entrance.waiting_count == WEBSOCKET_WAITING_COUNT_MAX
-        assert len(entrance._waiting._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+            listener.add_pending(listener.protocol(), "192.0.2.1")
+        assert listener.cut_count == 0
+        listener.add_pending(listener.protocol(), "192.0.2.1")
+        assert listener.cut_count == 1
+        assert listener.pending_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        while listener.pending_count < WEBSOCKET_WAITING_COUNT_MAX:
+            listener.add_pending(listener.protocol(), f"198.51.100.{listener.pending_count % 200}")
+        assert listener.cut_count == 1
+        listener.add_pending(listener.protocol(), "203.0.113.1")
+        assert listener.cut_count == 2
+        assert listener.pending_count == WEBSOCKET_WAITING_COUNT_MAX
+        assert len(listener._pending._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
 
     asyncio.run(scene())
 
 
 def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            reader, writer = await pipe(door)
-            door.data_received(greeting())
-            door.pause_writing()
-            before = door.get_write_buffer_size()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            reader, writer = await pipe(protocol)
+            protocol.data_received(greeting())
+            protocol.pause_writing()
+            before = protocol.get_write_buffer_size()
             ping = Frame(Opcode.PING, b"p" * 125).serialize(mask=True)
             for _ in range(200):
-                door.data_received(ping * 100)
+                protocol.data_received(ping * 100)
                 await asyncio.sleep(0)
-            await until(lambda: not door._turns.is_waiting)
-            assert door.get_write_buffer_size() == before
-            door.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
-            await until(lambda: not door._turns.is_waiting)
-            door.resume_writing()
+            await until(lambda: not protocol._slices.is_waiting)
+            assert protocol.get_write_buffer_size() == before
+            protocol.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
+            await until(lambda: not protocol._slices.is_waiting)
+            protocol.resume_writing()
             heard = await asyncio.wait_for(reader.readuntil(b"last"), PATIENCE_S)
             assert heard.endswith(b"\x8a\x04last")
             assert b"ppp" not in heard
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
-def test_fault_of_a_client_that_does_not_read_is_told_all_the_same() -> None:
+def test_error_of_a_client_that_does_not_read_is_reported() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            reader, writer = await pipe(door)
-            door.data_received(greeting())
-            door.pause_writing()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            reader, writer = await pipe(protocol)
+            protocol.data_received(greeting())
+            protocol.pause_writing()
             # A frame of a client has a mask.
-            door.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
+            protocol.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
             heard = await ending(reader)
             assert b"\x88" in heard
             assert b"incorrect masking" in heard
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
@@ -564,127 +564,129 @@ def boats(count: int) -> bytes:
     return b"".join(Frame(Opcode.TEXT, text).serialize(mask=True) for text in texts)
 
 
-async def let_in(place: Harbour, door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client whose input is given to its door by hand, and that has described boats."""
-    async with place.dial() as peer:
+async def let_in(
+    served: Harbour, protocol: _ServerProtocol
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whose input the test passes to its protocol, and that has described boats."""
+    async with served.dial() as peer:
         await enter(peer, "ann")
         await describe_boat(peer)
         await say(peer, "DotsEcho", 2, request=True)
         await hear(peer, "DotsEcho")
-    reader, writer = await pipe(door)
-    door.data_received(greeting())
+    reader, writer = await pipe(protocol)
+    protocol.data_received(greeting())
     text = SESSION[2]["text"].encode()
-    door.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
+    protocol.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
     await asyncio.wait_for(reader.readuntil(b'"accepted": true'), PATIENCE_S)
     return reader, writer
 
 
-def boat_count(place: Harbour) -> int:
-    return len(list(place.house.core.cache.objects("Boat")))
+def boat_count(served: Harbour) -> int:
+    return len(list(served.fake_node.core.cache.objects("Boat")))
 
 
-def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
+def test_large_input_is_processed_in_slices() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(served, protocol)
             data = boats(2000)
             assert len(data) > STREAM_CHUNK_BYTES_MAX
-            door.data_received(data)
-            assert 0 < boat_count(place) < 2000
-            assert not door._transport.is_reading(), "the client has to wait"
-            await until(lambda: boat_count(place) == 2000)
-            await until(door._transport.is_reading)
+            protocol.data_received(data)
+            assert 0 < boat_count(served) < 2000
+            assert not protocol._transport.is_reading(), "the client has to wait"
+            await until(lambda: boat_count(served) == 2000)
+            await until(protocol._transport.is_reading)
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
-def test_what_came_before_the_end_counts() -> None:
+def test_input_before_the_end_is_processed() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
-            told = place.house.told.count("lost")
-            door.data_received(boats(2000))
-            assert boat_count(place) < 2000
-            door.eof_received()
-            door._transport.abort()
-            await until(lambda: door._is_gone)
-            assert place.house.told.count("lost") == told
-            await until(lambda: place.house.told.count("lost") == told + 1)
-            assert place.house.core.statistics().accepted_count >= 2000
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
+            protocol.data_received(boats(2000))
+            assert boat_count(served) < 2000
+            protocol.eof_received()
+            protocol._transport.abort()
+            await until(lambda: protocol._is_lost)
+            assert served.fake_node.reports.count("lost") == reports
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
+            assert served.fake_node.core.statistics().accepted_count >= 2000
             await hang_up(writer)
 
     asyncio.run(scene())
 
 
-def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
+def test_input_of_a_disconnected_client_is_dropped() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
-            told = place.house.told.count("lost")
-            door.data_received(boats(2000))
-            door.abort()
-            await until(lambda: place.house.told.count("lost") == told + 1)
-            assert not door._turns.is_waiting
-            assert boat_count(place) < 2000
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
+            protocol.data_received(boats(2000))
+            protocol.abort()
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
+            assert not protocol._slices.is_waiting
+            assert boat_count(served) < 2000
             await hang_up(writer)
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_mistake_of_ours_ends_the_connection_and_is_told(
+def test_exception_closes_the_connection_and_is_logged(
     is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
         mistakes: list[object] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: mistakes.append(context.get("exception")))
-        async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
-            told = place.house.told.count("lost")
-            door.data_received(boats(2000))
+        async with harbour() as served:
+            protocol = served.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
+            protocol.data_received(boats(2000))
             mistake = RuntimeError("a mistake")
             if is_gone:
-                door._transport.abort()
-                await until(lambda: door._is_gone)
+                protocol._transport.abort()
+                await until(lambda: protocol._is_lost)
 
             def fail(_address: Address, _data: bytes) -> None:
                 raise mistake
 
-            monkeypatch.setattr(place.house, "received", fail)
-            await until(lambda: place.house.told.count("lost") == told + 1)
+            monkeypatch.setattr(served.fake_node, "received", fail)
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
             assert mistakes == [mistake]
             await hang_up(writer)
 
     asyncio.run(scene())
 
 
-def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
+def test_connection_that_the_node_does_not_admit_is_closed() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            place.house.is_full = True
-            assert await place.ask(greeting()) == b""
-            assert place.entrance.waiting_count == 0
+        async with harbour() as served:
+            served.fake_node.is_full = True
+            assert await served.ask(greeting()) == b""
+            assert served.listener.pending_count == 0
 
     asyncio.run(scene())
 
 
-def test_entrance_that_closes_turns_out_those_who_wait() -> None:
+def test_closing_the_listener_closes_pending_connections() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as peer:
-            waiting = asyncio.create_task(place.ask(b"GET"))
-            await until(lambda: place.entrance.waiting_count == 1)
-            place.entrance.close()
+        async with harbour() as served, served.dial() as peer:
+            waiting = asyncio.create_task(served.ask(b"GET"))
+            await until(lambda: served.listener.pending_count == 1)
+            served.listener.close()
             assert await waiting == b""
             await enter(peer, "ann")
 
@@ -692,9 +694,9 @@ def test_entrance_that_closes_turns_out_those_who_wait() -> None:
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", '[{"typeName": "Nobody", "attributes": 0}, {}]'])
-def test_client_that_talks_nonsense_is_told_and_cut_and_no_other(text: str) -> None:
+def test_client_that_sends_nonsense_is_disconnected_with_a_reason(text: str) -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as fool, place.dial() as ann:
+        async with harbour() as served, served.dial() as fool, served.dial() as ann:
             await enter(fool, "fool")
             await enter(ann, "ann")
             await fool.send(text)
@@ -710,7 +712,7 @@ def test_client_that_talks_nonsense_is_told_and_cut_and_no_other(text: str) -> N
 
 def test_nonsense_before_the_handshake_ends_the_connection_without_a_message() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as fool:
+        async with harbour() as served, served.dial() as fool:
             await hear(fool, "DotsMsgHello")
             await fool.send("no JSON")
             with pytest.raises(ConnectionClosed):
@@ -722,10 +724,10 @@ def test_nonsense_before_the_handshake_ends_the_connection_without_a_message() -
 @pytest.mark.parametrize("is_in", [True, False])
 def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as peer:
+        async with harbour() as served, served.dial() as peer:
             limits = ClientLimits(update_bytes_max=70_000)
-            place.house.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
-            async with place.dial() as late:
+            served.fake_node.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
+            async with served.dial() as late:
                 if is_in:
                     await enter(late, "ann")
                 else:
@@ -738,62 +740,62 @@ def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
                     await late.recv()
                 assert caught.value.rcvd is not None
                 assert caught.value.rcvd.code == 1009
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
             await enter(peer, "bob")
 
     asyncio.run(scene())
 
 
-def test_what_a_client_did_not_finish_is_counted() -> None:
+def test_incomplete_message_is_reported() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(
                 b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
             )
             await reader.readuntil(b"\r\n\r\n")
             writer.write(Frame(Opcode.TEXT, b"x" * 9000).serialize(mask=True)[:-1])
-            await place.house.until_told("unfinished 8999")
+            await served.fake_node.until_reported("unfinished 8999")
             writer.close()
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
-def test_node_is_told_when_a_client_is_gone() -> None:
+def test_node_is_notified_when_a_client_disconnects() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            async with place.dial() as peer:
+        async with harbour() as served:
+            async with served.dial() as peer:
                 await enter(peer, "ann")
-            await place.house.until_told("lost")
-            assert not place.house.streams
+            await served.fake_node.until_reported("lost")
+            assert not served.fake_node.streams
 
     asyncio.run(scene())
 
 
-def test_node_hears_when_a_client_does_not_keep_up() -> None:
+def test_node_is_notified_when_a_client_does_not_read() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial(max_queue=1) as peer:
+        async with harbour() as served, served.dial(max_queue=1) as peer:
             await enter(peer, "slow")
-            (stream,) = place.house.streams.values()
+            (stream,) = served.fake_node.streams.values()
             text = b"x" * 100_000
             count = 0
-            while "paused" not in place.house.told:
+            while "paused" not in served.fake_node.reports:
                 stream.write(len(text).to_bytes(4, "big") + text)
                 count += 1
             assert stream.get_write_buffer_size() > 256 * 1024
             for _ in range(count):
                 assert len(await asyncio.wait_for(peer.recv(), PATIENCE_S)) == len(text)
-            await place.house.until_told("resumed")
+            await served.fake_node.until_reported("resumed")
 
     asyncio.run(scene())
 
 
 def test_wires_are_those_of_a_node() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            wire = place.entrance.wire()
+        async with harbour() as served:
+            wire = served.listener.wire()
             assert isinstance(wire, JsonNodeWire)
             assert not wire.has_additions
 
@@ -801,7 +803,7 @@ def test_wires_are_those_of_a_node() -> None:
 
 
 @pytest.mark.slow
-def test_client_is_let_in_over_tls(tmp_path: Path) -> None:
+def test_client_connects_over_tls(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
@@ -815,8 +817,8 @@ def test_client_is_let_in_over_tls(tmp_path: Path) -> None:
     client_side = ssl.create_default_context(cafile=str(cert))
 
     async def scene() -> None:
-        async with harbour(context=server_side) as place:
-            address = f"wss://127.0.0.1:{place.port}/"
+        async with harbour(context=server_side) as served:
+            address = f"wss://127.0.0.1:{served.port}/"
             async with connect(address, ssl=client_side, subprotocols=[SUBPROTOCOL]) as peer:
                 await enter(peer, "ann")
                 with pytest.raises(ConnectionClosed) as caught:
@@ -824,8 +826,8 @@ def test_client_is_let_in_over_tls(tmp_path: Path) -> None:
                     await peer.recv()
                 assert caught.value.rcvd is not None
                 assert caught.value.rcvd.code == 1003
-            await place.house.until_told("lost")
-            stream = await open_websocket("127.0.0.1", place.port, ssl=client_side)
+            await served.fake_node.until_reported("lost")
+            stream = await open_websocket("127.0.0.1", served.port, ssl=client_side)
             assert json.loads(await stream.read())[0]["typeName"] == "DotsMsgHello"
             stream.close()
             await asyncio.wait_for(stream.wait_closed(), PATIENCE_S)

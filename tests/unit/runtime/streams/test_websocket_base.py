@@ -1,4 +1,4 @@
-"""One end of a WebSocket: messages whole and in order, rules kept, and an end that ends.
+"""One end of a WebSocket: complete messages in order, protocol errors, and closing.
 
 At the other end is the client of the `websockets` library, or bytes by hand where that one is too
 well behaved.
@@ -17,7 +17,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 
-from skerry.runtime.streams.websocket_base import SUBPROTOCOL, ServerTalk, WebSocketBase
+from skerry.runtime.streams.websocket_base import (
+    SUBPROTOCOL,
+    WebSocketBase,
+    WebSocketServerProtocol,
+)
 
 PATIENCE_S = 10.0
 SIZE_MAX = 1000
@@ -28,29 +32,31 @@ GREETING = (
 
 
 class Ear(WebSocketBase):
-    """Hears messages, and gives each back twice in one piece."""
+    """Receives messages, and sends each back twice in one write."""
 
     def __init__(self, *, close_s_max: float) -> None:
-        talk = ServerTalk(select_subprotocol=lambda _talk, _offered: SUBPROTOCOL, max_size=None)
-        super().__init__(talk, message_bytes_max=SIZE_MAX, close_s_max=close_s_max)
-        self.server_talk = talk
+        protocol = WebSocketServerProtocol(
+            select_subprotocol=lambda _protocol, _offered: SUBPROTOCOL, max_size=None
+        )
+        super().__init__(protocol, message_bytes_max=SIZE_MAX, close_s_max=close_s_max)
+        self.server_protocol = protocol
         self.heard: list[bytes] = []
         self.large: list[int] = []
-        self.has_met_large = asyncio.Event()
+        self.has_dropped = asyncio.Event()
         self.gone = asyncio.Event()
 
-    def _greeted(self, event: Request | Response) -> None:
+    def _handshake_received(self, event: Request | Response) -> None:
         assert isinstance(event, Request)
-        self.server_talk.send_response(self.server_talk.accept(event))
+        self.server_protocol.send_response(self.server_protocol.accept(event))
         self._flush()
 
     def _message(self, data: bytes) -> None:
         self.heard.append(data)
         self.write(framed(data) * 2)
 
-    def _met_large(self, size: int) -> None:
+    def _message_too_large(self, size: int) -> None:
         self.large.append(size)
-        self.has_met_large.set()
+        self.has_dropped.set()
 
     def _lost(self, error: Exception | None) -> None:
         self.gone.set()
@@ -161,13 +167,13 @@ def test_pings_are_answered_also_between_fragments() -> None:
     play_raw(scene)
 
 
-def test_fragments_without_end_and_content_take_no_room() -> None:
+def test_empty_fragments_use_no_memory() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"", is_last=False))
         writer.write(masked(Opcode.CONT, b"", is_last=False) * 10_000)
         writer.write(masked(Opcode.CONT, b"x"))
         assert await reader.readexactly(6) == b"\x81\x01x" * 2
-        assert one._part == b""
+        assert one._fragments == b""
 
     play_raw(scene)
 
@@ -177,9 +183,7 @@ def test_fragments_without_end_and_content_take_no_room() -> None:
     [(b"binary", 1003), ("", 1007)],
     ids=["binary", "empty"],
 )
-def test_what_is_no_message_ends_it_with_the_reason(
-    message: str | bytes | list[str], code: int
-) -> None:
+def test_invalid_message_closes_with_a_reason(message: str | bytes | list[str], code: int) -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         with pytest.raises(ConnectionClosed) as caught:
             await peer.send(message)
@@ -203,7 +207,7 @@ def test_what_is_no_message_ends_it_with_the_reason(
     ],
     ids=["not masked", "reserved bits", "continues nothing", "not continued"],
 )
-def test_who_breaks_the_rules_is_told_and_cut(data: bytes) -> None:
+def test_protocol_violation_closes_with_a_reason(data: bytes) -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(data)
         assert await hear_close(reader) == 1002
@@ -231,11 +235,11 @@ def test_a_message_above_the_limit_is_dropped_and_reported(message: str | list[s
     play(scene)
 
 
-def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory() -> None:
+def test_message_above_the_limit_is_reported_by_its_header_and_uses_no_memory() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[:600])
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[600:-1])
-        await one.has_met_large.wait()
+        await one.has_dropped.wait()
         assert one.large == [SIZE_MAX + 5]
         assert one.pending_bytes == 0
         one.limit_messages(10 * SIZE_MAX)
@@ -247,7 +251,7 @@ def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory()
     play_raw(scene)
 
 
-def test_goodbye_of_the_other_end_is_answered() -> None:
+def test_close_frame_of_the_peer_is_answered() -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         await peer.send("last words")
         await peer.close(1001, "leaving")
@@ -258,7 +262,7 @@ def test_goodbye_of_the_other_end_is_answered() -> None:
     play(scene)
 
 
-def test_goodbye_stands_behind_what_was_written() -> None:
+def test_close_frame_follows_the_written_messages() -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         one.write(framed(b"last") + framed(b"words"))
         one.close()
@@ -286,7 +290,7 @@ def test_closing_twice_is_closing_once() -> None:
     play(scene)
 
 
-def test_nothing_is_heard_behind_our_own_goodbye() -> None:
+def test_input_after_the_own_close_frame_is_ignored() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         one.close()
         writer.write(masked(Opcode.TEXT, b"late") + masked(Opcode.CLOSE, b"\x03\xe8"))
@@ -296,7 +300,7 @@ def test_nothing_is_heard_behind_our_own_goodbye() -> None:
     play_raw(scene)
 
 
-def test_who_does_not_answer_a_goodbye_is_cut() -> None:
+def test_peer_that_does_not_answer_a_close_frame_is_aborted() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         one.close()
         assert await reader.readexactly(4) == b"\x88\x02\x03\xe8"
@@ -305,7 +309,7 @@ def test_who_does_not_answer_a_goodbye_is_cut() -> None:
     play_raw(scene, close_s_max=0.02)
 
 
-def test_who_does_not_end_its_half_is_cut() -> None:
+def test_peer_that_does_not_end_sending_is_aborted() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.BINARY, b"x"))
         assert await hear_close(reader) == 1003
@@ -314,7 +318,7 @@ def test_who_does_not_end_its_half_is_cut() -> None:
     play_raw(scene, close_s_max=0.02)
 
 
-def test_the_other_end_may_just_go() -> None:
+def test_peer_may_disconnect_without_a_close_frame() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"half", is_last=False))
         writer.write_eof()

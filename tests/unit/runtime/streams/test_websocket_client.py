@@ -1,4 +1,4 @@
-"""A client's end of a WebSocket: against the door of a node, and against servers that are none."""
+"""The client end of a WebSocket: with the listener of a node, and with other servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
-from skerry.runtime.streams.websocket import WebSocketEntrance
+from skerry.runtime.streams.websocket import WebSocketListener
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import WebSocketStream, open_websocket
 
@@ -36,10 +36,10 @@ class Mirror:
         self.wires: dict[Address, tuple[WebSocketBase, Wire]] = {}
         self.is_lost = asyncio.Event()
 
-    def enter(self, _transport: asyncio.Transport) -> bool:
+    def admit(self, _transport: asyncio.Transport) -> bool:
         return True
 
-    def leave(self, _transport: asyncio.Transport) -> None: ...
+    def discard(self, _transport: asyncio.Transport) -> None: ...
 
     def opened(
         self, stream: WebSocketBase, wire: Wire, _origin: Origin, _extensions: bool
@@ -80,13 +80,13 @@ def text_of(wire: Wire, header: Header, payload: bytes) -> bytes:
 @contextlib.asynccontextmanager
 async def mirror() -> AsyncIterator[tuple[Mirror, int]]:
     made = Mirror()
-    entrance = WebSocketEntrance(made, KNOWN)
-    server = await asyncio.get_running_loop().create_server(entrance.door, "127.0.0.1", 0)
+    listener = WebSocketListener(made, KNOWN)
+    server = await asyncio.get_running_loop().create_server(listener.protocol, "127.0.0.1", 0)
     try:
         yield made, server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        entrance.close()
+        listener.close()
         for stream, _ in made.wires.values():
             stream.abort()
         await server.wait_closed()
@@ -122,7 +122,7 @@ def play(scene: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(stage())
 
 
-def test_transmissions_go_to_a_node_and_come_back() -> None:
+def test_messages_are_sent_to_a_node_and_received() -> None:
     async def scene() -> None:
         async with mirror() as (_, port), opened(port) as stream:
             frames = [boat_frame(number) for number in range(100)]
@@ -137,7 +137,7 @@ def test_transmissions_go_to_a_node_and_come_back() -> None:
     play(scene)
 
 
-def test_closing_says_goodbye_behind_what_was_written() -> None:
+def test_close_frame_follows_the_written_messages() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             stream.write(boat_frame(1))
@@ -150,15 +150,15 @@ def test_closing_says_goodbye_behind_what_was_written() -> None:
     play(scene)
 
 
-def test_farewell_of_a_node_is_the_end() -> None:
+def test_close_frame_of_a_node_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, wire),) = node.wires.values()
+            ((protocol, wire),) = node.wires.values()
             header = Header("DotsEcho")
             header.attributes = 2
             payload = internal_class("DotsEcho")(request=False).encode()
-            door.write(text_of(wire, header, payload))
-            door.close()
+            protocol.write(text_of(wire, header, payload))
+            protocol.close()
             assert json.loads(await stream.read())[1] == {"request": False}
             assert await stream.read() == b""
             assert await stream.read() == b""
@@ -167,23 +167,23 @@ def test_farewell_of_a_node_is_the_end() -> None:
     play(scene)
 
 
-def test_end_without_a_farewell_is_the_end() -> None:
+def test_end_without_a_close_frame_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
-            door._transport.close()
+            ((protocol, _),) = node.wires.values()
+            protocol._transport.close()
             assert await stream.read() == b""
 
     play(scene)
 
 
-def test_messages_wait_in_bounds_until_somebody_reads() -> None:
+def test_unread_messages_are_limited() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
+            ((protocol, _),) = node.wires.values()
             text = "x" * 100_000
             for number in range(200):
-                door.write(boat_frame(number, text))
+                protocol.write(boat_frame(number, text))
             await until_full(stream)
             assert stream._waiting_bytes < 2_000_000
             for number in range(200):
@@ -194,12 +194,12 @@ def test_messages_wait_in_bounds_until_somebody_reads() -> None:
     play(scene)
 
 
-def test_who_does_not_read_can_still_leave() -> None:
+def test_client_that_does_not_read_can_close() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
+            ((protocol, _),) = node.wires.values()
             for number in range(200):
-                door.write(boat_frame(number, "x" * 100_000))
+                protocol.write(boat_frame(number, "x" * 100_000))
             await until_full(stream)
             stream.close()
             await stream.wait_closed()
@@ -208,17 +208,17 @@ def test_who_does_not_read_can_still_leave() -> None:
     play(scene)
 
 
-def test_drain_waits_until_the_system_took_it() -> None:
+def test_drain_waits_until_the_bytes_are_passed_on() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
-            door._transport.pause_reading()
+            ((protocol, _),) = node.wires.values()
+            protocol._transport.pause_reading()
             while stream._writable.is_set():
                 stream.write(boat_frame(1, "x" * 100_000))
             waiting = asyncio.create_task(stream.drain())
             await asyncio.sleep(0)
             assert not waiting.done()
-            door._transport.resume_reading()
+            protocol._transport.resume_reading()
             await waiting
 
     play(scene)
@@ -231,8 +231,8 @@ def test_a_message_above_the_limit_is_skipped_and_reported() -> None:
             mirror() as (node, port),
             opened(port, message_bytes_max=1000, skipped=sizes.append) as stream,
         ):
-            ((door, _),) = node.wires.values()
-            door.write(boat_frame(1, "x" * 1000) + boat_frame(2, "y"))
+            ((protocol, _),) = node.wires.values()
+            protocol.write(boat_frame(1, "x" * 1000) + boat_frame(2, "y"))
             assert b'"y"' in await stream.read()
             assert len(sizes) == 1
             assert sizes[0] > 1000
@@ -243,7 +243,7 @@ def test_a_message_above_the_limit_is_skipped_and_reported() -> None:
 # -- servers that are no nodes
 
 
-def test_reason_of_a_bad_end_is_told() -> None:
+def test_reason_of_an_abnormal_close_is_reported() -> None:
     async def answer(peer: ServerConnection) -> None:
         await peer.send("[]")
         await peer.close(1011, "out of order")
@@ -278,14 +278,14 @@ def test_what_is_written_reaches_the_server_of_the_library() -> None:
     assert heard == expected
 
 
-def test_server_that_speaks_another_protocol_is_no_node() -> None:
+def test_server_with_another_subprotocol_is_rejected() -> None:
     async def answer(peer: ServerConnection) -> None:
         await peer.wait_closed()
 
     async def scene() -> None:
         async with serve(answer, "127.0.0.1", 0) as server:
             port = next(iter(server.sockets)).getsockname()[1]
-            with pytest.raises(ConnectFailed, match="does not speak dots-json") as caught:
+            with pytest.raises(ConnectFailed, match="does not support dots-json") as caught:
                 await open_websocket("127.0.0.1", port)
             assert caught.value.hint
 
@@ -294,7 +294,7 @@ def test_server_that_speaks_another_protocol_is_no_node() -> None:
 
 @contextlib.asynccontextmanager
 async def saying(data: bytes | None) -> AsyncIterator[int]:
-    """A server that says the same to everybody; None to say nothing at all."""
+    """A server that sends the same to every client; None to send nothing."""
 
     open_count = 0
     is_quiet = asyncio.Event()
@@ -337,7 +337,7 @@ async def saying(data: bytes | None) -> AsyncIterator[int]:
         (b"", "no node answered"),
     ],
 )
-def test_whatever_answers_instead_of_a_node_is_told(data: bytes, why: str) -> None:
+def test_answer_of_another_server_is_reported(data: bytes, why: str) -> None:
     async def scene() -> None:
         async with saying(data) as port:
             with pytest.raises(ConnectFailed, match=why) as caught:
@@ -347,7 +347,7 @@ def test_whatever_answers_instead_of_a_node_is_told(data: bytes, why: str) -> No
     play(scene)
 
 
-def test_who_never_answers_is_waited_for_in_vain() -> None:
+def test_server_that_never_answers_times_out() -> None:
     async def scene() -> None:
         async with saying(None) as port:
             with pytest.raises(TimeoutError):
@@ -356,7 +356,7 @@ def test_who_never_answers_is_waited_for_in_vain() -> None:
     play(scene)
 
 
-def test_nobody_there_is_an_error_of_the_system() -> None:
+def test_unused_port_is_an_error_of_the_system() -> None:
     async def scene() -> None:
         async with saying(None) as port:
             pass

@@ -1,4 +1,4 @@
-"""Buffers and filters: what the kernel does for us."""
+"""Kernel buffers and filters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skerry.runtime.udp.datagrams import (
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """One who sends to the other."""
+    """Two sockets, the first connected to the second."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,
@@ -37,7 +37,7 @@ def received(made: socket.socket) -> list[bytes]:
     return found
 
 
-def test_sockets_without_udp_have_no_trains() -> None:
+def test_sockets_without_udp_have_no_segmentation() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         assert not has_segmentation(other)
         assert not start_coalescing(other)
@@ -71,12 +71,12 @@ def test_kinds_of_one_sender_are_dropped(pair: tuple[socket.socket, socket.socke
     assert received(receiving) == others
 
 
-def test_filter_that_was_never_set_cannot_be_taken_away() -> None:
+def test_filter_that_was_never_set_cannot_be_removed() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         assert not drop_kinds(made, [])
 
 
-def test_buffers_are_as_large_as_was_asked_or_say_so() -> None:
+def test_buffers_have_the_requested_size_or_are_clipped() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         receive, send = set_buffers(made, 100_000)
         assert receive.bytes >= 100_000
@@ -87,7 +87,7 @@ def test_buffers_are_as_large_as_was_asked_or_say_so() -> None:
     assert Buffer(asked_bytes=10, bytes=9, sysctl="x").is_clipped
 
 
-def test_what_does_not_fit_the_buffer_is_counted(
+def test_datagrams_that_do_not_fit_the_buffer_are_counted(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     sending, receiving = pair

@@ -1,4 +1,4 @@
-"""Network interfaces: found by name and address, or chosen, and groups as people write them."""
+"""Network interfaces by name and address, and parsing of groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_loopback_is_found_by_name_and_by_address() -> None:
     assert by_name.mtu >= 1500
 
 
-def test_address_of_version_6_belongs_to_a_group_of_version_6() -> None:
+def test_ipv6_group_needs_an_ipv6_address() -> None:
     interface = find_interface("lo", group="ff15::1", port=4711)
     assert interface.address == "::1"
     assert find_interface("::1", group="ff15::1", port=4711) == interface
@@ -38,7 +38,7 @@ def test_every_interface_is_listed_once() -> None:
     assert [i.name for i in list_interfaces(socket.AF_INET6)] == names
 
 
-def test_further_address_of_an_interface_is_good() -> None:
+def test_further_address_of_an_interface_is_accepted() -> None:
     # All of 127.0.0.0/8 is this computer, and the interface tells only the first.
     assert found("127.0.0.2") == Interface(name="", index=0, address="127.0.0.2")
 
@@ -51,7 +51,7 @@ def test_unknown_name_is_refused_with_the_nearest_one() -> None:
         found("203.0.113.7")
 
 
-def test_where_there_is_no_way_an_interface_has_to_be_named() -> None:
+def test_without_a_route_an_interface_must_be_named() -> None:
     program = (
         "from skerry.errors import ConnectFailed\n"
         "from skerry.runtime.udp.interfaces import find_interface\n"
@@ -62,7 +62,7 @@ def test_where_there_is_no_way_an_interface_has_to_be_named() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     if "unshare" in done.stderr:
         pytest.skip("this user may not make network namespaces")
-    assert "no way to the group 239.255.77.1" in done.stdout
+    assert "no route to the group 239.255.77.1" in done.stdout
     assert "name an interface" in done.stdout
 
 
@@ -82,7 +82,7 @@ def test_the_system_chooses_where_no_interface_is_named() -> None:
         ("224.0.0.1:65535", ("224.0.0.1", 65535)),
     ],
 )
-def test_groups_are_read(text: str, group: tuple[str, int]) -> None:
+def test_groups_are_parsed(text: str, group: tuple[str, int]) -> None:
     assert parse_group(text) == group
 
 
@@ -91,7 +91,7 @@ def test_groups_are_read(text: str, group: tuple[str, int]) -> None:
     ["", "239.192.7.1", "239.192.7.1:", "239.192.7.1:0", "239.192.7.1:65536", "10.0.0.1:4711",
      "ff15::1:4711", "[239.192.7.1]:4711", "[::1]:4711", "nowhere:4711", ":4711"],
 )  # fmt: skip
-def test_what_is_no_group_is_refused(text: str) -> None:
+def test_invalid_group_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_group(text)
     assert caught.value.hint is not None

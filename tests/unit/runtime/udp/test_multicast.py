@@ -16,7 +16,7 @@ from skerry.protocol.machine import Address
 from skerry.runtime.udp import multicast
 from skerry.runtime.udp.datagrams import Buffer
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
-from skerry.runtime.udp.segmentation import cut_train
+from skerry.runtime.udp.segmentation import split_segments
 
 Join = Callable[..., MulticastSocket]
 
@@ -48,7 +48,7 @@ def received(made: MulticastSocket) -> list[bytes]:
     while select.select([made], [], [], 0.05)[0]:
         data, size, source = made.receive()
         assert source.host == "127.0.0.1"
-        found += cut_train(data, size)
+        found += split_segments(data, size)
     return found
 
 
@@ -57,7 +57,7 @@ MIXED = [b"x" * 500] * 5 + [b"y" * 10, b"z", b"x" * 500]
 
 @pytest.mark.parametrize("sends", [True, False])
 @pytest.mark.parametrize("receives", [True, False])
-def test_all_in_the_group_get_everything_with_and_without_trains(
+def test_all_members_receive_all_datagrams_with_and_without_segmentation(
     join: Join, sends: bool, receives: bool
 ) -> None:
     sender, receiver, other = join(trains=sends), join(trains=receives), join()
@@ -70,7 +70,7 @@ def test_all_in_the_group_get_everything_with_and_without_trains(
     assert received(sender) == MIXED
 
 
-def test_hops_and_coming_back_are_as_asked(join: Join) -> None:
+def test_ttl_and_loopback_are_set(join: Join) -> None:
     # The loopback interface gives back whatever is sent, so the kernel is asked what it was told.
     made = join(loopback=False, ttl=7)._sending
     assert made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 0
@@ -78,7 +78,7 @@ def test_hops_and_coming_back_are_as_asked(join: Join) -> None:
     assert join()._sending.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 1
 
 
-def test_each_who_sends_has_a_port_of_its_own(join: Join) -> None:
+def test_each_sender_has_its_own_port(join: Join) -> None:
     one, other, receiver = join(), join(), join()
     ports = set()
     for sender in (one, other):
@@ -88,21 +88,21 @@ def test_each_who_sends_has_a_port_of_its_own(join: Join) -> None:
     assert len(ports | {receiver.group.port}) == 3
 
 
-def test_other_groups_on_the_same_port_are_not_heard(join: Join) -> None:
+def test_other_groups_on_the_same_port_are_not_received(join: Join) -> None:
     here, there = join("239.255.77.1"), join("239.255.77.2")
     there.send_all([b"there"])
     assert received(here) == []
     assert received(there) == [b"there"]
 
 
-def test_who_has_nothing_to_read_is_told(join: Join) -> None:
+def test_receive_without_datagrams_raises(join: Join) -> None:
     with pytest.raises(BlockingIOError):
         join().receive()
     with pytest.raises(BlockingIOError):
         join(trains=False).receive()
 
 
-def test_where_trains_are_refused_datagrams_go_one_by_one(
+def test_without_segmentation_datagrams_are_sent_one_by_one(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender, receiver = join(), join()
@@ -115,7 +115,7 @@ def test_where_trains_are_refused_datagrams_go_one_by_one(
     assert not sender.sends_trains
 
 
-def test_what_cannot_be_sent_raises_and_the_rest_is_sent(join: Join) -> None:
+def test_failed_datagram_raises_and_the_others_are_sent(join: Join) -> None:
     sender, receiver = join(trains=False), join()
     with pytest.raises(OSError, match="too long") as caught:
         sender.send_all([b"a", bytes(70_000), b"b"])
@@ -123,7 +123,7 @@ def test_what_cannot_be_sent_raises_and_the_rest_is_sent(join: Join) -> None:
     assert received(receiver) == [b"a", b"b"]
 
 
-def test_kinds_can_be_left_out(join: Join) -> None:
+def test_kinds_can_be_filtered(join: Join) -> None:
     sender, receiver = join(), join()
     assert receiver.drop_kinds(1, 2)
     sender.send_all([b"\1\0\1", b"\1\0\2", b"\1\0\3"])
@@ -133,7 +133,7 @@ def test_kinds_can_be_left_out(join: Join) -> None:
     assert received(receiver) == [b"\1\0\1"]
 
 
-def test_what_the_buffer_has_no_room_for_is_counted(join: Join) -> None:
+def test_datagrams_dropped_by_a_full_buffer_are_counted(join: Join) -> None:
     sender, receiver = join(), join(buffer_bytes=5000)
     assert receiver.drop_count == 0
     for _ in range(50):
@@ -143,7 +143,7 @@ def test_what_the_buffer_has_no_room_for_is_counted(join: Join) -> None:
 
 
 @pytest.mark.parametrize("trains", [True, False])
-def test_what_a_filter_drops_does_not_count_as_dropped(join: Join, trains: bool) -> None:
+def test_filtered_datagrams_do_not_count_as_dropped(join: Join, trains: bool) -> None:
     receiver = join(trains=trains, buffer_bytes=100_000)
     other = join(trains=trains)
     own, others = b"\x0a\0\0\1" * 3, b"\x0a\0\0\2" * 3
@@ -183,7 +183,7 @@ def test_an_ipv6_group_on_the_loopback_interface_is_refused_with_a_hint(
         assert hint in (failure.value.hint or "")
 
 
-def test_a_clipped_buffer_is_told_with_what_to_set(
+def test_clipped_buffer_gives_a_warning_with_the_setting(
     join: Join, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     small = Buffer(asked_bytes=9, bytes=5, sysctl="net.core.rmem_max")
@@ -194,7 +194,7 @@ def test_a_clipped_buffer_is_told_with_what_to_set(
     assert record.__dict__["hint"] == "sysctl -w net.core.rmem_max=9"
 
 
-def test_port_that_is_not_shared_is_told(join: Join) -> None:
+def test_port_in_exclusive_use_is_reported(join: Join) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", 0))
         with pytest.raises(ConnectFailed, match="cannot join") as caught:
@@ -202,7 +202,7 @@ def test_port_that_is_not_shared_is_told(join: Join) -> None:
     assert caught.value.hint is not None
 
 
-def test_datagrams_are_made_for_the_way(join: Join) -> None:
+def test_size_of_datagrams_fits_the_mtu(join: Join) -> None:
     made = join()
     assert made.datagram_bytes_max == made.interface.mtu - 28
 
@@ -218,7 +218,7 @@ def test_numbers_of_senders_differ_and_are_free_again() -> None:
     again.close()
 
 
-def test_where_no_number_is_free_that_is_told() -> None:
+def test_no_free_number_is_an_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

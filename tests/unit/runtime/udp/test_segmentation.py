@@ -1,4 +1,4 @@
-"""Many datagrams in one call of the kernel."""
+"""Several datagrams per system call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skerry.runtime.udp.datagrams import (
     start_coalescing,
 )
 from skerry.runtime.udp.segmentation import (
-    TRAIN_BYTES_MAX,
-    TRAIN_COUNT_MAX,
-    cut_train,
-    train_size,
-    train_stop,
+    SEGMENT_COUNT_MAX,
+    SEGMENTED_BYTES_MAX,
+    segment_size,
+    segments_stop,
+    split_segments,
 )
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """One who sends to the other."""
+    """Two sockets, the first connected to the second."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,
@@ -43,51 +43,55 @@ def received(made: socket.socket) -> list[bytes]:
     return found
 
 
-def test_train_is_of_one_size_and_ends_with_a_shorter_one() -> None:
+def test_segments_have_one_size_and_end_with_a_shorter_one() -> None:
     datagrams = [b"1", b"2", b"3", b"ab", b"ac", b"d", b"e"]
     stops = []
     first = 0
     while first < len(datagrams):
-        first = train_stop([d.ljust(3) if len(d) == 1 else b"   " + d for d in datagrams], first)
+        first = segments_stop([d.ljust(3) if len(d) == 1 else b"   " + d for d in datagrams], first)
         stops.append(first)
     assert stops[-1] == len(datagrams)
     same = [b"x" * 10] * 4
-    assert train_stop(same, 0) == 4
-    assert train_stop([*same, b"x" * 9, b"x" * 9], 0) == 5
-    assert train_stop([*same, b"x" * 11], 0) == 4
+    assert segments_stop(same, 0) == 4
+    assert segments_stop([*same, b"x" * 9, b"x" * 9], 0) == 5
+    assert segments_stop([*same, b"x" * 11], 0) == 4
 
 
-def test_train_has_no_more_than_a_kernel_takes() -> None:
-    assert train_stop([b"x"] * (TRAIN_COUNT_MAX + 1), 0) == TRAIN_COUNT_MAX
-    size = TRAIN_BYTES_MAX // 4
-    assert train_stop([bytes(size)] * 9, 0) == 4
-    assert train_stop([bytes(size)] * 9, 7) == 9
+def test_segments_of_one_call_are_limited() -> None:
+    assert segments_stop([b"x"] * (SEGMENT_COUNT_MAX + 1), 0) == SEGMENT_COUNT_MAX
+    size = SEGMENTED_BYTES_MAX // 4
+    assert segments_stop([bytes(size)] * 9, 0) == 4
+    assert segments_stop([bytes(size)] * 9, 7) == 9
 
 
-def test_train_is_of_one_kind() -> None:
-    assert train_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
+def test_segments_of_one_call_have_one_kind() -> None:
+    assert segments_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
 
 
-def test_train_is_cut_where_the_kernel_says() -> None:
+def test_received_data_is_split_at_the_segment_size() -> None:
     told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
-    assert train_size(told) == 4
-    assert train_size([]) == train_size([(socket.SOL_SOCKET, 1, b"")]) == 0
-    assert train_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
-    assert cut_train(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]
-    assert cut_train(b"aaaa", 4) == [b"aaaa"]
-    assert cut_train(b"", 0) == [b""]
+    assert segment_size(told) == 4
+    assert segment_size([]) == segment_size([(socket.SOL_SOCKET, 1, b"")]) == 0
+    assert segment_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
+    assert split_segments(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]
+    assert split_segments(b"aaaa", 4) == [b"aaaa"]
+    assert split_segments(b"", 0) == [b""]
 
 
-def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_segments_are_sent_and_received_in_one_call(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     sending, receiving = pair
     if not has_segmentation(sending) or not start_coalescing(receiving):
         pytest.skip("this kernel has no trains")
     sending.sendmsg([b"aaaa", b"bbbb", b"cc"], segment_option(4))
     data, ancillary, _, _ = receiving.recvmsg(65535, socket.CMSG_SPACE(4))
-    assert cut_train(data, train_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
+    assert split_segments(data, segment_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
 
 
-def test_who_takes_no_trains_gets_its_datagrams(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_receiver_without_coalescing_gets_single_datagrams(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     sending, receiving = pair
     if not has_segmentation(sending):
         pytest.skip("this kernel has no trains")

@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.spark.jobs.compact import Compacted, compact, compact_table
-from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 
 NO_SPARK: Any = None
@@ -34,7 +34,7 @@ def test_small_files_of_a_part_become_one(spark: Any, tmp_path: Path) -> None:
     assert table.version_of("x") == 2
 
 
-def test_nothing_is_compacted_while_somebody_writes(tmp_path: Path) -> None:
+def test_compaction_is_rejected_during_a_write(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     with Lake(NO_SPARK, tmp_path).writing(), pytest.raises(PipelineError, match="another job"):
         compact(lake)

@@ -30,7 +30,7 @@ def test_definitions_that_fit_share_a_table_and_others_get_their_own() -> None:
     assert len(states["T"].schema.fingerprints) == 2
     assert [states[name].is_cached for name in states] == [True, True, False]
     assert len(said) == 1
-    assert said[0].startswith("T@2 is a table of its own: two definitions of T do not fit")
+    assert said[0].startswith("T@2 is a separate table: two definitions of T do not fit")
 
 
 def test_name_of_a_type_leads_nowhere_else() -> None:
@@ -69,7 +69,7 @@ def content(folder: Path, known: dict[str, TypeState]) -> TypeContent:
     return content_of_segments(recording.segments(), known)
 
 
-def test_segments_tell_what_they_have_rows_of(tmp_path: Path) -> None:
+def test_segments_list_the_definitions_of_their_rows(tmp_path: Path) -> None:
     teller = Teller()
     rows = [teller.create(FIRST(a=1)), teller.create(WIDER(a=1)), teller.create(MESSAGE(a=1))]
     record(tmp_path, rows, FIRST, WIDER)

@@ -19,13 +19,13 @@ NEVER: Interval = (0, -1)
         ({"b": pa.string()}, False),
     ],
 )
-def test_table_is_written_anew_if_a_kind_has_changed(
+def test_a_table_is_rewritten_if_a_column_type_has_changed(
     wanted: dict[str, pa.DataType], is_wider: bool
 ) -> None:
     known = spark_schema(pa.schema({"a": pa.int32()}))
     assert _is_wider(spark_schema(pa.schema(wanted)), known) == is_wider
 
 
-def test_what_is_staged_is_a_value() -> None:
+def test_staged_changes_are_values() -> None:
     staged = Staged(state=STATE, changes=(), row_count=0)
     assert staged == Staged(state=STATE, changes=(), row_count=0)

@@ -20,7 +20,7 @@ def test_small_tables_are_left_as_they_are(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
     work = change("links", data_file(tmp_path, "links", "a.parquet", 1))
     plan = Plan(number=0, changes=(work,))
-    lake.carry_out(plan)
+    lake.commit_plan(plan)
     maintain(lake, plan)
     assert len(lake.table("links").files()) == 1
     assert make_snapshots(lake, STATE) == 0
@@ -77,9 +77,7 @@ def test_files_that_no_table_names_are_deleted_once_a_day(
         assert not orphan.exists()
 
 
-def test_files_are_left_to_people_who_want_it_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_automatic_vacuum_can_be_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = lake_of(tmp_path, None)
     orphan = orphan_in(tmp_path)
     clean_up(lake)
@@ -89,7 +87,7 @@ def test_files_are_left_to_people_who_want_it_so(
 
 
 @pytest.mark.parametrize("kind", [PermissionError, PipelineError], ids=["here", "elsewhere"])
-def test_a_file_that_cannot_be_deleted_is_told_and_ends_nothing(
+def test_a_failed_deletion_is_logged_and_does_not_end_the_job(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

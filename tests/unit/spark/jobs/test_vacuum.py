@@ -25,7 +25,7 @@ def lake_with(root: Path) -> Lake:
     return lake
 
 
-def test_what_no_table_names_is_deleted(tmp_path: Path) -> None:
+def test_files_that_no_table_names_are_deleted(tmp_path: Path) -> None:
     lake = lake_with(tmp_path)
     assert vacuum(lake, 0, dry_run=True).file_count == 2
     done = vacuum(lake, 0)
@@ -56,7 +56,7 @@ def test_files_of_a_plan_are_not_orphans(tmp_path: Path) -> None:
     assert (tmp_path / "t/planned/x.parquet").exists()
 
 
-def test_short_grace_needs_that_nobody_writes(tmp_path: Path) -> None:
+def test_a_short_grace_time_needs_the_writer_lock(tmp_path: Path) -> None:
     lake = lake_with(tmp_path)
     with Lake(NO_SPARK, tmp_path).writing():
         with pytest.raises(PipelineError, match="another job"):
@@ -83,7 +83,9 @@ def test_a_removal_is_known_after_the_log_was_cut(tmp_path: Path) -> None:
     assert table.files() == [files[-1]]
 
 
-def test_what_no_table_names_is_deleted_elsewhere(bucket: str, object_store: ObjectStore) -> None:
+def test_remote_files_that_no_table_names_are_deleted(
+    bucket: str, object_store: ObjectStore
+) -> None:
     lake = Lake(NO_SPARK, f"{bucket}/lake")
     names = ("old", "now", "orphan")
     old, now, _ = [stored_file(lake.store, "t", f"{name}/x.parquet", 1) for name in names]

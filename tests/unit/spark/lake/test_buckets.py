@@ -12,8 +12,10 @@ from skerry.spark.lake.buckets import (
     bucket_start_ns,
     bucket_text,
     day_column,
+    day_text,
     floor_column,
     hour_column,
+    hour_text,
     timestamp_column,
 )
 
@@ -27,11 +29,17 @@ def test_bucket_begins_at_a_multiple_of_its_length() -> None:
     assert bucket_start_ns(AT_NS, HOUR_NS) == 1_794_751_200_000_000_000
     assert bucket_start_ns(-1, MINUTE_NS) == -MINUTE_NS
     assert bucket_text(AT_NS, HOUR_NS) == "2026-11-15T1400"
-    assert bucket_text(AT_NS, MINUTE_NS) == "2026-11-15T1403"
+    assert bucket_text(AT_NS, MINUTE_NS) == bucket_text(AT_NS) == "2026-11-15T1403"
+    assert (day_text(AT_NS), hour_text(AT_NS)) == ("2026-11-15", "2026-11-15T14")
+    assert (day_text(-1), hour_text(-1), bucket_text(-1)) == (
+        "1969-12-31",
+        "1969-12-31T23",
+        "1969-12-31T2359",
+    )
 
 
 @pytest.mark.slow
-def test_columns_name_parts_in_utc_whatever_the_session_says(spark: Any) -> None:
+def test_columns_name_parts_in_utc_in_any_time_zone_of_the_session(spark: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     frame = spark.createDataFrame([(AT_NS,), (-1,), (FIRST_NS,), (None,)], "ns bigint")

@@ -46,14 +46,14 @@ def test_columns_that_divide_a_table_are_its_last(kind: str) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_only_updates_keep_what_no_column_tells() -> None:
+def test_only_updates_have_the_column_unknown() -> None:
     kinds = [kind for kind in DIVIDED_BY if "unknown" in table_schema(kind, SCHEMA).names]
     assert kinds == ["updates"]
     assert "life_" not in table_schema("gone", SCHEMA).names
 
 
 @pytest.mark.parametrize("columns", [UPDATES, HISTORY, LATEST, SNAPSHOTS, GONE, RAW_TABLE])
-def test_every_column_says_what_it_means(columns: tuple[Column, ...]) -> None:
+def test_every_column_has_a_meaning(columns: tuple[Column, ...]) -> None:
     assert all(column.meaning for column in columns)
     assert arrow_columns(columns).field("key").type == pa.binary()
     assert set(OBJECT) <= {column.name for column in columns}

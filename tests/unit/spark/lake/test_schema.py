@@ -109,7 +109,7 @@ KINDS = [
 ]
 
 
-def test_what_a_node_serves_together_is_in_one_table() -> None:
+def test_definitions_that_a_node_serves_as_one_type_share_a_table() -> None:
     parts = "enum E { 1: a } enum F { 2: b } struct S { 1: int32 x; }"
     parts += "struct R { 1: [key] int32 x; }"
     made = {kind: defined("1: [key] int32 id", f"2: {kind} v", before=parts) for kind in KINDS}
@@ -166,9 +166,7 @@ def test_structs_inside_add_up_by_tag_too() -> None:
         ("In", "E"),
     ],
 )
-def test_definitions_that_do_not_fit_are_refused_and_both_are_named(
-    first: str, second: str
-) -> None:
+def test_incompatible_definitions_are_rejected_and_both_are_named(first: str, second: str) -> None:
     before = "enum E { 1: a } struct In { 1: int8 x; }"
     old = defined(f"2: {first} x", "1: [key] int8 k", before=before)
     new = defined(f"2: {second} ex", "1: [key] int8 k", before=before)
@@ -189,7 +187,7 @@ def test_another_key_does_not_fit() -> None:
         typed_schema([old, new])
 
 
-def test_definitions_are_grouped_by_what_fits_together() -> None:
+def test_definitions_are_grouped_by_compatibility() -> None:
     first, odd = defined("1: int8 x"), defined("1: string x")
     third, fourth = defined("1: int16 x"), defined("1: string x", "2: bool y")
     groups = group_definitions([first, odd, third, fourth])

@@ -14,7 +14,7 @@ from skerry.testing import strategies
 
 @settings(max_examples=40)
 @given(strategies.type_sets(count_max=3))
-def test_a_schema_comes_back_from_its_text(types: tuple[NamedType, ...]) -> None:
+def test_a_schema_is_restored_from_its_text(types: tuple[NamedType, ...]) -> None:
     for struct in types:
         if isinstance(struct, StructType):
             schema = typed_schema([struct])
@@ -28,6 +28,6 @@ def test_a_schema_comes_back_from_its_text(types: tuple[NamedType, ...]) -> None
     "text",
     ["", "[]", "{}", '{"type": "bool", "fingerprints": []}', '{"type": 5, "fingerprints": []}'],
 )
-def test_what_is_no_schema_is_refused(text: str) -> None:
-    with pytest.raises(PipelineError, match="no schema"):
+def test_invalid_text_is_rejected_as_a_schema(text: str) -> None:
+    with pytest.raises(PipelineError, match="not the schema"):
         schema_from_text(text)

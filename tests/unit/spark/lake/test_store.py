@@ -11,7 +11,7 @@ from skerry.spark.lake.store import StoredFile, TableStore, disk_error
 from tests.object_store import ObjectStore
 
 
-def test_one_place_has_a_name_for_each_library(tmp_path: Path) -> None:
+def test_a_local_folder_has_a_path_for_each_library(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     assert store.spark_path("a/b") == f"file://{tmp_path}/a/b"
     assert store.delta_path("a/b") == store.arrow_path("a/b") == f"{tmp_path}/a/b"
@@ -34,7 +34,9 @@ def test_text_is_written_whole_and_read_back(tmp_path: Path) -> None:
     assert store.listed("x") == []
 
 
-def test_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_previous_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = TableStore(tmp_path)
     store.write_text("plan", "old")
 
@@ -44,12 +46,12 @@ def test_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(PipelineError, match="cannot write plan") as caught:
         store.write_text("plan", "new")
-    assert "make room" in str(caught.value.hint)
+    assert "free disk space" in str(caught.value.hint)
     assert store.read_text("plan") == "old"
     assert [file.path for file in store.listed("")] == ["plan"]
 
 
-def test_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+def test_a_second_writer_is_rejected_until_the_first_has_ended(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     other = TableStore(tmp_path)
     refused = pytest.raises(PipelineError, match="another job is writing")
@@ -59,13 +61,13 @@ def test_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> Non
         pass
 
 
-def test_error_about_the_disk_says_what_to_do() -> None:
-    error = disk_error("cannot write x", "/lake", "there is no room")
-    assert str(error) == "cannot write x in /lake: there is no room"
+def test_error_about_the_disk_has_a_hint() -> None:
+    error = disk_error("cannot write x", "/lake", "no space left")
+    assert str(error) == "cannot write x in /lake: no space left"
     assert "start again" in str(error.hint)
 
 
-def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+def test_a_remote_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (Path("/proc/lake"), tmp_path / "file" / "lake"):
         with pytest.raises(PipelineError, match=f"cannot write tables in {place}: ") as caught:
@@ -76,7 +78,7 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
 # -- elsewhere
 
 
-def test_a_place_elsewhere_has_a_name_for_each_library(bucket: str) -> None:
+def test_a_remote_path_has_a_uri_for_each_library(bucket: str) -> None:
     name = bucket.removeprefix("s3://")
     for root in (f"s3://{name}/lake/", f"s3a://{name}/lake"):
         store = TableStore(root)
@@ -88,7 +90,7 @@ def test_a_place_elsewhere_has_a_name_for_each_library(bucket: str) -> None:
         assert store.delta_options() == {"allow_http": "true"}
 
 
-def test_the_delta_library_is_told_of_no_plain_store_where_there_is_none(
+def test_the_delta_library_gets_no_option_without_an_http_endpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for endpoint in ("", "https://127.0.0.1:1"):
@@ -96,7 +98,7 @@ def test_the_delta_library_is_told_of_no_plain_store_where_there_is_none(
         assert TableStore(tmp_path).delta_options() == {}
 
 
-def test_text_is_written_and_read_back_elsewhere(bucket: str, object_store: ObjectStore) -> None:
+def test_text_is_written_and_read_at_a_remote_path(bucket: str, object_store: ObjectStore) -> None:
     store = TableStore(f"{bucket}/lake")
     assert store.read_text("x/y.json") is None
     store.write_text("x/y.json", "ä")
@@ -114,7 +116,7 @@ def test_text_is_written_and_read_back_elsewhere(bucket: str, object_store: Obje
     assert store.listed("") == []
 
 
-def test_a_place_is_there_when_something_is_in_it(bucket: str, tmp_path: Path) -> None:
+def test_a_remote_path_exists_if_it_has_files(bucket: str, tmp_path: Path) -> None:
     store = TableStore(f"{bucket}/lake")
     assert not store.require()
     store.write_text("x", "y")
@@ -123,11 +125,11 @@ def test_a_place_is_there_when_something_is_in_it(bucket: str, tmp_path: Path) -
     assert not TableStore(tmp_path / "none").require()
 
 
-def test_a_store_that_does_not_work_is_said(bucket: str, object_store: ObjectStore) -> None:
+def test_a_failing_store_is_an_error(bucket: str, object_store: ObjectStore) -> None:
     with pytest.raises(PipelineError, match="there is no bucket nobody-made-it") as caught:
         TableStore("s3://nobody-made-it/lake").require()
-    assert caught.value.hint == "make it, or name another"
-    with pytest.raises(PipelineError, match="nothing is known of ftp://"):
+    assert caught.value.hint == "create it, or name another"
+    with pytest.raises(PipelineError, match="ftp:// is not supported"):
         TableStore("ftp://host/lake")
     store = TableStore(f"{bucket}/lake")
     actions: list[Callable[[], object]] = [
@@ -141,10 +143,10 @@ def test_a_store_that_does_not_work_is_said(bucket: str, object_store: ObjectSto
     ]
     with object_store.locked():
         for act in actions:
-            with pytest.raises(PipelineError, match="does not take these credentials"):
+            with pytest.raises(PipelineError, match="rejects these credentials"):
                 act()
 
 
-def test_nothing_keeps_two_writers_apart_elsewhere(bucket: str) -> None:
+def test_remote_paths_have_no_lock(bucket: str) -> None:
     with TableStore(bucket).lock("lock"), TableStore(bucket).lock("lock"):
         assert TableStore(bucket).listed("") == []

@@ -5,17 +5,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from skerry.spark.lake.buckets import bucket_text as text_of_bucket
-from skerry.spark.lake.delta import NULL_PART
+from skerry.spark.lake.buckets import hour_text
+from skerry.spark.lake.data_files import NULL_PART
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import (
-    bucket_text,
     conformed_rows,
-    day_text,
-    hour_text,
-    moments,
     read_rows,
-    time_texts,
+    time_parts,
+    timestamps,
     write_file,
     write_parts,
 )
@@ -52,13 +49,13 @@ def test_inner_fields_that_are_new_are_null() -> None:
 
 def test_rows_are_cut_where_another_hour_begins(tmp_path: Path) -> None:
     times = np.array([NOON_NS - 1, NOON_NS, NOON_NS + 1, NOON_NS + HOUR_NS])
-    cuts = time_texts(times, HOUR_NS, hour_text)
+    cuts = time_parts(times, HOUR_NS, hour_text)
     assert cuts == [
         (("2026-11-15T13",), 0, 1),
         (("2026-11-15T14",), 1, 3),
         (("2026-11-15T15",), 3, 4),
     ]
-    assert time_texts(times[:0], HOUR_NS, hour_text) == []
+    assert time_parts(times[:0], HOUR_NS, hour_text) == []
     rows = pa.table({"order_ns": times})
     files = list(write_parts(TableStore(tmp_path), "t", "b", rows, ("hour",), cuts))
     assert [(file.parts["hour"], file.rows) for file in files] == [
@@ -68,8 +65,6 @@ def test_rows_are_cut_where_another_hour_begins(tmp_path: Path) -> None:
     ]
 
 
-def test_instants_are_named_as_elsewhere_also_before_1970() -> None:
-    assert bucket_text(NOON_NS) == text_of_bucket(NOON_NS, HOUR_NS) == "2026-11-15T1400"
-    assert (day_text(-1), hour_text(-1)) == ("1969-12-31", "1969-12-31T23")
-    (moment, none) = moments(np.array([-1, 5]), np.array([False, True])).to_pylist()
+def test_timestamps_are_rounded_down_also_before_1970() -> None:
+    (moment, none) = timestamps(np.array([-1, 5]), np.array([False, True])).to_pylist()
     assert (moment.microsecond, none) == (999_999, None)

@@ -34,7 +34,7 @@ def listed(identity: RowIdentity) -> list[tuple[CounterGroup, int]]:
     return [(CounterGroup(*group), number) for *group, number in zip(*columns, strict=True)]
 
 
-def test_rows_are_known_by_what_counts_them() -> None:
+def test_rows_are_identified_by_their_counter() -> None:
     expected = [(row[6], row[7]) for row in ROWS]
     assert listed(identity_of(table(list(ROWS)))) == expected
     assert listed(identity_of(table([ROWS[0]]))) == expected[:1], "the usual case"

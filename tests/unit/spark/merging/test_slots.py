@@ -80,7 +80,7 @@ def test_states_equal_the_model(many: list[list[dict[str, Any]]], config: LakeCo
         assert len({(row["node"], row["position"]) for row in updates}) == len(updates)
 
 
-def test_files_of_many_small_batches_are_put_together(tmp_path: Path) -> None:
+def test_files_of_many_small_batches_are_compacted(tmp_path: Path) -> None:
     place, lake = tmp_path / "recordings", Lake(DRIVER, tmp_path / "lake", BARE)
     teller = Teller()
     seen: dict[str, int] = {}

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 import skerry
 from skerry.spark.merging.splitting import packed, split, unpacked
-from skerry.spark.merging.survey import RAW, Placing
+from skerry.spark.merging.survey import RAW, TableAssignment
 from skerry.spark.merging.work import TableWork, Work
 from tests.spark.lakes import Teller
 from tests.unit.spark.merging.test_survey import batch
@@ -18,13 +18,15 @@ def test_rows_of_an_object_are_in_one_slot_in_their_order() -> None:
     teller = Teller()
     updates = [teller.update(TYPES.A(id=n % 50)) for n in range(200)]
     other = teller.update(TYPES.B(id=1))
-    placing = Placing(numbers={("A", updates[0].fingerprint): 1, ("B", other.fingerprint): 2})
+    assignment = TableAssignment(
+        numbers={("A", updates[0].fingerprint): 1, ("B", other.fingerprint): 2}
+    )
     tables = {
         1: TableWork(name="A", slot_count=4),
         2: TableWork(name="B", first_slot=4),
         RAW: TableWork(name="raw", first_slot=5),
     }
-    work = Work(root="", folder="b", bucket_ns=1, placing=placing, tables=tables, tasks=())
+    work = Work(root="", folder="b", bucket_ns=1, assignment=assignment, tables=tables, tasks=())
     found: dict[int, list[tuple[bytes, int]]] = {}
     recorded = [batch(*updates, other)]
     for slot, data in packed(split(work, recorded)):
@@ -37,6 +39,8 @@ def test_rows_of_an_object_are_in_one_slot_in_their_order() -> None:
     assert sum(map(len, keys)) == len(set.union(*keys)) == 50
     for rows in found.values():
         assert [position for _, position in rows] == sorted(position for _, position in rows)
-    only = Work(root="", folder="b", bucket_ns=1, placing=placing, tables={2: tables[2]}, tasks=())
+    only = Work(
+        root="", folder="b", bucket_ns=1, assignment=assignment, tables={2: tables[2]}, tasks=()
+    )
     assert [slot for slot, _ in split(only, recorded)] == [4], "other tables are passed over"
     assert list(split(work, [pa.RecordBatch.from_pylist([], recorded[0].schema)])) == []

@@ -9,9 +9,8 @@ from skerry.codec.envelope import CREATE, REMOVE, UPDATE
 from skerry.spark.lake.catalog import FieldColumn
 from skerry.spark.merging.states import (
     ALL_TAGS,
-    Merged,
+    MergedStates,
     StateSteps,
-    merged,
     steps_of_gone,
     steps_of_states,
 )
@@ -47,7 +46,7 @@ def updates(*rows: tuple[int, int, int, int | None, int | None]) -> StateSteps:
     return StateSteps.of_updates(np.zeros(len(rows), np.int64), table(plain, **kinds))
 
 
-def closed(found: Merged) -> list[tuple[Any, ...]]:
+def closed(found: MergedStates) -> list[tuple[Any, ...]]:
     rows = found.states(found.closed(), SCHEMA, is_open=False).to_pylist()
     return [(r["valid_from_ns"], r["valid_to_ns"], r["life"], r["a"], r["b"]) for r in rows]
 
@@ -62,7 +61,7 @@ def test_values_last_until_they_are_set_cleared_or_begun_again() -> None:
         (6, CREATE, A, 6, None),
         (7, UPDATE, 0, None, None),
     )
-    found = merged([steps], FIELDS)
+    found = MergedStates([steps], FIELDS)
     assert closed(found) == [
         (1, 2, 1, 1, 1),
         (2, 3, 1, 2, 1),
@@ -75,16 +74,16 @@ def test_values_last_until_they_are_set_cleared_or_begun_again() -> None:
     assert not len(found.gone())
 
 
-def test_updates_go_on_from_the_latest_state_or_from_nothing() -> None:
+def test_updates_continue_from_the_latest_state_or_from_none() -> None:
     state = table([{"valid_from_ns": 1, "life": 4, "a": 1, "b": 2}])
     one = np.zeros(1, np.int64)
-    found = merged([steps_of_states(one, state), updates((2, UPDATE, A, 9, None))], FIELDS)
+    found = MergedStates([steps_of_states(one, state), updates((2, UPDATE, A, 9, None))], FIELDS)
     assert not found.has_seed_after_new(1)
     assert closed(found) == [(1, 2, 4, 1, 2)]
     (last,) = found.states(found.open(), SCHEMA, is_open=True).to_pylist()
     assert (last["life"], last["a"], last["b"]) == (4, 9, 2)
     gone = state.append_column("removed_ns", pa.array([1]))
-    found = merged([steps_of_gone(one, gone), updates((2, UPDATE, A, 9, None))], FIELDS)
+    found = MergedStates([steps_of_gone(one, gone), updates((2, UPDATE, A, 9, None))], FIELDS)
     (last,) = found.states(found.open(), SCHEMA, is_open=True).to_pylist()
     assert (last["life"], last["a"], last["b"]) == (4, 9, None)
 
@@ -92,15 +91,15 @@ def test_updates_go_on_from_the_latest_state_or_from_nothing() -> None:
 def test_an_update_before_the_latest_state_is_noticed() -> None:
     state = table([{"valid_from_ns": 5, "life": 1, "a": 1}])
     seeds = steps_of_states(np.zeros(1, np.int64), state)
-    assert merged([seeds, updates((2, UPDATE, A, 9, None))], FIELDS).has_seed_after_new(1)
+    assert MergedStates([seeds, updates((2, UPDATE, A, 9, None))], FIELDS).has_seed_after_new(1)
 
 
-def test_what_is_gone_is_told_with_its_life() -> None:
+def test_removed_objects_have_their_life() -> None:
     schema = pa.schema([*list(SCHEMA)[:2], ("life", pa.int64()), ("removed_ns", pa.int64())])
     wide = pa.schema(
         [*schema, *(SCHEMA.field(n) for n in ("sender", "node", "position", "sequence"))]
     )
-    found = merged([updates((1, CREATE, ALL_TAGS, 1, 1), (2, REMOVE, 0, None, None))], FIELDS)
+    found = MergedStates([updates((1, CREATE, ALL_TAGS, 1, 1), (2, REMOVE, 0, None, None))], FIELDS)
     (row,) = found.removals(found.gone(), wide).to_pylist()
     assert (row["removed_ns"], row["life"], row["position"]) == (2, 1, 2)
     assert not len(found.open())

@@ -8,6 +8,12 @@ import skerry
 from skerry.codec.envelope import DISTRIBUTOR, UPDATE, Update
 from skerry.recording.format import to_record_batch
 from skerry.recording.rows import Rows
+from skerry.spark.merging.duplicates import (
+    KnownCounters,
+    advanced_clocks,
+    advanced_marks,
+    groups_to_check,
+)
 from skerry.spark.merging.identity import (
     BY_CONTENT,
     BY_MULTICAST,
@@ -15,8 +21,7 @@ from skerry.spark.merging.identity import (
     BY_SENDER,
     CounterGroup,
 )
-from skerry.spark.merging.judging import KnownRows, advanced_clocks, advanced_marks, unclear
-from skerry.spark.merging.survey import RAW, Placing, Survey, survey
+from skerry.spark.merging.survey import RAW, Survey, TableAssignment, survey
 from skerry.spark.transforms.order import Clock
 from tests.spark.lakes import START_NS, Teller, found
 
@@ -31,8 +36,8 @@ def batch(*updates: Update) -> pa.RecordBatch:
     return to_record_batch(rows.take())
 
 
-def placing(update: Update) -> Placing:
-    return Placing(numbers={("Buoy", update.fingerprint): 1})
+def assignment(update: Update) -> TableAssignment:
+    return TableAssignment(numbers={("Buoy", update.fingerprint): 1})
 
 
 def test_counters_are_those_of_nodes_senders_and_groups() -> None:
@@ -42,7 +47,7 @@ def test_counters_are_those_of_nodes_senders_and_groups() -> None:
     counted = teller.tell(Buoy(id=1), UPDATE, position=0)
     bare = teller.tell(Buoy(id=1), UPDATE, position=0, sequence=0)
     other = placed.replace(fingerprint=5, position=4)
-    seen = survey([batch(placed, cast, counted, bare, other)], placing(placed))
+    seen = survey([batch(placed, cast, counted, bare, other)], assignment(placed))
     assert {group.kind for group in seen.tables[1].groups} == {
         BY_POSITION,
         BY_MULTICAST,
@@ -56,43 +61,47 @@ def test_counters_are_those_of_nodes_senders_and_groups() -> None:
 def test_a_counter_is_straight_as_long_as_numbers_and_times_ascend() -> None:
     teller = Teller()
     first, second, third = (teller.update(Buoy(id=1)) for _ in range(3))
-    place = placing(first)
+    place = assignment(first)
 
-    def is_straight(*batches: pa.RecordBatch) -> bool:
-        return survey(batches, place).tables[1].groups[NODE].is_straight
+    def is_ascending(*batches: pa.RecordBatch) -> bool:
+        return survey(batches, place).tables[1].groups[NODE].is_ascending
 
-    assert is_straight(batch(first, second), batch(third))
-    assert not is_straight(batch(first, third), batch(second))
-    assert not is_straight(batch(first, first))
-    assert not is_straight(batch(first, second.replace(time_ns=START_NS)))
+    assert is_ascending(batch(first, second), batch(third))
+    assert not is_ascending(batch(first, third), batch(second))
+    assert not is_ascending(batch(first, first))
+    assert not is_ascending(batch(first, second.replace(time_ns=START_NS)))
     parts = [survey([batch(*some)], place) for some in ([third], [first, second])]
-    assert Survey.of_all(parts).tables[1].groups[NODE].is_straight, "tasks end in any order"
+    assert Survey.of_all(parts).tables[1].groups[NODE].is_ascending, "tasks end in any order"
 
 
 def test_only_counters_that_may_be_known_or_went_back_are_looked_at() -> None:
     teller = Teller()
     first, second = (teller.update(Buoy(id=1)) for _ in range(2))
-    counted = survey([batch(second)], placing(first)).tables[1]
+    counted = survey([batch(second)], assignment(first)).tables[1]
 
     def is_unclear(position: int, order_ns: int) -> bool:
         clocks = {7: Clock(position=position, order_ns=order_ns)}
-        return unclear(counted, KnownRows(clocks=clocks, marks={}), lambda _low, _high: True) == [
-            NODE
-        ]
+        return groups_to_check(
+            counted, KnownCounters(clocks=clocks, marks={}), lambda _low, _high: True
+        ) == [NODE]
 
     assert not is_unclear(1, first.time_ns)
     assert is_unclear(2, first.time_ns), "the table may have it"
     assert is_unclear(1, second.time_ns + 1), "the clock went back"
-    assert unclear(counted, KnownRows(clocks={}, marks={}), lambda _low, _high: True) == []
-    before = KnownRows(clocks={}, marks=None)
-    assert unclear(counted, before, lambda low, high: low <= second.time_ns <= high) == [NODE]
-    assert unclear(counted, before, lambda _low, _high: False) == []
+    assert (
+        groups_to_check(counted, KnownCounters(clocks={}, marks={}), lambda _low, _high: True) == []
+    )
+    before = KnownCounters(clocks={}, marks=None)
+    assert groups_to_check(counted, before, lambda low, high: low <= second.time_ns <= high) == [
+        NODE
+    ]
+    assert groups_to_check(counted, before, lambda _low, _high: False) == []
 
 
-def test_what_was_found_does_not_set_a_clock() -> None:
+def test_snapshot_rows_do_not_advance_a_clock() -> None:
     teller = Teller()
     first, second = (teller.update(Buoy(id=1)) for _ in range(2))
-    counted = survey([batch(first, found(second))], placing(first)).tables[1]
+    counted = survey([batch(first, found(second))], assignment(first)).tables[1]
     assert advanced_clocks({}, counted) == {7: Clock(position=2, order_ns=first.time_ns)}
 
 
@@ -103,7 +112,7 @@ def test_clocks_and_marks_are_bounded() -> None:
         for node in (1, 2, 3)
         for position in (0, node)
     ]
-    counted = survey([batch(*updates)], placing(updates[0])).tables[1]
+    counted = survey([batch(*updates)], assignment(updates[0])).tables[1]
     assert sorted(advanced_clocks({}, counted, count_max=2)) == [2, 3]
     marks = advanced_marks({}, counted, kinds=[BY_SENDER], count_max=2)
     assert marks is not None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from skerry.spark.merging.survey import Placing
-from skerry.spark.merging.work import SlotResult, TableWork, Work, slot_counts
+from skerry.spark.merging.survey import TableAssignment
+from skerry.spark.merging.work import SlotResult, TableWork, Work, slot_count_for
 
 
 def work(*tables: TableWork) -> Work:
@@ -9,19 +9,19 @@ def work(*tables: TableWork) -> Work:
         root="lake",
         folder="b",
         bucket_ns=1,
-        placing=Placing(numbers={}),
+        assignment=TableAssignment(numbers={}),
         tables=dict(enumerate(tables)),
         tasks=(),
     )
 
 
 def test_slots_are_as_many_as_bytes_need() -> None:
-    assert [slot_counts(size, 10) for size in (0, 10, 11, 40, 41)] == [1, 1, 2, 4, 8]
+    assert [slot_count_for(size, 10) for size in (0, 10, 11, 40, 41)] == [1, 1, 2, 4, 8]
 
 
 def test_each_slot_belongs_to_one_table() -> None:
     made = work(TableWork(name="a", slot_count=2), TableWork(name="b", first_slot=2))
-    assert [made.table_of(slot) for slot in made.slots] == [0, 0, 1]
+    assert [made.table_of(slot) for slot in range(3)] == [0, 0, 1]
     assert SlotResult(table=1, slot=2).rows == 0
 
 

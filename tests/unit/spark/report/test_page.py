@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from skerry.spark.lake.data_files import TableSize
 from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
@@ -16,9 +18,8 @@ from skerry.spark.report.findings import (
     ReportSummary,
     SessionRow,
     Subject,
-    TableSize,
 )
-from skerry.spark.report.page import page
+from skerry.spark.report.page import page, write_page
 from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ FINDINGS = Findings(
     rates=(Line(name="Vessel", values=(1, 2, 3, 4)),),
     latency=Latency(p50=(1.0,) * 4, p90=(2.0,) * 4, p99=(3.0,) * 4, is_exact=True),
     lost=(0, 40, 0, 0),
-    lives=(
+    sessions=(
         SessionRow(
             kind="client",
             name="tracker",
@@ -60,7 +61,7 @@ FINDINGS = Findings(
             published=("Vessel",),
         ),
     ),
-    lives_left_out=7,
+    sessions_left_out=7,
     alarms=(
         AlarmRow(
             kind="storm",
@@ -116,7 +117,7 @@ def read(findings: Findings) -> Reader:
     return reader
 
 
-def test_page_tells_all_that_was_found() -> None:
+def test_the_page_shows_all_findings() -> None:
     text = read(FINDINGS).text
     for words in (
         "What happened in local",
@@ -125,7 +126,7 @@ def test_page_tells_all_that_was_found() -> None:
         "56.8 KB",
         "0.42 ms",
         "steps of a second",
-        "where the gap began; 2 gaps in all.",
+        "at the start of their gap; 2 gaps in all.",
         "7 of 3\u202f000 datagrams had to be sent again, which took 12.5 ms on average.",
         "slowest hundredth of all updates",
         "tracker",
@@ -135,10 +136,10 @@ def test_page_tells_all_that_was_found() -> None:
         "/Vessel/1",
         "updates/Vessel",
         "99 KB",
-        "Who was slow?",
+        "Slow programs",
         "1 of 3",
-        "a tenth took 1\u202f000 ms or more",
-        "Types and tools of skerry itself are left out.",
+        "its p90 is 1\u202f000 ms or more",
+        "Internal types and skerry's own tools are left out.",
     ):
         assert words in text, words
     assert "are left out" not in read(replace(FINDINGS, has_own=True)).text
@@ -147,9 +148,9 @@ def test_page_tells_all_that_was_found() -> None:
 def test_a_program_that_is_connected_and_silent_is_not_drawn_as_gone() -> None:
     gone = page(FINDINGS, made=NOON)
     assert 'class="bar silent' not in gone
-    (life,) = FINDINGS.lives
-    silent = replace(life, ended=None, until=NOON + timedelta(seconds=3))
-    text = page(replace(FINDINGS, lives=(silent,)), made=NOON)
+    (session,) = FINDINGS.sessions
+    silent = replace(session, ended=None, until=NOON + timedelta(seconds=3))
+    text = page(replace(FINDINGS, sessions=(silent,)), made=NOON)
     assert 'class="bar silent client" style="left:0.000%;width:100.000%"' in text
     assert "connected and silent up to 2026-09-21 12:00:03" in text
     assert "bar client ended" not in text
@@ -170,7 +171,9 @@ def test_names_are_nothing_but_text() -> None:
         FINDINGS,
         summary=replace(SUMMARY, spaces=(HOSTILE,)),
         rates=(Line(name=HOSTILE, values=(1, 2, 3, 4)),),
-        lives=(replace(FINDINGS.lives[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),),
+        sessions=(
+            replace(FINDINGS.sessions[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),
+        ),
         alarms=(replace(FINDINGS.alarms[0], kind=HOSTILE, who=HOSTILE, evidence=HOSTILE),),
         delays=(replace(FINDINGS.delays[0], who=HOSTILE),),
         subjects=(Subject(name=HOSTILE, updates=1),),
@@ -190,21 +193,21 @@ def test_long_names_are_cut() -> None:
     assert "x" * 200 not in text
 
 
-def test_quiet_recording_says_so() -> None:
+def test_a_page_without_loss_and_alarms_states_it() -> None:
     calm = replace(
         FINDINGS,
         summary=replace(SUMMARY, lost=0, gaps=0, byte_count=None, latency_ms=None, datagrams=None),
         latency=None,
         alarms=(),
-        lives=(),
+        sessions=(),
         subjects=(),
         rates=(),
         tables=(),
     )
     text = read(calm).text
-    assert "Nothing is known to be missing." in text
-    assert "Nothing stands out." in text
-    assert "there is none to show" in text
+    assert "No updates are known to be missing." in text
+    assert "There are no alarms." in text
+    assert "the latency is unknown" in text
     assert "Busiest" not in text
 
 
@@ -213,23 +216,34 @@ def test_nothing_recorded_is_a_page_too() -> None:
     assert "There are no updates in these tables." in text
 
 
-def test_larger_recordings_say_what_their_figures_are_of() -> None:
+def test_pages_of_large_recordings_name_the_base_of_their_figures() -> None:
     assert FINDINGS.latency is not None
     large = replace(FINDINGS, are_prefixes=True, latency=replace(FINDINGS.latency, is_exact=False))
     text = read(large).text
     assert "First levels of subjects" in text
-    assert "of the typical sender" in text
+    assert "of the median sender" in text
 
 
-def test_gaps_of_unknown_size_are_not_told_as_nothing() -> None:
+def test_gaps_of_unknown_size_are_not_shown_as_zero() -> None:
     text = read(replace(FINDINGS, summary=replace(SUMMARY, lost=0, gaps=1))).text
-    assert "Something is missing in 1 gap, and nobody knows how much." in text
+    assert "An unknown number of updates is missing in 1 gap." in text
     assert "some updates missing" in text
-    assert "Nothing is known to be missing." not in text
+    assert "No updates are known to be missing." not in text
 
 
-def test_what_was_sent_again_is_told_as_far_as_it_is_known() -> None:
+def test_retransmissions_are_shown_if_they_were_recorded() -> None:
     calm = read(replace(FINDINGS, summary=replace(SUMMARY, retransmissions=0))).text
     assert "None of 3\u202f000 datagrams had to be sent again." in calm
     untimed = read(replace(FINDINGS, summary=replace(SUMMARY, recovery_ms=None))).text
     assert "7 of 3\u202f000 datagrams had to be sent again." in untimed
+
+
+def test_a_written_page_replaces_the_previous_one(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old", encoding="utf-8")
+    size = TableSize(name="raw", rows=3, files=1, byte_count=99)
+    write_page(Findings(summary=None, tables=(size,)), path, made=NOON)
+    text = path.read_text(encoding="utf-8")
+    assert f"report of {NOON:%Y-%m-%d %H:%M:%S}" in text
+    assert "99 B" in text
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

@@ -54,7 +54,7 @@ def titles(element: ET.Element) -> list[str]:
     return [strip.findtext(f"{svg}title") or "" for strip in strips]
 
 
-def test_values_are_shown_where_the_mouse_stands() -> None:
+def test_values_are_shown_on_hover() -> None:
     latency = Latency(
         p50=(1.0, None, 1.0, 1.5),
         p90=(2.0, None, 2.0, 2.5),
@@ -79,7 +79,7 @@ def test_single_step_is_drawn() -> None:
     checked(loss_plot([7], steps))
 
 
-def test_latency_has_holes_where_nothing_was_said() -> None:
+def test_latency_is_missing_in_steps_without_updates() -> None:
     latency = Latency(
         p50=(1.0, None, 1.0, 1.5),
         p90=(2.0, None, 2.0, 2.5),

@@ -8,7 +8,7 @@ from skerry.spark.report.plots import COLORS
 from skerry.spark.report.style import STYLE
 
 
-def test_all_colours_are_there_by_day_and_by_night() -> None:
+def test_all_colours_are_in_the_light_and_the_dark_theme() -> None:
     day, _, night = STYLE.partition("prefers-color-scheme: dark")
     used = {*re.findall(r"var\((--[\w-]+)\)", STYLE), *COLORS} - {"--share"}
     for name in used:

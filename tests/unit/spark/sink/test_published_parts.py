@@ -51,7 +51,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     }
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("a file, no folder")
-    with pytest.raises(PipelineError, match="cannot note"):
+    with pytest.raises(PipelineError, match="cannot record"):
         PublishedParts(tmp_path, "q").add(1, 1)

@@ -25,7 +25,8 @@ from skerry.schema.model import (
 )
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.sink.row_objects import RowObjects
-from skerry.spark.source.decode import WHOLE, decode_payloads
+from skerry.spark.source.columnar_decoder import decode_payloads
+from skerry.spark.source.payload_decoder import WHOLE_TAG
 from skerry.testing import strategies
 
 TYPES = skerry.define_types("""
@@ -80,20 +81,20 @@ def test_columns_may_be_in_any_case_and_fields_may_be_missing() -> None:
     assert made == Alarm(id=1)
 
 
-def test_a_column_that_is_no_field_is_refused() -> None:
+def test_a_column_that_is_not_a_field_is_rejected() -> None:
     with pytest.raises(PipelineError, match="Alarm has no field colour") as caught:
         RowObjects(Alarm.descriptor, ["id", "colour", "time_ns"])
     assert "level" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("row", [{"id": 1.5}, {"level": "middle"}])
-def test_a_value_that_does_not_fit_is_refused(row: dict[str, Any]) -> None:
-    with pytest.raises(PipelineError, match=r"no whole number|no element"):
+def test_a_value_that_does_not_fit_is_rejected(row: dict[str, Any]) -> None:
+    with pytest.raises(PipelineError, match=r"not an integer|no element"):
         RowObjects(Alarm.descriptor, row).make(row)
 
 
 @pytest.mark.parametrize("way", [[None], [{"x": 1.0}, None]])
-def test_a_list_with_a_null_is_refused(way: list[Any]) -> None:
+def test_a_list_with_a_null_is_rejected(way: list[Any]) -> None:
     with pytest.raises(PipelineError, match="a list has a null") as caught:
         RowObjects(Alarm.descriptor, ["way"]).make({"way": way})
     assert "array_compact" in str(caught.value.hint)
@@ -128,12 +129,12 @@ def odd_objects(draw: st.DrawFn) -> skerry.Struct:
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(odd_objects() | strategies.struct_types().flatmap(strategies.objects_of))
-def test_what_was_decoded_can_be_published_again(obj: skerry.Struct) -> None:
+def test_decoded_rows_can_be_published_again(obj: skerry.Struct) -> None:
     struct: StructType = obj.descriptor
     row = row_of(obj)
     # Not all of it may be in columns: text that is no UTF-8, and times that no calendar has.
     told = dict(row.pop("unknown") or [])
-    assert WHOLE not in told
+    assert WHOLE_TAG not in told
     try:
         again = RowObjects(struct, row).make(row)
     except PipelineError as error:
@@ -171,7 +172,7 @@ def _has_time(type_: FieldType) -> bool:
     return inner.kind == Kind.TIMEPOINT
 
 
-def test_fields_inside_of_columns_come_back_from_where_they_were_put() -> None:
+def test_inner_fields_are_restored_from_their_columns() -> None:
     types = skerry.define_types("""
     struct Place { 1: float64 lat; 2: float64 Lat; 3: string Lat_; }
     struct Way { 1: [key] uint8 id; 2: Place first; 3: vector<Place> rest; }
@@ -183,7 +184,7 @@ def test_fields_inside_of_columns_come_back_from_where_they_were_put() -> None:
     assert RowObjects(types.Way.descriptor, row).make(row) == way
 
 
-def test_a_column_is_not_taken_for_the_field_that_has_its_name() -> None:
+def test_a_reserved_column_is_not_used_as_the_field_of_its_name() -> None:
     types = skerry.define_types("""
     struct Place { 1: float64 lat; 2: float64 Lat; 3: float64 Lat_; }
     struct Way { 1: [key] uint8 id; 2: Place first; 3: float64 ID; 4: float64 ID_; }
@@ -198,7 +199,7 @@ def test_a_column_is_not_taken_for_the_field_that_has_its_name() -> None:
     assert made == types.Way(id=1, first=types.Place(lat=1.0, Lat=2.0))
 
 
-def test_fields_whose_names_are_taken_come_back_from_their_columns() -> None:
+def test_fields_with_reserved_names_are_restored_from_their_columns() -> None:
     types = skerry.define_types(
         "struct Odd { 1: string key; 2: string Key; 3: string lives; 4: string text; }"
     )

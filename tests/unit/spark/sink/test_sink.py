@@ -52,7 +52,7 @@ def test_rows_that_remove_remove(live_node: Any) -> None:
     assert alarms(live_node) == {}
 
 
-def test_rows_update_what_they_name_and_clear_what_they_say_is_cleared(live_node: Any) -> None:
+def test_rows_update_and_clear_the_fields_of_their_property_set(live_node: Any) -> None:
     publish(live_node, {"id": 1, "text": "a", "score": 1.0})
     publish(live_node, {"id": 1, "text": None, "score": 2.0})
     assert alarms(live_node)[1] == Alarm(id=1, text="a", score=2.0)
@@ -60,7 +60,7 @@ def test_rows_update_what_they_name_and_clear_what_they_say_is_cleared(live_node
     assert alarms(live_node)[1] == Alarm(id=1, score=2.0)
 
 
-def test_the_type_is_asked_from_the_node_where_no_file_defines_it(live_node: Any) -> None:
+def test_the_type_is_requested_from_the_node_without_a_file(live_node: Any) -> None:
     publish(live_node, {"id": 1})
     asked = WriteOptions(type_name="Alarm", node=live_node.place)
     batch = pa.RecordBatch.from_pylist([{"id": 7}])
@@ -81,23 +81,23 @@ def test_more_rows_than_may_wait_all_arrive(live_node: Any) -> None:
 
 
 def test_a_row_that_does_not_fit_is_shown(live_node: Any) -> None:
-    with pytest.raises(PipelineError, match=r"a row is no Alarm: .*'id': -1"):
+    with pytest.raises(PipelineError, match=r"cannot convert a row to Alarm: .*'id': -1"):
         publish(live_node, {"id": -1})
 
 
-def test_types_whose_objects_go_with_their_publisher_are_refused(live_node: Any) -> None:
+def test_types_with_cleanup_are_rejected(live_node: Any) -> None:
     gone = WriteOptions(type_name="Gone", struct=TYPES.Gone.descriptor, node=live_node.place)
     with pytest.raises(PipelineError, match="cleanup"):
         publish_rows(gone, ["id"], [])
 
 
-def test_a_batch_writer_says_how_many_rows_it_published(live_node: Any) -> None:
+def test_a_batch_writer_returns_the_number_of_published_rows(live_node: Any) -> None:
     writer = BatchWriter(options(live_node), ["id"])
     message = writer.write(iter([pa.RecordBatch.from_pylist([{"id": 1}, {"id": 2}])]))
     assert message == Published(row_count=2)
 
 
-def test_a_stream_needs_a_folder_to_note_what_it_did(tmp_path: Path) -> None:
+def test_a_stream_needs_a_folder_for_published_parts(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no folder") as caught:
         StreamWriter(write_options({"type": "Alarm", "checkpointLocation": "s3a://b/c"}), ["id"])
     assert "ledger" in (caught.value.hint or "")

@@ -56,12 +56,12 @@ def test_paths_are_made_whole_and_may_be_several(monkeypatch: pytest.MonkeyPatch
         ("from", "soon"),
     ],
 )
-def test_a_value_that_means_nothing_is_refused(name: str, value: str) -> None:
-    with pytest.raises(PipelineError, match=f"option {name}|is no instant"):
+def test_an_invalid_value_is_rejected(name: str, value: str) -> None:
+    with pytest.raises(PipelineError, match=f"option {name}|is not an instant"):
         read_options({"path": "/r", name: value})
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
+def test_an_unknown_option_is_rejected_with_the_nearest_known_one() -> None:
     with pytest.raises(PipelineError, match="no option form") as caught:
         read_options({"path": "/r", "form": "x"})
     assert caught.value.hint == "did you mean from?"
@@ -70,12 +70,12 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
     assert "maxSegments" in (caught.value.hint or "")
 
 
-def test_a_read_without_a_path_is_refused() -> None:
+def test_a_read_without_a_path_is_rejected() -> None:
     with pytest.raises(PipelineError, match="no folder"):
         read_options({})
 
 
-def test_a_writer_needs_a_type_and_takes_its_definition_from_a_file(tmp_path: Path) -> None:
+def test_a_writer_needs_a_type_and_reads_its_definition_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "alarm.dots"
     file.write_text("struct Alarm { 1: [key] string name; }\n")
     options = write_options({"node": "tcp://h", "type": "Alarm", "types": str(file)})
@@ -84,7 +84,7 @@ def test_a_writer_needs_a_type_and_takes_its_definition_from_a_file(tmp_path: Pa
     assert options.node == "tcp://h"
     with pytest.raises(PipelineError, match="does not define a struct Bell"):
         write_options({"type": "Bell", "types": str(file)})
-    with pytest.raises(PipelineError, match="what type"):
+    with pytest.raises(PipelineError, match="type is missing"):
         write_options({"node": "tcp://h"})
     with pytest.raises(PipelineError, match="number of seconds"):
         write_options({"type": "Alarm", "timeout": "long"})

@@ -13,7 +13,7 @@ import pytest
 import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.source.options import ReadOptions, read_options
@@ -55,7 +55,7 @@ def read_times(folder: Path, wanted: Wanted) -> list[int]:
     return [batch.time_min_ns for batch in batches if {"A", "B"} & set(batch.types)]
 
 
-def test_everything_is_read_where_nothing_else_is_said(folder: Path) -> None:
+def test_everything_is_read_by_default(folder: Path) -> None:
     assert read_times(folder, Wanted()) == [10, 20, 30, 40]
 
 
@@ -93,17 +93,17 @@ def test_no_segment_is_opened_for_planning(folder: Path, monkeypatch: pytest.Mon
     assert read_times(folder, Wanted(types=frozenset({"A"}))) == [10, 20, 40]
 
 
-def test_lines_of_a_manifest_can_be_asked_for(folder: Path) -> None:
+def test_lines_of_a_manifest_select_segments(folder: Path) -> None:
     recording = open_recordings(folder)[0]
     second = recording.segments()[1].line
     wanted = options(folder, range=f'[["{recording.id}", {second}, {second + 1}]]')
     assert [segment.line for _, segment in segments(wanted)] == [second]
-    with pytest.raises(PipelineError, match="no recording feed") as caught:
+    with pytest.raises(PipelineError, match="recording feed is missing") as caught:
         list(segments(options(folder, range='[["feed", 0, 1]]')))
-    assert "bring it back" in (caught.value.hint or "")
+    assert "restore it" in (caught.value.hint or "")
 
 
-def test_what_was_dropped_before_it_was_read_is_told(folder: Path) -> None:
+def test_segments_deleted_before_they_were_read_are_reported(folder: Path) -> None:
     (recording,) = open_recordings(folder)
     first, _ = recording.segments()
     manifest = Manifest(folder)
@@ -124,7 +124,7 @@ def test_definitions_are_found_in_the_order_they_were_used(folder: Path) -> None
     assert definitions("Z", segments(options(folder))) == []
 
 
-def test_short_runs_are_put_together_and_long_ones_cut(folder: Path) -> None:
+def test_short_runs_are_combined_and_long_ones_are_cut(folder: Path) -> None:
     _, segment = next(iter(segments(options(folder))))
     batch = replace(segment.batches[0], size=1024 * 1024)
 
@@ -151,7 +151,7 @@ def test_tasks_can_be_sent_to_executors(folder: Path) -> None:
     assert again.runs == task
 
 
-def test_recordings_that_come_later_are_found_and_each_counts_once(
+def test_later_recordings_are_found_and_each_counts_once(
     tmp_path: Path, record: Callable[..., Path], update_of: Callable[..., Update]
 ) -> None:
     first = record(tmp_path / "r" / "a", [update_of(A(id=1))], types=[A])
@@ -165,7 +165,7 @@ def test_recordings_that_come_later_are_found_and_each_counts_once(
         Recordings([str(tmp_path / "none")]).all()
 
 
-def test_what_was_dropped_and_forgotten_before_it_was_read_is_told(folder: Path) -> None:
+def test_segments_missing_in_the_manifest_are_reported_with_a_limit(folder: Path) -> None:
     (recording,) = open_recordings(folder)
     first, second = recording.segments()
     manifest = Manifest(folder)

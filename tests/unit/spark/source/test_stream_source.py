@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.followers import is_followed
+from skerry.runtime.recordings.files.followers import is_followed
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.source import stream_source as stream
 from skerry.spark.source.data_source import shape_of
@@ -54,7 +54,7 @@ def times(reader: StreamReader, start: dict[str, int], end: dict[str, int]) -> l
     return [time for task in tasks for batch in reader.read(task) for time in batch[0].to_pylist()]
 
 
-def test_offsets_go_on_and_each_segment_is_read_once(tmp_path: Path, add: Any) -> None:
+def test_offsets_advance_and_each_segment_is_read_once(tmp_path: Path, add: Any) -> None:
     add("a", 100, 2)
     reader = reader_of(tmp_path)
     reader.prepareForTriggerAvailableNow()
@@ -116,7 +116,7 @@ def test_the_limit_is_that_of_the_options_unless_spark_wants_all(tmp_path: Path,
     assert reader.reportLatestOffset() == both
 
 
-def test_recorders_are_told_while_somebody_follows(tmp_path: Path, add: Any) -> None:
+def test_followers_are_announced_to_recorders(tmp_path: Path, add: Any) -> None:
     add("a", 100)
     folder = tmp_path / "all" / "a"
     reader = reader_of(tmp_path, follower="me")
@@ -130,7 +130,7 @@ def test_recorders_are_told_while_somebody_follows(tmp_path: Path, add: Any) -> 
     assert not is_followed(folder)
 
 
-def test_it_is_said_once_why_a_recorder_cannot_be_told(
+def test_a_follower_that_cannot_be_announced_is_logged_once(
     tmp_path: Path, add: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: Any) -> None:
@@ -144,10 +144,10 @@ def test_it_is_said_once_why_a_recorder_cannot_be_told(
     reader._presence._touch()
     reader.stop()
     (record,) = caplog.records
-    assert record.getMessage().endswith("follows: the disk is full")
+    assert record.getMessage().endswith("recorder: the disk is full")
 
 
-def test_who_only_reads_what_is_there_does_not_follow(tmp_path: Path, add: Any) -> None:
+def test_a_query_of_available_rows_is_not_a_follower(tmp_path: Path, add: Any) -> None:
     add("a", 100)
     reader = reader_of(tmp_path)
     reader.prepareForTriggerAvailableNow()
@@ -165,7 +165,7 @@ def test_a_commit_deletes_nothing(tmp_path: Path, add: Any) -> None:
     assert recording.segments()[0].path.exists()
 
 
-def test_rows_are_not_passed_over_where_an_older_manifest_was_put_last(
+def test_no_row_is_skipped_if_an_older_manifest_was_written_last(
     tmp_path: Path, add: Any, bucket: str, object_store: ObjectStore
 ) -> None:
     add("a", 100)
@@ -177,5 +177,5 @@ def test_rows_are_not_passed_over_where_an_older_manifest_was_put_last(
     end = reader_of(tmp_path, path=place).latestOffset({}, ReadAllAvailable())
     assert times(reader_of(tmp_path, path=place), {}, end) == [100, 200]
     object_store.put(f"{place}/manifest.jsonl", older)
-    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun"):
+    with pytest.raises(PipelineError, match="fewer lines than when this batch began"):
         reader_of(tmp_path, path=place).partitions({}, end)

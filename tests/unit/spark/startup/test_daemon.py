@@ -25,7 +25,7 @@ def test_its_name_is_that_of_the_module() -> None:
 
 
 @pytest.mark.slow
-def test_what_workers_need_is_there_before_they_are_forked() -> None:
+def test_modules_of_workers_are_imported_before_the_fork() -> None:
     assert "skerry.spark.source.data_source" in PRELOADED
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True

@@ -11,11 +11,11 @@ from skerry.errors import PipelineError
 from skerry.spark.startup.extras import NEEDED, require_spark
 
 
-def test_with_the_extra_nothing_is_said() -> None:
+def test_with_the_extra_no_error_is_raised() -> None:
     require_spark()
 
 
-def test_what_is_missing_is_named_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
 
     def find_spec(name: str, *rest: Any) -> Any:

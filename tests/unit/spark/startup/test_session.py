@@ -45,7 +45,7 @@ def test_on_a_cluster_nothing_is_bound_to_this_computer(master: str) -> None:
     assert chosen[FILTER_PUSHDOWN] == "true"
 
 
-def test_what_the_caller_sets_has_the_last_word() -> None:
+def test_settings_of_the_caller_override_defaults() -> None:
     conf = {"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "9"}
     chosen = settings("local[2]", memory="3g", conf=conf)
     assert chosen["spark.ui.enabled"] == "true"
@@ -54,7 +54,7 @@ def test_what_the_caller_sets_has_the_last_word() -> None:
     assert chosen["spark.sql.session.timeZone"] == "UTC"
 
 
-def test_a_brief_session_is_set_up_for_few_rows_unless_it_is_elsewhere() -> None:
+def test_a_brief_local_session_has_settings_for_few_rows() -> None:
     chosen = settings("local[2]", memory="1g", is_brief=True)
     assert FOR_FEW.items() <= chosen.items()
     assert "TieredStopAtLevel=1" in chosen["spark.driver.extraJavaOptions"]

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from skerry.codec.envelope import GAP
 from skerry.spark.transforms import alarms, links, rates, sessions
-from skerry.spark.transforms.alarms import AlarmConfig
-from skerry.spark.transforms.events import GAP
+from skerry.spark.transforms.alarms import AlarmConfig, with_baseline
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
@@ -170,7 +171,7 @@ def test_storms_apart_are_two_alarms(built: dict[str, Rows]) -> None:
 
 
 @pytest.mark.parametrize("space", ["few minutes", "few updates", "twice"])
-def test_what_is_no_storm(built: dict[str, Rows], space: str) -> None:
+def test_busy_and_quiet_minutes_are_not_storms(built: dict[str, Rows], space: str) -> None:
     assert built[space] == []
 
 
@@ -209,7 +210,7 @@ def test_loss_is_always_an_alarm(built: dict[str, Rows]) -> None:
     assert loss["evidence"] == "40 updates are missing in 2 gaps: queue full"
 
 
-def test_where_nobody_knows_how_much_is_missing_no_number_is_told(built: dict[str, Rows]) -> None:
+def test_an_unknown_loss_has_no_number(built: dict[str, Rows]) -> None:
     (loss,) = built["unknown loss"]
     assert (loss["kind"], loss["score"]) == ("loss", 1)
     assert loss["evidence"] == "updates are missing in 1 gaps: 2 datagrams were lost"
@@ -235,14 +236,16 @@ def test_publisher_of_every_minute_that_fell_silent(built: dict[str, Rows]) -> N
     assert stall["evidence"] == "silent for 4 minutes after 16 minutes with updates"
 
 
-def test_publisher_that_never_came_back(built: dict[str, Rows]) -> None:
+def test_a_publisher_that_stays_silent_is_a_stall(built: dict[str, Rows]) -> None:
     assert spans(built["stall to the end"]) == [("12:10", "12:20")]
 
 
 @pytest.mark.parametrize(
     "space", ["went", "irregular", "hardly began", "short silence", "silent node"]
 )
-def test_what_is_no_stall(built: dict[str, Rows], space: str) -> None:
+def test_sessions_that_ended_and_irregular_senders_do_not_stall(
+    built: dict[str, Rows], space: str
+) -> None:
     assert built[space] == []
 
 
@@ -269,3 +272,33 @@ def test_bounds_can_be_set(spark: SparkSession) -> None:
     spaces = {row["space"] for row in found.where("kind = 'storm'").toArrow().to_pylist()}
     assert {"few minutes", "few updates"} <= spaces
     assert "queues" not in spaces
+
+
+# -- the baseline
+
+
+def scores(spark: SparkSession, values: list[float], unit: float = 1.0) -> list[float]:
+    rows = [("a", number, value) for number, value in enumerate(map(float, values))]
+    frame = spark.createDataFrame(rows, "name string, number int, x double")
+    scored = with_baseline(frame, F.col("x"), by=("name",), unit=unit).orderBy("number")
+    return [row.score for row in scored.collect()]
+
+
+def test_one_storm_does_not_hide_itself(spark: SparkSession) -> None:
+    found = scores(spark, [100, 110, 90, 105, 95, 9000])
+    assert found[-1] > 500
+    assert max(found[:-1]) < 2
+
+
+def test_steady_series_have_a_smallest_distance(spark: SparkSession) -> None:
+    found = scores(spark, [100, 100, 100, 100, 101])
+    assert found[-1] < 1, "a twentieth of the median is not unusual"
+    assert scores(spark, [0, 0, 0, 0, 1], unit=10.0)[-1] < 1
+
+
+def test_groups_and_missing_values_count_for_themselves(spark: SparkSession) -> None:
+    rows = [("a", 1.0), ("a", 3.0), ("a", None), ("b", 100.0)]
+    frame = spark.createDataFrame(rows, "name string, x double")
+    scored = with_baseline(frame, F.col("x"), by=("name",), unit=1.0).collect()
+    assert {(row.name, row.usual, row["count"]) for row in scored} == {("a", 2, 2), ("b", 100, 1)}
+    assert [row.score for row in scored if row.x is None] == [None]

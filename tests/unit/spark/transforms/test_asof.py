@@ -47,7 +47,7 @@ def test_instants_are_compared(spark: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_said_from_one_instant_up_to_another(spark: Any) -> None:
+def test_updates_between_two_instants_are_returned(spark: Any) -> None:
     columns = (
         "key binary, order_ns bigint, operation tinyint, a int, space string, subject string,"
         " present bigint, sender bigint, node bigint, position bigint, sequence bigint"

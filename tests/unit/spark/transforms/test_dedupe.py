@@ -8,7 +8,7 @@ from skerry.spark.transforms.dedupe import (
     BLOCK_COUNT,
     IDENTITY,
     distinct_rows,
-    has_place,
+    has_position,
     unseen_rows,
     with_identity,
 )
@@ -22,7 +22,7 @@ REST = (b"k", 2, "/s", "T", None)
 
 
 @pytest.mark.slow
-def test_same_update_is_known_by_what_counts_it(spark: Any) -> None:
+def test_the_same_update_is_identified_by_its_counter(spark: Any) -> None:
     rows = [
         (1, 7, 5, 3, 9, "access", 2, 100),
         (2, 7, 5, 3, 0, "access", 5, 90),  # found by a recorder that began later
@@ -43,5 +43,5 @@ def test_same_update_is_known_by_what_counts_it(spark: Any) -> None:
     assert len(kept & {9, 10}) == 1
     known = frame.where("id in (2, 8)").select(*IDENTITY)
     assert {row.id for row in unseen_rows(once, known).collect()} == kept - {1, 7}
-    placed = frame.where(has_place() & (frame.position < BLOCK_COUNT)).select("id").collect()
+    placed = frame.where(has_position() & (frame.position < BLOCK_COUNT)).select("id").collect()
     assert {row.id for row in placed} == {1, 2, 3, 4}

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP
 from skerry.spark.transforms.events import (
     EVENTS,
-    GAP,
     day_of,
     events,
     hour_of,
@@ -75,7 +75,7 @@ def test_columns_that_are_missing_are_null(spark: SparkSession) -> None:
     assert row.asDict() == dict.fromkeys(EVENTS.names)
 
 
-def test_what_was_sent_centuries_ago_has_no_latency(spark: SparkSession) -> None:
+def test_a_sending_time_centuries_ago_gives_no_latency(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [(1, NOW_NS, NOW_NS - 2_000_000), (2, NOW_NS, -(2**63)), (3, -(2**63), NOW_NS)],
         "sender long, time_ns long, sent_ns long",

@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 @pytest.mark.slow
-def test_rows_take_the_place_of_others(spark: Any) -> None:
+def test_rows_replace_those_of_touched_objects(spark: Any) -> None:
     made = [("s", k, 1, 5, 0, 0, 0, 0, w) for k, w in ((b"a", OPEN), (b"b", GONE), (b"c", CLOSED))]
     states = spark.createDataFrame(made, COLUMNS)
     assert [bytes(row.key) for row in open_rows(states).collect()] == [b"a"]

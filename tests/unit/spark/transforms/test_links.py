@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.recording.gaps import Gap, gap_update
 from skerry.spark.transforms import links
-from skerry.spark.transforms.events import EVENTS, GAP, SNAPSHOT
+from skerry.spark.transforms.events import EVENTS
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
@@ -83,12 +85,12 @@ def built(
             )
         ],
     }
-    table = links.build(frame(EVENTS, spaces), frame(links.TOLD, reports))
+    table = links.build(frame(EVENTS, spaces), frame(links.LINKS, reports))
     assert table.schema.names == links.SCHEMA.names
     return by_space(table)
 
 
-def test_latency_is_told_by_exact_quantiles(built: dict[str, Rows]) -> None:
+def test_latency_has_exact_quantiles(built: dict[str, Rows]) -> None:
     (row,) = built["latency"]
     assert row["updates"] == 100
     assert row["latency_p50_ms"] == pytest.approx(50.5)
@@ -102,13 +104,13 @@ def test_latency_is_told_by_exact_quantiles(built: dict[str, Rows]) -> None:
     )
 
 
-def test_what_is_not_recorded_is_null(built: dict[str, Rows]) -> None:
+def test_figures_that_were_not_recorded_are_null(built: dict[str, Rows]) -> None:
     (row,) = built["unknown"]
     unknown = ("latency_p50_ms", "datagrams", "retransmissions", "round_trip_ms", "bytes")
     assert [row[name] for name in (*unknown, "clock_back_ms")] == [None] * 6
 
 
-def test_gaps_are_counted_with_what_is_missing_and_why(built: dict[str, Rows]) -> None:
+def test_gaps_are_counted_with_missing_updates_and_reasons(built: dict[str, Rows]) -> None:
     (lossy,) = [row for row in built["gaps"] if row["source"] == "internal"]
     assert (lossy["updates"], lossy["lost"], lossy["gaps"]) == (0, 42, 3)
     assert lossy["gap_reasons"] == ["damaged", "queue full"]
@@ -117,7 +119,7 @@ def test_gaps_are_counted_with_what_is_missing_and_why(built: dict[str, Rows]) -
     assert calm["gap_reasons"] == []
 
 
-def test_what_was_repaired_is_summed_up_by_the_minute(built: dict[str, Rows]) -> None:
+def test_retransmissions_are_summed_by_the_minute(built: dict[str, Rows]) -> None:
     first, second = sorted(
         (row for row in built["repaired"] if row["source"] == "distributor" and row["node"] != 99),
         key=lambda row: row["minute"],
@@ -131,14 +133,14 @@ def test_what_was_repaired_is_summed_up_by_the_minute(built: dict[str, Rows]) ->
     assert second["round_trip_ms"] is None
 
 
-def test_what_two_recorders_of_a_group_heard_counts_once(built: dict[str, Rows]) -> None:
+def test_statistics_of_two_recorders_count_once(built: dict[str, Rows]) -> None:
     (row,) = built["two recorders"]
     assert (row["datagrams"], row["retransmissions"], row["updates"]) == (20, 5, 1)
     assert row["round_trip_ms"] == pytest.approx(2)
     assert (f"{row['first']:%S}", f"{row['last']:%S}") == ("00", "21")
 
 
-def test_a_link_to_a_node_stands_beside_what_entered_there(built: dict[str, Rows]) -> None:
+def test_statistics_of_a_node_are_in_rows_beside_its_updates(built: dict[str, Rows]) -> None:
     (row,) = [row for row in built["repaired"] if (row["sender"], row["node"]) == (GROUP, 99)]
     assert (row["source"], row["retransmissions"]) == ("distributor", 1)
     (own,) = [row for row in built["repaired"] if row["sender"] == 1]
@@ -163,5 +165,19 @@ def test_node_does_not_send_to_itself(built: dict[str, Rows]) -> None:
     assert (row["updates"], row["latency_max_ms"]) == (1, None)
 
 
-def test_what_was_there_before_did_not_travel(built: dict[str, Rows]) -> None:
+def test_snapshot_rows_have_no_latency(built: dict[str, Rows]) -> None:
     assert built["before"] == []
+
+
+def test_gap_columns_have_count_and_reason_also_of_damaged_rows(spark: SparkSession) -> None:
+    whole = gap_update(Gap(count=3, reason="queue full"), space="local").payload
+    endless = gap_update(Gap(count=2**64 - 1, reason="unknown"), space="local").payload
+    payloads = [(1, bytearray(whole)), (2, bytearray(b"\xff")), (3, bytearray(endless))]
+    frame = spark.createDataFrame(payloads, "number int, payload binary")
+    gap = links.gap_columns(F.col("payload")).alias("gap")
+    rows = frame.select("number", gap).orderBy("number")
+    found = [(row.gap.missing, row.gap.reason) for row in rows.collect()]
+    assert found[0] == (3, "queue full")
+    assert found[1][0] == 0
+    assert "damaged" in found[1][1]
+    assert found[2] == (2**63 - 1, "unknown")

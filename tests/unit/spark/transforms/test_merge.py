@@ -74,7 +74,7 @@ def test_steps_lead_through_states(spark: Any, tags: int) -> None:
 
 
 @pytest.mark.slow
-def test_fields_that_nothing_takes_away_need_no_second_look(spark: Any) -> None:
+def test_fields_that_are_never_unset_are_merged_alike(spark: Any) -> None:
     said = [
         (b"x", 10, 1, A | B, 1, 2),
         (b"x", 20, 2, A, 3, None),  # says nothing of b

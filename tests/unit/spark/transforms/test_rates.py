@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT
 from skerry.spark.transforms import rates
-from skerry.spark.transforms.events import EVENTS, GAP, REMOVE, SNAPSHOT
+from skerry.spark.transforms.events import EVENTS
 from skerry.spark.transforms.rates import PREFIX_CHARS_MAX, subject_prefix
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def test_minutes_types_and_nodes_are_counted_apart(built: dict[str, Rows]) -> No
     assert rows["12:00", "Buoy", 99]["prefix"] == "/Buoy"
 
 
-def test_what_was_there_before_and_gaps_are_not_counted(built: dict[str, Rows]) -> None:
+def test_snapshot_and_gap_rows_are_not_counted(built: dict[str, Rows]) -> None:
     assert built["quiet"] == []
 
 

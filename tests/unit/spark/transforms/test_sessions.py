@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
+from skerry.codec.envelope import REMOVE, SNAPSHOT, UPDATE
 from skerry.spark.transforms import links, sessions
-from skerry.spark.transforms.events import EVENTS, REMOVE, SNAPSHOT, UPDATE
+from skerry.spark.transforms.events import EVENTS
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
@@ -81,7 +82,7 @@ def lives(rows: Rows, kind: str) -> Rows:
     return [row for row in rows if row["kind"] == kind]
 
 
-def test_life_of_a_client_is_what_it_did_and_what_was_told(built: dict[str, Rows]) -> None:
+def test_a_session_of_a_client_combines_traffic_and_status(built: dict[str, Rows]) -> None:
     (client,) = lives(built["client"], "client")
     assert (client["node"], client["sender"], client["name"]) == (99, 7, "tracker")
     assert (client["first"], client["last"]) == (after_noon(0), after_noon(90)), (
@@ -99,7 +100,7 @@ def test_of_two_states_in_one_instant_the_later_in_life_counts(built: dict[str, 
     assert client["state"] == "closed"
 
 
-def test_node_lives_as_long_as_anything_enters_there(built: dict[str, Rows]) -> None:
+def test_a_node_session_lasts_while_updates_enter(built: dict[str, Rows]) -> None:
     (node,) = lives(built["node"], "node")
     assert node["name"] == "harbour"
     assert (node["first"], node["last"]) == (after_noon(0), after_noon(5))
@@ -107,7 +108,7 @@ def test_node_lives_as_long_as_anything_enters_there(built: dict[str, Rows]) -> 
     assert [row["sender"] for row in lives(built["node"], "client")] == [7]
 
 
-def test_programs_of_a_group_have_lives_too_and_are_no_nodes(built: dict[str, Rows]) -> None:
+def test_programs_of_a_group_have_sessions_of_their_own_kind(built: dict[str, Rows]) -> None:
     (row,) = built["group"]
     assert (row["kind"], row["sender"], row["ended"]) == ("multicast", -5, None)
     assert (row["name"], row["updates"]) == ("feed", 1)
@@ -119,7 +120,7 @@ def test_client_that_only_listens_is_seen(built: dict[str, Rows]) -> None:
     assert (row["name"], row["updates"], row["bytes"], row["ended"]) == ("wall", 0, None, None)
 
 
-def test_client_that_never_said_its_name_has_none(built: dict[str, Rows]) -> None:
+def test_client_that_never_sent_its_name_has_none(built: dict[str, Rows]) -> None:
     (row,) = built["hardly there"]
     assert (row["name"], row["state"]) == (None, "connecting")
 

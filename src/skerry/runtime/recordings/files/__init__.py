@@ -1,0 +1,13 @@
+"""The files of a recording: identity, segments and manifest, local and remote.
+
+folders            the folder of a recording: identity, file names, the lock of the writer
+remote_paths       files in object stores and cluster file systems
+segment_files      writes the file of a segment, and reads segments
+blocks             reads the bytes of batches, from local and remote segments
+manifest           the manifest of a local folder
+remote_manifest    the manifest at a remote path
+unlisted_segments  finds segments that are not in the manifest
+repairs            repairs segments that a crash left
+retention          drops old segments
+followers          which programs follow a recording
+"""

@@ -1,0 +1,237 @@
+"""Decides which rows of a batch a table already has, and the order of the others.
+
+Almost all counters continue from where the table ends. The rows of the other counters are examined
+one by one: numbers that the table has are dropped, and if a clock went back or rows are out of
+order, `order_ns` is computed from all of them. Rows that precede known ones make a table *late*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.spark.lake.catalog import table_schema
+from skerry.spark.lake.data_files import DataFile
+from skerry.spark.lake.store import TableStore
+from skerry.spark.merging.files import read_rows
+from skerry.spark.merging.identity import (
+    BY_CONTENT,
+    BY_MULTICAST,
+    BY_POSITION,
+    CounterGroup,
+    Numbers,
+    identity_of,
+)
+from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
+from skerry.spark.transforms.order import Clock
+
+__all__ = [
+    "SKEW_NS",
+    "KnownCounters",
+    "RowDecisions",
+    "advanced_clocks",
+    "advanced_marks",
+    "decide_rows",
+    "groups_to_check",
+]
+
+SKEW_NS: Final = 300_000_000_000
+"""Maximum difference of the times that receivers stamp on one multicast update."""
+_IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
+
+_Details = Mapping[CounterGroup, Detail]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCounters:
+    """The highest known number of each counter of a table."""
+
+    clocks: Mapping[int, Clock]
+    """By node, for rows that have a position."""
+    marks: Mapping[CounterGroup, int] | None
+    """Highest numbers of all other counters; None if they were never recorded."""
+    is_by_mark: bool = False
+    """Whether rows with a position also have marks instead of clocks."""
+
+    def highest(self, group: CounterGroup) -> int | None:
+        """The highest number of a counter, or None if it is unknown."""
+        if group.kind == BY_POSITION and not self.is_by_mark:
+            clock = self.clocks.get(group.node)
+            return None if clock is None else clock.position
+        return None if self.marks is None else self.marks.get(group)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the table may have rows of unknown counters."""
+        if self.marks is None:
+            return True
+        return max(len(self.clocks), len(self.marks)) >= PIPELINE_CLOCK_COUNT_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDecisions:
+    """How the rows of one table are merged; the fields are those of `TableWork`."""
+
+    orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
+    has_duplicates: bool = False
+    is_late: bool = False
+
+
+def groups_to_check(
+    counted: TableTally, known: KnownCounters, has_rows_at: Callable[[int, int], bool]
+) -> list[CounterGroup]:
+    """The groups whose rows have to be examined one by one.
+
+    `has_rows_at` returns whether the table may have rows between two times.
+    """
+    return [
+        group
+        for group, tally in counted.groups.items()
+        if _may_be_known(group, tally, known, has_rows_at) or _needs_order(group, tally, known)
+    ]
+
+
+def _may_be_known(
+    group: CounterGroup,
+    tally: CounterTally,
+    known: KnownCounters,
+    has_rows_at: Callable[[int, int], bool],
+) -> bool:
+    """Whether the table may have some of the rows, or later rows of the group."""
+    highest = known.highest(group)
+    if highest is not None:
+        return tally.number_min <= highest
+    skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
+    return known.is_incomplete and has_rows_at(
+        tally.time_min_ns - skew_ns, tally.time_max_ns + skew_ns
+    )
+
+
+def _needs_order(group: CounterGroup, tally: CounterTally, known: KnownCounters) -> bool:
+    """Whether `order_ns` may differ from `time_ns`."""
+    if group.kind != BY_POSITION:
+        return False
+    clock = known.clocks.get(group.node)
+    return not tally.is_ascending or (clock is not None and tally.time_min_ns < clock.order_ns)
+
+
+def decide_rows(
+    counted: TableTally,
+    known: KnownCounters,
+    found: _Details,
+    files: Iterable[DataFile],
+    store: TableStore,
+    table: str,
+) -> RowDecisions:
+    """Decide from the details of the groups to check; `files` are those of `updates`."""
+    orders: dict[int, tuple[Numbers, Numbers]] = {}
+    drops: dict[CounterGroup, Numbers] = {}
+    has_duplicates = any(not tally.is_ascending for tally in counted.groups.values())
+    all_files = list(files)
+    for group, detail in found.items():
+        highest = known.highest(group)
+        suspects = detail if highest is None else _only(detail, detail.numbers <= highest)
+        if len(suspects.numbers) and all_files:
+            if group.kind == BY_CONTENT:
+                return RowDecisions(is_late=True)
+            seen = _seen(group, suspects, all_files, store, table)
+            if len(seen):
+                drops[group] = seen
+            if highest is not None and len(np.setdiff1d(suspects.numbers, seen)):
+                return RowDecisions(is_late=True)
+        if group.kind == BY_POSITION:
+            left = detail
+            if group in drops:
+                left = _only(detail, ~np.isin(detail.numbers, drops[group]))
+            orders[group.node] = _ordered(left, known.clocks.get(group.node))
+    return RowDecisions(orders=orders, drops=drops, has_duplicates=has_duplicates)
+
+
+def _only(detail: Detail, mask: Numbers) -> Detail:
+    return Detail(*(column[mask] for column in detail))
+
+
+def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
+    """Positions with their `order_ns`: the latest time that the node had stamped so far."""
+    order = np.lexsort((detail.times_ns, detail.is_snapshot, detail.numbers))
+    numbers, times, is_snapshot = (column[order] for column in detail)
+    is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
+    numbers, times, is_snapshot = numbers[is_first], times[is_first], is_snapshot[is_first]
+    stamped = np.maximum.accumulate(np.where(is_snapshot, EARLIEST, times))
+    floor = EARLIEST if clock is None else clock.order_ns
+    return numbers, np.maximum(np.maximum(times, stamped), floor)
+
+
+def _seen(
+    group: CounterGroup, suspects: Detail, files: Iterable[DataFile], store: TableStore, table: str
+) -> Numbers:
+    """The suspected numbers of a counter that the table has."""
+    low, high = int(suspects.numbers.min()), int(suspects.numbers.max())
+    first_ns, last_ns = int(suspects.times_ns.min()), int(suspects.times_ns.max())
+    skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
+    found: list[Numbers] = []
+    schema = table_schema("raw")
+    for file in files:
+        if group.kind == BY_POSITION:
+            is_near = file.may_have("node", group.node, group.node)
+            is_near = is_near and file.may_have("position", low, high)
+        else:
+            is_near = file.may_have("time_ns", first_ns - skew_ns, last_ns + skew_ns)
+        if not is_near:
+            continue
+        rows = read_rows(store, table, file, schema, columns=_IDENTITY)
+        identity = identity_of(rows)
+        is_own = (identity.kind == group.kind) & (identity.node == group.node)
+        is_own &= identity.sender == group.sender
+        own = identity.number[is_own]
+        found.append(own[np.isin(own, suspects.numbers)])
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+# -- counters after a batch
+
+
+def advanced_clocks(
+    clocks: Mapping[int, Clock],
+    counted: TableTally,
+    *,
+    count_max: int = PIPELINE_CLOCK_COUNT_MAX,
+) -> dict[int, Clock]:
+    """The clocks after a batch; the latest `count_max` are kept."""
+    after = dict(clocks)
+    for group, tally in counted.groups.items():
+        if group.kind == BY_POSITION:
+            was = after.get(group.node, Clock(position=0, order_ns=EARLIEST))
+            after[group.node] = Clock(
+                position=max(was.position, tally.number_max),
+                order_ns=max(was.order_ns, tally.stamped_max_ns),
+            )
+    if len(after) <= count_max:
+        return after
+    newest = sorted(after, key=lambda node: after[node].order_ns, reverse=True)
+    return {node: after[node] for node in newest[:count_max]}
+
+
+def advanced_marks(
+    marks: Mapping[CounterGroup, int] | None,
+    counted: TableTally,
+    *,
+    kinds: Iterable[int],
+    count_max: int = PIPELINE_CLOCK_COUNT_MAX,
+) -> dict[CounterGroup, int] | None:
+    """The highest numbers after a batch; the `count_max` that changed last are kept."""
+    if marks is None:
+        return None
+    after = dict(marks)
+    wanted = frozenset(kinds)
+    for group, tally in counted.groups.items():
+        if group.kind in wanted:
+            # The dictionary is ordered by the last change.
+            highest = max(after.pop(group, tally.number_max), tally.number_max)
+            after[group] = highest
+    return dict(list(after.items())[-count_max:])
