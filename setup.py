@@ -57,7 +57,7 @@ HOT_MODULES = (
     "src/skerry/engine/connections/client_turns.py",
     "src/skerry/engine/connections/connections.py",
     "src/skerry/engine/connections/memory_bounds.py",
-    "src/skerry/engine/connections/node_clock.py",
+    "src/skerry/engine/connections/input_clock.py",
     "src/skerry/engine/connections/output_batches.py",
     "src/skerry/engine/connections/turn_queue.py",
     "src/skerry/engine/dispatch/dispatcher.py",

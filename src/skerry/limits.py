@@ -35,7 +35,6 @@ __all__ = [
     "FILTER_LIST_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "FRAME_HEADER_BYTES_MAX",
-    "FRESH_TURN_WORK_MAX",
     "GROUP_COUNT_MAX",
     "HANDLER_NAME_BYTES_MAX",
     "HEADER_BYTES_MAX",
@@ -286,10 +285,6 @@ DELIVERIES_PER_WORK_UNIT: Final = 8
 ROUND_WORK_MAX: Final = 4_000
 """Work units of all clients that continue earlier turns, before the sockets of all other clients
 are read again."""
-
-FRESH_TURN_WORK_MAX: Final = 200
-"""Work units of a client whose first input arrived when an iteration of the driver's loop had
-lasted too long. A client that sends little has its turn before those that send much."""
 
 DESCRIBE_WORK: Final = 50
 """Work units for describing one type to a client."""

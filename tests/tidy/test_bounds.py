@@ -23,7 +23,6 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 WIRE_AND_CONFIGURED = {
     "BATCH_COUNT_MIN",
     "DEFINITION_COUNT_MAX",
-    "FRESH_LOOK_COUNT",
     "HEADER_BYTES_MAX",
     "HEADER_MEMO_BYTES_MAX",
     "HEADER_MEMO_COUNT_MAX",

@@ -30,7 +30,7 @@ from skerry.engine.admission.permission_review import PermissionReviews
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.connections import Connections
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.delivery.bulk_removal import BulkRemovals
 from skerry.engine.dispatch.cache import Cache
@@ -86,7 +86,7 @@ class NodeCore:
         self._extensions = extensions
         self._admission = admission or Admission()
         self._shares = SharedQuotas(self._admission.limits)
-        self._clock = NodeClock(wall_offset_ns)
+        self._clock = InputClock(wall_offset_ns)
         self._events = NodeEvents()
         self._table = ClientTable()
         self._clients = self._table.by_address

@@ -2,7 +2,7 @@
 
 connections
 : Creates the parts below, and passes the input of streams to them.
-node_clock
+input_clock
 : The time of the current input.
 client_table
 : The connected clients.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.engine.clients import Client
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.turn_queue import TurnQueue
 from skerry.engine.delivery.backpressure import Backpressure
 from skerry.protocol.access.json.writing import JsonNodeWire
@@ -19,7 +19,7 @@ class ClientOutput:
     until all of it is written the client's queue is paused as if its transport was full.
     """
 
-    def __init__(self, clock: NodeClock, turns: TurnQueue, backpressure: Backpressure) -> None:
+    def __init__(self, clock: InputClock, turns: TurnQueue, backpressure: Backpressure) -> None:
         self.sent_count = 0
         """Frames that were sent to all clients."""
         self.sent_bytes = 0

@@ -12,15 +12,19 @@ from skerry.engine.admission.shared_quotas import Resource, SharedQuotas
 from skerry.engine.clients import Client, Task
 from skerry.engine.connections.client_output import ClientOutput
 from skerry.engine.connections.disconnection import Disconnection
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.memory_bounds import MemoryBounds
-from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.connections.turn_queue import TurnQueue
 from skerry.engine.delivery.backpressure import Backpressure
 from skerry.engine.dispatch.frame_intake import FrameIntake
-from skerry.limits import FRESH_TURN_WORK_MAX, REPLAY_SLICE_BYTES, ROUND_WORK_MAX
+from skerry.limits import REPLAY_SLICE_BYTES, ROUND_WORK_MAX
 from skerry.protocol.machine import Address
 
-__all__ = ["ClientTurns"]
+__all__ = ["FRESH_TURN_WORK_MAX", "ClientTurns"]
+
+FRESH_TURN_WORK_MAX: Final = 200
+"""Work units of a client whose first input arrived when an iteration of the driver's loop had
+lasted too long. A client that sends little has its turn before those that send much."""
 
 _BYTES_PER_WORK_UNIT: Final = 64
 """Bytes of a cache replay that take as long as one work unit."""
@@ -31,7 +35,7 @@ class ClientTurns:
 
     def __init__(
         self,
-        clock: NodeClock,
+        clock: InputClock,
         turns: TurnQueue,
         intake: FrameIntake,
         output: ClientOutput,

@@ -9,8 +9,8 @@ from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.client_turns import ClientTurns
 from skerry.engine.connections.disconnection import Disconnection
 from skerry.engine.connections.handshakes import Handshakes
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.memory_bounds import MemoryBounds
-from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.connections.output_batches import OutputBatches
 from skerry.engine.connections.turn_queue import TurnQueue
 from skerry.engine.delivery.backpressure import Backpressure
@@ -37,7 +37,7 @@ class Connections:
         *,
         node_name: str,
         batch_delay_ns: int,
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         events: NodeEvents,
         admission: Admission,

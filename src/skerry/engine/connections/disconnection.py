@@ -10,7 +10,7 @@ from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Input
 from skerry.engine.connections.client_output import ClientOutput
 from skerry.engine.connections.client_table import ClientTable
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.turn_queue import TurnQueue
 from skerry.engine.delivery.backpressure import Backpressure
 from skerry.engine.events import ClientDisconnected, ClientRefused, NodeEvents
@@ -29,7 +29,7 @@ class Disconnection:
     def __init__(
         self,
         *,
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         turns: TurnQueue,
         output: ClientOutput,

@@ -16,7 +16,7 @@ from skerry.engine.clients import Client
 from skerry.engine.connections.client_output import ClientOutput
 from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.disconnection import Disconnection
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.events import ClientConnected, ConnectionTurnedAway, NodeEvents
@@ -41,7 +41,7 @@ class Handshakes:
         self,
         *,
         node_name: str,
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         cache: Cache,
         listed: list[ClientQueue],

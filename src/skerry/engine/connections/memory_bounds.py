@@ -10,7 +10,7 @@ from skerry.engine.admission.shared_quotas import Excess, Holder, Resource, Shar
 from skerry.engine.clients import Client
 from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.disconnection import Disconnection
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.delivery.backpressure import Backpressure
 
 __all__ = ["MemoryBounds"]
@@ -21,7 +21,7 @@ class MemoryBounds:
 
     def __init__(
         self,
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         shares: SharedQuotas,
         backpressure: Backpressure,

@@ -6,8 +6,8 @@ from skerry.engine.clients import Client
 from skerry.engine.connections.client_output import ClientOutput
 from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.disconnection import Disconnection
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.connections.memory_bounds import MemoryBounds
-from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.limits import ROUND_WORK_MAX
 
@@ -24,7 +24,7 @@ class OutputBatches:
     def __init__(
         self,
         listed: list[ClientQueue],
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         output: ClientOutput,
         memory: MemoryBounds,

@@ -9,7 +9,7 @@ from skerry.engine.admission.admission import Admission, ClientLimits
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Task
 from skerry.engine.connections.client_table import ClientTable
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.delivery.bulk_removal import BulkRemovals
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.node_publisher import NodePublisher
@@ -34,7 +34,7 @@ class ServiceHost:
     def __init__(
         self,
         *,
-        clock: NodeClock,
+        clock: InputClock,
         table: ClientTable,
         cache: Cache,
         journal: Journal | None,

@@ -13,7 +13,7 @@ from skerry.codec.frame import FrameCutter
 from skerry.engine.clients import Client
 from skerry.engine.connections.disconnection import Disconnection
 from skerry.engine.connections.handshakes import Handshakes
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.frame_forwarding import FrameForwarding
@@ -51,7 +51,7 @@ class FrameIntake:
 
     def __init__(
         self,
-        clock: NodeClock,
+        clock: InputClock,
         dispatcher: Dispatcher,
         types: NodeTypes,
         services: NodeServices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skerry.codec.pieces import split
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.picture import lone_picture
@@ -31,7 +31,7 @@ class NodePublisher:
 
     def __init__(
         self,
-        clock: NodeClock,
+        clock: InputClock,
         dispatcher: Dispatcher,
         routing: Routing,
         types: NodeTypes,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
+from skerry.engine.connections.client_turns import FRESH_TURN_WORK_MAX
 from skerry.engine.dispatch.frame_intake import WORK_PER_MESSAGE
 from skerry.limits import (
     DELIVERIES_PER_WORK_UNIT,
-    FRESH_TURN_WORK_MAX,
     ROUND_WORK_MAX,
     SELECT_SLICE_COUNT,
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from skerry.objects.times import seconds_of_ns
 
-__all__ = ["NodeClock"]
+__all__ = ["InputClock"]
 
 
-class NodeClock:
+class InputClock:
     """Monotonic time of the current input, and its conversion to wall time."""
 
     def __init__(self, wall_offset_ns: int) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skerry.engine.connections.node_clock import NodeClock
+from skerry.engine.connections.input_clock import InputClock
 
 
 def test_the_clock_starts_with_the_first_input() -> None:
-    clock = NodeClock(1_000)
+    clock = InputClock(1_000)
     assert (clock.now_ns, clock.started_ns) == (0, 0)
     clock.set(5)
     clock.set(7)
@@ -14,7 +14,7 @@ def test_the_clock_starts_with_the_first_input() -> None:
 
 
 def test_wall_time_is_monotonic_time_with_the_offset() -> None:
-    clock = NodeClock(2_000_000_000)
+    clock = InputClock(2_000_000_000)
     assert clock.wall_ns(500_000_000) == 2_500_000_000
     assert clock.wall_s(500_000_000) == 2.5
     clock.wall_offset_ns = 0
