@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from skerry.objects.enums import element
     from skerry.objects.times import to_datetime, to_timepoint
     from skerry.objects.typeset import TypeSet, define_types, to_dots
-    from skerry.runtime.typefiles import load_types
+    from skerry.runtime.type_files import load_types
 
 __all__ = [
     "AccessError",
@@ -228,7 +228,7 @@ _HOMES: Final = {
     "int8": ("skerry.objects.annotations", "int8"),
     "key": ("skerry.objects.declare", "key"),
     "key_of": ("skerry.objects.base", "key_of"),
-    "load_types": ("skerry.runtime.typefiles", "load_types"),
+    "load_types": ("skerry.runtime.type_files", "load_types"),
     "merge": ("skerry.objects.base", "merge"),
     "pack": ("skerry.objects.base", "pack"),
     "property_set": ("skerry.objects.annotations", "property_set"),

@@ -302,7 +302,7 @@ def _unknown(
         hint = f"did you mean {known[0][:start]}{guess}?"
     else:
         hint = f"known are: {', '.join(sorted(known))}"
-    return ConfigError(key=key, origin=origin, detail=f"there is no such {what}", hint=hint)
+    return ConfigError(key=key, origin=origin, detail=f"unknown {what}", hint=hint)
 
 
 def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dict[str, str]) -> T:

@@ -141,7 +141,7 @@ def space_at(place: str) -> Iterator[Any]:
 def wait_for(condition: Callable[[], bool]) -> None:
     end = monotonic() + PATIENCE_S
     while not condition():
-        assert monotonic() < end, "it does not come to be so"
+        assert monotonic() < end, "timed out waiting for a condition"
         threading.Event().wait(0.02)
 
 
@@ -492,7 +492,7 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                     space.publish(Vessel(mmsi=number % 50, name="x" * 500, lat=float(number)))
                 space.flush()
 
-            def messages(text: str, known: Sequence[str] = ()) -> int:
+            def message_count(text: str, known: Sequence[str] = ()) -> int:
                 return sum(text in line for line in site.messages[len(known) :])
 
             publish(0, 10)
@@ -504,18 +504,18 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                 for number in range(20):
                     publisher.publish("/prices/A", b"%d" % number)
                 publisher.flush()
-                wait_for(lambda: messages("No space left on device") == 1)
+                wait_for(lambda: message_count("No space left on device") == 1)
                 ballast.unlink()
                 wait_for(lambda: written() == 200 and written("SkerryBytes") == 20)
-                wait_for(lambda: messages("the recording continues") == 1)
+                wait_for(lambda: message_count("the recording continues") == 1)
             known = site.messages[:]
             ballast = fill(disk)
             publish(200, 210)
-            wait_for(lambda: messages("No space left on device", known) == 1)
+            wait_for(lambda: message_count("No space left on device", known) == 1)
             publish(210, 1500)
-            wait_for(lambda: messages("updates are dropped until", known) == 1)
+            wait_for(lambda: message_count("new updates are dropped", known) == 1)
             ballast.unlink()
-            wait_for(lambda: messages("the recording continues", known) == 1)
+            wait_for(lambda: message_count("the recording continues", known) == 1)
             publish(1500, 1510)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0

@@ -24,7 +24,7 @@ from skerry.objects.descriptors import describe, from_description
 from skerry.objects.enums import EnumBase
 from skerry.objects.internal import internal_class
 from skerry.objects.json import from_json_values, to_json_values
-from skerry.runtime.typefiles import load_types
+from skerry.runtime.type_files import load_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies

@@ -336,8 +336,8 @@ def test_a_list_of_tables_may_stand_in_one_line_or_be_empty(tmp_path: Path) -> N
         ("verbs = []", "door.rule[1]", "verbs is empty", None),
         ('client = "x"', "door.rule[1].verbs", "is missing", None),
         ("", "door.rule[1].verbs", "is missing", None),
-        ('verb = ["clear"]', "door.rule[1].verb", "no such key", "mean door.rule[1].verbs?"),
-        ("inner.x = 1", "door.rule[1].inner.x", "no such key", "known are: door.rule[1].client"),
+        ('verb = ["clear"]', "door.rule[1].verb", "unknown key", "mean door.rule[1].verbs?"),
+        ("inner.x = 1", "door.rule[1].inner.x", "unknown key", "known are: door.rule[1].client"),
         ('verbs = ["clear"]\ninner.delay_ms_max = 0', "door.rule[1].inner", "more than 0", None),
     ],
 )

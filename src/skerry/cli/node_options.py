@@ -256,7 +256,7 @@ def types_option(command: Command) -> Command:
     def read(_context: click.Context, _option: click.Parameter, files: Any) -> Mapping[str, Any]:
         if not files:
             return {}
-        from skerry.runtime.typefiles import load_types
+        from skerry.runtime.type_files import load_types
 
         return load_types(*files)
 

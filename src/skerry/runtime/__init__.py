@@ -12,7 +12,7 @@ whole_files     reads whole files, and replaces files atomically
 system_folders  the folders for sockets and stored objects
 secret_files    reads files with secrets
 key_files       reads key files of distributor groups
-typefiles       reads type files
+type_files      reads type files
 java            finds a Java for Spark
 usage           resource usage of this process
 """

@@ -31,7 +31,7 @@ class RunningNode:
         self.do(self._start())
 
     def stop(self) -> None:
-        """As if it was killed: nobody is told, but streams end."""
+        """End it without messages, as if it was killed; only the streams end."""
         self.do(self._stop())
 
     def end(self) -> None:

@@ -188,7 +188,7 @@ def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None
 
 
 def alone(*, wire: type[Wire] = Wire, **config: Any) -> SpaceCore:
-    """A space with a stream, and nobody behind it."""
+    """A space with a stream that no node reads."""
     core = SpaceCore(node=NODE, wire=lambda _: wire(), rng=Random(1), config=SpaceConfig(**config))
     core.connection.start(SECOND)
     core.connection.advance(SECOND)
@@ -223,7 +223,7 @@ def meet_again(core: SpaceCore) -> None:
 
 
 def said(core: SpaceCore, name: str = "") -> list[Any]:
-    """What a space has to say now: names of types, or the messages of one of them."""
+    """The messages that a space sends next: names of types, or the messages of one type."""
     data = b"".join(transmit.data for transmit in core.connection.take_transmits())
     arrived = Wire().feed(data) if data else []
     if not name:
@@ -236,14 +236,14 @@ def said(core: SpaceCore, name: str = "") -> list[Any]:
 
 
 def hears(core: SpaceCore, name: str, **fields: Any) -> None:
-    """A space is told a message of an internal type by the node that is played by hand."""
+    """Let a space receive a message of an internal type."""
     peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), 1.0)
     core.connection.receive(peer.take_output(), NODE, SECOND)
 
 
 def claimed(core: SpaceCore, number: int, state: str, reason: str | None = None) -> None:
-    """The node tells how a claim stands."""
+    """Let a space receive the state of a claim."""
     states = internal_class("SkerryClaimState")
     hears(core, "SkerryClaimed", number=number, state=states[state], reason=reason)
 

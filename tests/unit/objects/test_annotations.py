@@ -1,4 +1,4 @@
-"""Annotations of fields and the types they stand for."""
+"""Annotations of fields and their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every object can do."""
+"""The methods of every object."""
 
 from __future__ import annotations
 

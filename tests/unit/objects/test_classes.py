@@ -1,4 +1,4 @@
-"""Classes of types: one for equal types, with constructors, whatever their names are."""
+"""Classes of types: one for equal types, with constructors, for any names."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_elements_are_limited() -> None:
 
 
 def test_nesting_of_structs_is_limited() -> None:
-    """And with 31 fields on each level, which is nobody's burden."""
+    """With 31 fields on each level, which must be fast."""
     known: dict[str, NamedType] = {}
     below = "bool"
     for level in range(TYPE_DEPTH_MAX):

@@ -16,18 +16,18 @@ pytestmark = pytest.mark.slow
 
 TESTS = """
 from skerry.testing import World
-from tests.sim.probe import Probe
+from skerry.testing.machines.scenarios import echo_server
 
 def test_passes(world: World) -> None:
     assert isinstance(world, World)
     print("seed of test_passes", world.seed)
 
 def test_asserts(world: World) -> None:
-    world.add("a", Probe)
+    world.add("a", echo_server)
     assert world.seed < 0
 
 def test_waits_in_vain(world: World) -> None:
-    world.add("b", Probe)
+    world.add("b", echo_server)
     world.run_until(lambda: False, timeout_ns=10)
 
 def test_has_no_world() -> None:

@@ -20,7 +20,7 @@ from skerry.engine.persistence import Journal, StoredObject
 from skerry.errors import ConfigError, StorageError
 from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.storage.contract import Storage
-from skerry.runtime.storage.keeper import StorageKeeper
+from skerry.runtime.storage.journal_writer import JournalWriter
 from skerry.runtime.storage.open import default_url, open_storage
 from skerry.runtime.system_folders import make_folder, state_folder
 
@@ -42,7 +42,7 @@ class NodeStorage:
         self._url = config.url or default_url(environ, name=name)
         self._storage: Storage | None = None
         self._journal: Journal | None = None
-        self._keeper: StorageKeeper | None = None
+        self._keeper: JournalWriter | None = None
         self._stored: Callable[[], None] = lambda: None
         self._opening: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -141,7 +141,7 @@ class NodeStorage:
 
     def _keep(self, storage: Storage) -> None:
         assert self._journal is not None
-        self._keeper = StorageKeeper(self._journal, storage, self._stored)
+        self._keeper = JournalWriter(self._journal, storage, self._stored)
         self._keeper.start()
 
 

@@ -184,7 +184,7 @@ class Space(SpaceBase, Closing):
         self._picture: Picture | None = None
 
     def __del__(self) -> None:
-        if self._open.leave():
+        if self._open.abandon():
             warnings.warn("a space was not closed", ResourceWarning, stacklevel=2, source=self)
 
     # -- publishing

@@ -1,11 +1,7 @@
 """The driver of a space: streams, the event loop and its thread.
 
-session
-    Moves bytes between a space and a stream, and lets callers wait.
-endpoint_opener
-    Opens streams to the endpoint of a node.
-loop_thread
-    An event loop in its own thread, for blocking spaces.
-at_exit
-    The open blocking spaces of a process, at a fork and at its end.
+session          moves bytes between a space and a stream, and lets callers wait
+endpoint_opener  opens streams to the endpoint of a node
+loop_thread      an event loop in its own thread, for blocking spaces
+at_exit          the open blocking spaces of a process, at a fork and at its end
 """

@@ -16,11 +16,11 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from skerry.client.io.loop_thread import FORKED, LoopThread, wait_left
+from skerry.client.io.loop_thread import FORKED, LoopThread, join_abandoned
 from skerry.client.io.session import Session
 from skerry.errors import Disconnected, RequestTimedOut
 
-__all__ = ["OpenSpace", "leave_all"]
+__all__ = ["OpenSpace", "close_open_spaces"]
 
 _EXIT_S_MAX: Final = 3.0
 """How long the end of a program waits for all of its spaces together. Each waits a second until
@@ -79,7 +79,7 @@ class OpenSpace:
         if not is_over:
             raise RequestTimedOut(_unclosed(timeout))
 
-    def leave(self) -> bool:
+    def abandon(self) -> bool:
         """Begin to close without waiting. False if the space is closed, or being closed."""
         _OPEN.discard(self)
         if not self._thread.is_open or self._closing.locked():
@@ -107,13 +107,13 @@ def _unclosed(timeout: float | None) -> str:
 _OPEN: set[OpenSpace] = set()
 
 
-def leave_all() -> None:
+def close_open_spaces() -> None:
     """Close all open spaces at the end of the program, with a limited wait."""
-    left = [space for space in list(_OPEN) if space.leave()]
-    for space in left:
+    abandoned = [space for space in list(_OPEN) if space.abandon()]
+    for space in abandoned:
         log.warning("the space %s was not closed before the end of the program", space.name)
-    wait_left(_EXIT_S_MAX)
-    for _ in left:
+    join_abandoned(_EXIT_S_MAX)
+    for _ in abandoned:
         # As for a space without references. Last, since warnings may be configured as errors.
         warnings.warn("a space was not closed", ResourceWarning, stacklevel=1)
 
@@ -125,6 +125,6 @@ def _fork_all() -> None:
 
 # Functions that a program registers later are called earlier, and may still close its spaces. Only
 # daemon threads are left then, and the thread of a space is one.
-atexit.register(leave_all)
+atexit.register(close_open_spaces)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_fork_all)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from skerry.errors import Disconnected, LocalProtocolError, RequestTimedOut
 
-__all__ = ["FORKED", "LoopThread", "wait_left"]
+__all__ = ["FORKED", "LoopThread", "join_abandoned"]
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ class LoopThread:
 _RUNNING: set[LoopThread] = set()
 
 
-def wait_left(seconds: float) -> None:
+def join_abandoned(seconds: float) -> None:
     """Wait for the threads that were abandoned, up to a timeout."""
     until = monotonic() + seconds
     for thread in list(_RUNNING):

@@ -14,6 +14,8 @@ permissions
 : What a client may do: rules by verb and subject. Whether it may publish an update.
 permission_review
 : The check of all connected clients after the permissions changed.
+admission_renewal
+: Replaces the rules of admission while clients are connected.
 quotas
 : The limits of one client and of one address, and the meter of published updates.
 shared_quotas

@@ -31,7 +31,6 @@ from skerry.runtime.recordings.files.folders import (
     open_names,
     read_identity,
 )
-from skerry.runtime.recordings.files.followers import touch_follower
 from skerry.runtime.recordings.files.manifest import Manifest, ManifestReader
 from skerry.runtime.recordings.files.remote_manifest import RemoteManifest
 from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
@@ -40,15 +39,12 @@ from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
 __all__ = [
-    "RecordedBatch",
     "Recording",
-    "Segment",
     "is_intact",
     "open_recordings",
     "read_batch",
     "read_block",
     "read_types",
-    "touch_follower",
 ]
 
 

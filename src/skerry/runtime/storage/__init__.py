@@ -1,9 +1,9 @@
 """Storage of persistent objects, in SQLite or PostgreSQL.
 
-config    configuration: URL and sync policy
-contract  the interface of a storage
-open      opens the storage that a URL names
-sqlite    a storage in an SQLite file
-postgres  a storage in a PostgreSQL database
-keeper    writes the journal to a storage, in a separate thread
+config          configuration: URL and sync policy
+contract        the interface of a storage
+open            opens the storage that a URL names
+sqlite          a storage in an SQLite file
+postgres        a storage in a PostgreSQL database
+journal_writer  writes the journal to a storage, in a separate thread
 """

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.recordings.files.remote_paths import resolve_path
-from skerry.runtime.typefiles import load_types
+from skerry.runtime.type_files import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
 

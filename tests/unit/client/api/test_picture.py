@@ -30,7 +30,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
-    """A node tells its clients of the system: of itself alone where nothing else is said."""
+    """Publish a picture at the node; by default with this node alone."""
     alone = {
         "id": id(core),
         "name": "skerry",

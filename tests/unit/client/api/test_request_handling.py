@@ -36,7 +36,7 @@ def upper(asked: Any) -> Any:
 
 
 def served(node: str, handler: Any, obj: Any, timeout: float = 30.0) -> Any:
-    """What a blocking space answers by a handler."""
+    """The answers of a handler of a blocking space."""
     with skerry.connect(node) as server, skerry.connect(node) as client:
         server.serve(Ask, handler)
         return client.request(obj, timeout=timeout)

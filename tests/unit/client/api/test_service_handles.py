@@ -1,4 +1,4 @@
-"""What programs claim, on a real node: services and objects of their own."""
+"""Handles of claims on a real node: services and ownership of objects."""
 
 from __future__ import annotations
 

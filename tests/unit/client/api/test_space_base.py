@@ -1,4 +1,4 @@
-"""The two faces of a space are alike: the same names, and the same answers to who does not wait."""
+"""Both kinds of spaces have the same names and the same operations that do not wait."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_twins_have_the_same_names() -> None:
 
 
 async def never(_event: object) -> None:
-    """What cannot be a callback."""
+    """A coroutine function, which cannot be a callback."""
 
 
 def use(space: SpaceBase) -> None:
-    """What a program does without waiting."""
+    """Use the operations that do not wait."""
     for callback in (space.on_state, space.on_refused):
         callback(print)
     assert str(space.state) == "connected"

@@ -1,4 +1,4 @@
-"""What both kinds of subscription have alike; each kind is tested with its space."""
+"""The parts that both kinds of subscriptions share; each kind is tested with its space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.client.stage import Shout, Stage, Vessel
 
 
 class Loop:
-    """Keeps what is to be done, until somebody does it."""
+    """Keeps scheduled calls until `turn`."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""What programs give to a space and cannot be: it is said in words, and leaves no trace."""
+"""Invalid arguments of a space are rejected with a clear error and have no effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skerry.errors import ConfigError, LocalProtocolError
 from tests.unit.client.stage import Stage, Vessel
 
 HALF = "\ud800"
-"""Half of a character, which no bytes stand for."""
+"""Half of a surrogate pair, which cannot be encoded."""
 
 
 @pytest.mark.parametrize(

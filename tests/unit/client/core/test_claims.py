@@ -1,4 +1,4 @@
-"""Claims: made, told, given up, and made anew on the next connection."""
+"""Claims: made, reported, released, and sent again on the next connection."""
 
 from __future__ import annotations
 

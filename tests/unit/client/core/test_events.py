@@ -1,4 +1,4 @@
-"""Events: what they tell, and that they make objects only when asked."""
+"""Events: their attributes, and that objects are decoded on first access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an echo vouches for, and what it cannot."""
+"""Which publishes a flush confirms."""
 
 from __future__ import annotations
 

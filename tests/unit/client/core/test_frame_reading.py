@@ -1,4 +1,4 @@
-"""What is no object of its type, and what nobody described, does not pass for one."""
+"""Undecodable objects and objects of unknown types are not delivered."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def watched(now_ns: int = 0) -> Liveness:
 
 
 def played(liveness: Liveness, *times_s: int, is_waiting: bool = True) -> list[tuple[int, str]]:
-    """What is to be done at these times."""
+    """The actions at these times."""
     return [
         (time_s, action.value)
         for time_s in times_s

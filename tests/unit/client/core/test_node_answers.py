@@ -1,4 +1,4 @@
-"""What the node answers, refuses and describes reaches who waits for it."""
+"""Answers, refusals and descriptions of the node reach the part that they are for."""
 
 from __future__ import annotations
 

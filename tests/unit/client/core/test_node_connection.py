@@ -297,7 +297,7 @@ def test_all_spaces_converge_after_random_faults(seed: int) -> None:
 
 
 def follow(kept: dict[int, Any], event: Event[Any]) -> None:
-    """Keep what the events tell, and see that they fit what was told before."""
+    """Apply events to a model, and check that they are consistent with it."""
     mmsi = event.object.mmsi
     assert (event.operation == "create") == (mmsi not in kept)
     if event.operation == "remove":

@@ -51,7 +51,7 @@ from tests.unit.client.stage import (
 
 
 class Handler:
-    """Keeps what it is given, and answers when it is told to."""
+    """Keeps received requests, and answers on demand."""
 
     def __init__(self, core: SpaceCore, name: str = "", **options: Any) -> None:
         self.core = core

@@ -1,4 +1,4 @@
-"""How a space behaves when nobody says otherwise."""
+"""The default configuration of a space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program does with a space, against a pure node."""
+"""The operations of a space, against a node without I/O."""
 
 from __future__ import annotations
 

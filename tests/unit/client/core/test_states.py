@@ -1,4 +1,4 @@
-"""How a space stands with its node."""
+"""The connection states of a space."""
 
 from __future__ import annotations
 

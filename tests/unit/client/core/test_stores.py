@@ -1,4 +1,4 @@
-"""Many objects at once: told again to who comes later, and let go when nobody asks for them."""
+"""Operations on many stored objects: replay to a new subscriber, mark as stale, drop."""
 
 from __future__ import annotations
 

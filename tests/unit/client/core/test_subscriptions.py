@@ -1,4 +1,4 @@
-"""What is asked of the node, and when it is asked again or not at all."""
+"""Which groups a space joins, and when it joins again."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_pattern_applies_to_a_type_while_it_is_subscribed() -> None:
 
 
 def echoes(core: SpaceCore) -> list[str]:
-    """What the echoes that a space sends next have with them."""
+    """The marks of the echoes that a space sends next."""
     return [
         internal_class("DotsEcho").decode(payload).data
         for transmit in core.connection.take_transmits()

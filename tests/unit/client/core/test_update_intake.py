@@ -1,4 +1,4 @@
-"""The loop that every update goes through."""
+"""The loop that processes every received update."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def shouts(count: int, first: int = 0) -> bytes:
 
 
 class Crowd:
-    """Some who hear of shouts, and do things meanwhile."""
+    """Subscribers whose callbacks change subscriptions."""
 
     def __init__(self) -> None:
         self.intake = UpdateIntake()

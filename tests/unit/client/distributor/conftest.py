@@ -1,4 +1,4 @@
-"""Groups on the loopback interface, and connections that are closed whatever happens."""
+"""Groups on the loopback interface, and connections that are always closed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = {
 
 @pytest.fixture
 def group() -> str:
-    """A group that nobody else uses."""
+    """A group that no other program uses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What publishers and subscribers of both kinds have in common."""
+"""The parts that connections, publishers and subscribers of both kinds share."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def join(group: str) -> Iterator[Join]:
 
 
 class Listener:
-    """A subscriber that is called when the test says so."""
+    """A subscriber whose callbacks the test runs."""
 
     def __init__(self, session: GroupSession, *patterns: str, in_batches: bool = False) -> None:
         self.session = session
@@ -57,7 +57,7 @@ class Listener:
         self.handles = [session.subscribe(self.routes, pattern, pattern) for pattern in patterns]
 
     def listen(self) -> None:
-        """Read until nothing more comes."""
+        """Read until no datagram is left."""
         while select.select([self.session.driver.socket], [], [], 0.05)[0]:
             self.session.turn()
         self.session.turn()

@@ -1,4 +1,4 @@
-"""What a connection tells about itself: overviews, a page, lines in a file."""
+"""The statistics of a connection: overviews, a page, lines in a file."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def machine(number: int) -> Machine:
 
 
 class Group:
-    """A router, and a sender it hears."""
+    """A router, and a sender whose updates it receives."""
 
     def __init__(self) -> None:
         self.machine, self.sender = machine(1), machine(2)

@@ -13,7 +13,7 @@ from itertools import islice
 import pytest
 
 from skerry.client.api.sync import Space, connect
-from skerry.client.io.at_exit import leave_all
+from skerry.client.io.at_exit import close_open_spaces
 from skerry.client.io.loop_thread import FORKED
 from skerry.errors import Disconnected
 from tests.unit.client.conftest import RunningNode
@@ -79,12 +79,12 @@ def test_open_space_is_closed_at_exit_with_a_warning(
     for number in range(100):
         space.publish(Vessel(mmsi=number))
     with pytest.warns(ResourceWarning, match="a space was not closed") as warned:
-        leave_all()
+        close_open_spaces()
     assert not space._thread.is_running
     with pytest.raises(Disconnected, match="the space is closed"):
         space.publish(Vessel(mmsi=1))
     space.close()
-    leave_all()
+    close_open_spaces()
     assert len(warned) == 1
     assert [record.getMessage() for record in caplog.records] == [
         "the space hasty was not closed before the end of the program"
@@ -140,7 +140,7 @@ def test_node_that_does_not_read_does_not_keep_a_program_from_ending(
         for _ in range(20):
             space.publish("/large", bytes(1_000_000))
         with pytest.warns(ResourceWarning, match="a space was not closed"):
-            leave_all()
+            close_open_spaces()
         assert not space._thread.is_running
     finally:
         go.set()
@@ -154,7 +154,7 @@ def test_dead_node_does_not_keep_a_program_from_ending(running_node: RunningNode
     assert gone.wait(30)
     space.publish(Vessel(mmsi=1))
     with pytest.warns(ResourceWarning, match="a space was not closed"):
-        leave_all()
+        close_open_spaces()
     assert not space._thread.is_running
 
 
@@ -172,7 +172,7 @@ def test_callback_that_does_not_return_does_not_keep_a_program_from_ending(node:
         space.publish(Shout(text="ahoy"))
         assert held.wait(30)
         with pytest.warns(ResourceWarning, match="a space was not closed"):
-            leave_all()
+            close_open_spaces()
         assert space._thread.is_running
     finally:
         go.set()
@@ -204,7 +204,7 @@ def test_forked_process_waits_for_no_lock_of_the_other(node: str) -> None:
                         use()
                     assert str(caught.value) == FORKED
                 assert space.wait_closed() == FORKED
-                leave_all()
+                close_open_spaces()
                 space.close()
                 status = 0
             finally:

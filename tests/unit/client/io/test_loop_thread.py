@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from skerry.client.io.loop_thread import FORKED, LoopThread, wait_left
+from skerry.client.io.loop_thread import FORKED, LoopThread, join_abandoned
 from skerry.errors import Disconnected, LocalProtocolError, RequestTimedOut
 
 
@@ -212,10 +212,10 @@ def test_abandoned_thread_accepts_no_work_and_is_joined_with_a_limit() -> None:
     assert not thread.is_open
     with pytest.raises(Disconnected, match="the space is closed"):
         thread.run(name())
-    wait_left(0.01)
+    join_abandoned(0.01)
     assert thread.is_running
     go.set()
-    wait_left(30)
+    join_abandoned(30)
     assert not thread.is_running
 
 

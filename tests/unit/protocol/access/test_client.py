@@ -70,7 +70,7 @@ def client_in(stage: ConnectionStage) -> ClientConnection:
     return client
 
 
-def said(client: ClientConnection) -> list[Any]:
+def sent_messages(client: ClientConnection) -> list[Any]:
     frames = Wire().feed(client.take_output())
     return [internal_class(header.type_name).decode(payload) for header, payload in frames]
 
@@ -84,7 +84,7 @@ def test_a_client_sends_nothing_before_the_hello(wants_preload: bool) -> None:
     assert client.take_output() == b""
     assert client.receive(HELLO, NOW_S) == []
     connect = internal_class("DotsMsgConnect")
-    assert said(client) == [connect(clientName="c", preloadCache=wants_preload)]
+    assert sent_messages(client) == [connect(clientName="c", preloadCache=wants_preload)]
     assert (client.stage, client.server_name) == (ConnectionStage.CONNECTING, "node")
 
 
@@ -107,7 +107,7 @@ def test_with_preload_objects_precede_the_connected_stage() -> None:
     client.leave("U", NOW_S)
     client.finish_joins(NOW_S)
     member, events = internal_class("DotsMember"), internal_class("DotsMemberEvent")
-    assert said(client) == [
+    assert sent_messages(client) == [
         member(groupName="T", event=events["join"]),
         member(groupName="U", event=events["leave"]),
         internal_class("DotsMsgConnect")(preloadClientFinished=True),
@@ -131,7 +131,7 @@ def test_a_node_without_a_name_is_greeted_back() -> None:
     client = new_client()
     assert client.receive(message("DotsMsgHello"), NOW_S) == []
     assert client.server_name == "<unnamed>"
-    assert len(said(client)) == 1
+    assert len(sent_messages(client)) == 1
 
 
 @pytest.mark.parametrize("challenge", [0, 2**64 - 1])
@@ -139,7 +139,7 @@ def test_a_challenge_is_answered_with_the_secret(challenge: int) -> None:
     client = new_client(secret="s")
     hello = message("DotsMsgHello", authChallenge=challenge, authenticationRequired=True)
     assert client.receive(hello, NOW_S) == []
-    (connect,) = said(client)
+    (connect,) = sent_messages(client)
     assert connect.cnonce == "n"
     wanted = digest(name="c", secret="s", nonce=challenge, cnonce="n")
     assert connect.authChallengeResponse == wanted
@@ -148,7 +148,7 @@ def test_a_challenge_is_answered_with_the_secret(challenge: int) -> None:
 def test_a_secret_that_is_not_required_is_not_used() -> None:
     client = new_client(secret="s")
     client.receive(HELLO, NOW_S)
-    (connect,) = said(client)
+    (connect,) = sent_messages(client)
     assert (connect.authChallengeResponse, connect.cnonce) == (None, None)
 
 
@@ -164,7 +164,7 @@ def test_an_empty_secret_is_a_secret() -> None:
     client = new_client(secret="")
     hello = message("DotsMsgHello", authChallenge=1, authenticationRequired=True)
     assert client.receive(hello, NOW_S) == []
-    assert said(client)[0].authChallengeResponse is not None
+    assert sent_messages(client)[0].authChallengeResponse is not None
 
 
 @pytest.mark.parametrize("fields", [{}, {"clientId": 5, "preload": True}])
@@ -409,7 +409,7 @@ def hello(**capabilities: Any) -> bytes:
 def test_extensions_are_sent_to_nodes_that_support_them(offered: int) -> None:
     client = new_client(extensions=offered)
     client.receive(hello(filteredSubscriptions=True, skerry=1), NOW_S)
-    (connect,) = said(client)
+    (connect,) = sent_messages(client)
     assert connect.extensions == (offered or None)
     assert client.extensions == offered
     assert client.has_filters
@@ -418,12 +418,12 @@ def test_extensions_are_sent_to_nodes_that_support_them(offered: int) -> None:
 def test_no_extensions_are_sent_to_a_foreign_host() -> None:
     client = new_client(extensions=EXTENSION_SUBJECTS)
     client.receive(HELLO, NOW_S)
-    (connect,) = said(client)
+    (connect,) = sent_messages(client)
     assert connect.extensions is None
     assert (client.extensions, client.has_filters) == (0, False)
     newer = new_client(extensions=EXTENSION_SUBJECTS)
     newer.receive(hello(filteredSubscriptions=True), NOW_S)
-    assert said(newer)[0].extensions is None
+    assert sent_messages(newer)[0].extensions is None
     assert newer.has_filters
 
 
@@ -432,7 +432,7 @@ def test_condition_travels_with_its_number() -> None:
     filter_ = internal_class("DotsFilter")(propertyMask=PropertySet(6))
     client.join("Vessel", NOW_S, subscription_id=7, filter_=filter_)
     client.leave("Vessel", NOW_S, subscription_id=7)
-    join, leave = said(client)
+    join, leave = sent_messages(client)
     assert (join.groupName, join.subscriptionId, join.filter) == ("Vessel", 7, filter_)
     assert (leave.event.label, leave.subscriptionId, leave.filter) == ("leave", 7, None)
 
@@ -443,7 +443,7 @@ def test_conflation_is_requested_from_nodes_that_support_it(offered: int) -> Non
     client.receive(hello(skerry=1) + ACCEPTED, NOW_S)
     client.take_output()
     client.join("Vessel", NOW_S, is_conflated=True)
-    (join,) = said(client)
+    (join,) = sent_messages(client)
     assert (join.slow is not None) == bool(offered)
 
 

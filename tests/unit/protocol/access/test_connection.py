@@ -268,19 +268,19 @@ class Pair:
             WIRES[framing](), name="c", cnonce="n", secret="s", wants_preload=wants_preload
         )
         self.challenge = challenge
-        self.heard_by_server: list[Any] = []
-        self.heard_by_client: list[Any] = []
+        self.server_inputs: list[Any] = []
+        self.client_inputs: list[Any] = []
         self.server.greet("node", NOW_S, challenge=challenge)
 
     def settle(self) -> None:
         while self.server.out_bytes or self.client.out_bytes:
             for piece in self.pieces(self.client.take_output()):
-                for item in hear(self.server, piece):
-                    self.heard_by_server.append(item)
+                for item in inputs_of(self.server, piece):
+                    self.server_inputs.append(item)
                     self.serve(item)
             for piece in self.pieces(self.server.take_output()):
                 for got in self.client.receive(piece, NOW_S):
-                    self.heard_by_client.append(got)
+                    self.client_inputs.append(got)
                     self.use(got)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -308,7 +308,7 @@ class Pair:
                 self.client.finish_joins(NOW_S)
 
 
-def hear(server: ServerConnection, data: bytes) -> Iterator[Any]:
+def inputs_of(server: ServerConnection, data: bytes) -> Iterator[Any]:
     """What bytes mean, one after the other, as the node takes them."""
     arrived, fault = server.feed(data)
     assert fault is None
@@ -317,8 +317,10 @@ def hear(server: ServerConnection, data: bytes) -> Iterator[Any]:
             yield server.understand(header, payload)
 
 
-def kinds(heard: list[Any]) -> list[str]:
-    return [h.header.type_name if isinstance(h, ReceivedFrame) else type(h).__name__ for h in heard]
+def kinds(inputs: list[Any]) -> list[str]:
+    return [
+        h.header.type_name if isinstance(h, ReceivedFrame) else type(h).__name__ for h in inputs
+    ]
 
 
 @pytest.mark.parametrize("challenge", [None, 0, 2**64 - 1])
@@ -337,9 +339,9 @@ def test_a_client_and_a_node_complete_the_handshake(
     assert pair.server.name == "c"
     described = ["EnumDescriptorData", "StructDescriptorData", "StructDescriptorData"]
     finish = ["JoinsFinished"] if wants_preload else []
-    assert kinds(pair.heard_by_server) == ["ConnectAsked", *described, "DotsMember", *finish]
+    assert kinds(pair.server_inputs) == ["ConnectAsked", *described, "DotsMember", *finish]
     accepted = Accepted(client_id=7, has_preload=wants_preload)
-    assert pair.heard_by_client == [accepted, *([Connected()] if wants_preload else [])]
+    assert pair.client_inputs == [accepted, *([Connected()] if wants_preload else [])]
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
@@ -347,15 +349,15 @@ def test_either_end_can_close_and_then_discards_input(framing: str) -> None:
     for ending in ("client", "server"):
         pair = Pair(framing, wants_preload=True, challenge=None)
         pair.settle()
-        leaving, left, heard = (
-            (pair.client, pair.server, pair.heard_by_server)
+        leaving, left, inputs = (
+            (pair.client, pair.server, pair.server_inputs)
             if ending == "client"
-            else (pair.server, pair.client, pair.heard_by_client)
+            else (pair.server, pair.client, pair.client_inputs)
         )
         leaving.end(NOW_S)
         publish(leaving, TYPES["Other"])
         pair.settle()
-        assert heard[-1] == ConnectionEnded(code=0, text="")
+        assert inputs[-1] == ConnectionEnded(code=0, text="")
         publish(left, TYPES["Other"])
         if isinstance(leaving, ServerConnection):
             assert leaving.is_over

@@ -33,7 +33,7 @@ def server_in(stage: ConnectionStage) -> ServerConnection:
     server.greet("node", NOW_S)
     if stage is not ConnectionStage.CONNECTING:
         preload = stage is ConnectionStage.EARLY_SUBSCRIBE
-        (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=preload)
+        (asked,) = send(server, "DotsMsgConnect", clientName="c", preloadCache=preload)
         server.accept(asked, NOW_S)
     assert server.stage is stage
     server.take_output()
@@ -46,11 +46,11 @@ def message(name: str, **fields: Any) -> bytes:
     return peer.take_output()
 
 
-def tell(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
-    return hear(server, message(name, **fields))
+def send(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
+    return inputs_of(server, message(name, **fields))
 
 
-def hear(server: ServerConnection, data: bytes) -> list[Any]:
+def inputs_of(server: ServerConnection, data: bytes) -> list[Any]:
     """Return the inputs of bytes in order, up to one that ends the connection."""
     if server.is_over:
         return []
@@ -63,7 +63,7 @@ def hear(server: ServerConnection, data: bytes) -> list[Any]:
     return inputs if fault is None else [*inputs, fault]
 
 
-def said(server: ServerConnection) -> list[Any]:
+def sent_messages(server: ServerConnection) -> list[Any]:
     frames = Wire().feed(server.take_output())
     return [internal_class(header.type_name).decode(payload) for header, payload in frames]
 
@@ -75,32 +75,36 @@ def test_a_client_is_connected_at_once_without_preload() -> None:
     server = ServerConnection(Wire(), client_id=5)
     assert server.name == "<not_set>"
     server.greet("node", NOW_S)
-    assert said(server) == [internal_class("DotsMsgHello")(serverName="node", authChallenge=0)]
-    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=False)
+    assert sent_messages(server) == [
+        internal_class("DotsMsgHello")(serverName="node", authChallenge=0)
+    ]
+    (asked,) = send(server, "DotsMsgConnect", clientName="c", preloadCache=False)
     wanted = ConnectAsked(name="c", wants_preload=False, response="", cnonce="", extensions=0)
     assert asked == wanted
     assert server.stage is ConnectionStage.CONNECTING
     server.accept(asked, NOW_S)
     response = internal_class("DotsMsgConnectResponse")
-    assert said(server) == [response(clientId=5, accepted=True, preload=False)]
+    assert sent_messages(server) == [response(clientId=5, accepted=True, preload=False)]
     assert (server.stage, server.name) == (ConnectionStage.CONNECTED, "c")
 
 
 def test_a_client_joins_before_it_is_connected_with_preload() -> None:
     server = ServerConnection(Wire(), client_id=5)
-    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True, extensions=3)
+    (asked,) = send(server, "DotsMsgConnect", clientName="c", preloadCache=True, extensions=3)
     assert (asked.wants_preload, asked.extensions) == (True, 3)
     server.accept(asked, NOW_S)
     response = internal_class("DotsMsgConnectResponse")
-    assert said(server) == [response(clientId=5, accepted=True, preload=True)]
+    assert sent_messages(server) == [response(clientId=5, accepted=True, preload=True)]
     joining = message("DotsMember", groupName="T", event=internal_class("DotsMemberEvent")["join"])
-    joined, finished = hear(server, joining + message("DotsMsgConnect", preloadClientFinished=True))
+    joined, finished = inputs_of(
+        server, joining + message("DotsMsgConnect", preloadClientFinished=True)
+    )
     assert isinstance(joined, ReceivedFrame)
     assert internal_class("DotsMember").decode(joined.payload).groupName == "T"
     assert finished == JoinsFinished()
     assert (server.stage, server.name) == (ConnectionStage.EARLY_SUBSCRIBE, "c")
     server.finish_preload(NOW_S)
-    assert said(server) == [response(preloadFinished=True)]
+    assert sent_messages(server) == [response(preloadFinished=True)]
     assert server.stage is ConnectionStage.CONNECTED
 
 
@@ -108,22 +112,22 @@ def test_a_client_joins_before_it_is_connected_with_preload() -> None:
 def test_a_challenge_is_sent_and_its_response_returned(challenge: int) -> None:
     server = ServerConnection(Wire(), client_id=5)
     server.greet("node", NOW_S, challenge=challenge)
-    (hello,) = said(server)
+    (hello,) = sent_messages(server)
     assert (hello.authChallenge, hello.authenticationRequired) == (challenge, True)
     answer = {"authChallengeResponse": "ab" * 32, "cnonce": "n"}
-    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True, **answer)
+    (asked,) = send(server, "DotsMsgConnect", clientName="c", preloadCache=True, **answer)
     assert (asked.response, asked.cnonce) == ("ab" * 32, "n")
 
 
 def test_a_rejected_client_receives_a_response_and_its_input_is_discarded() -> None:
     server = ServerConnection(Wire(), client_id=5)
-    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True)
+    (asked,) = send(server, "DotsMsgConnect", clientName="c", preloadCache=True)
     server.reject(asked, NOW_S)
     response = internal_class("DotsMsgConnectResponse")
-    assert said(server) == [response(clientId=5, accepted=False, preload=True)]
+    assert sent_messages(server) == [response(clientId=5, accepted=False, preload=True)]
     assert (server.stage, server.name) == (ConnectionStage.CLOSED, "c")
-    assert tell(server, "DotsMsgConnect", preloadClientFinished=True) == []
-    assert hear(server, b"\xff") == []
+    assert send(server, "DotsMsgConnect", preloadClientFinished=True) == []
+    assert inputs_of(server, b"\xff") == []
     server.end(NOW_S, code=1, text="why")
     assert server.take_output() == b""
 
@@ -197,7 +201,7 @@ def test_a_message_at_the_wrong_time_breaks_the_connection(
 ) -> None:
     server = server_in(stage)
     again = message("DotsMsgConnect", clientName="c", preloadCache=True)
-    inputs = hear(server, message(name, **fields) + again)
+    inputs = inputs_of(server, message(name, **fields) + again)
     assert inputs == [ConnectionBroken(message=name, detail=detail)]
 
 
@@ -205,17 +209,17 @@ def test_a_message_at_the_wrong_time_breaks_the_connection(
 def test_a_client_introduces_itself_once(preload: bool) -> None:
     server = server_in(ConnectionStage.CONNECTING)
     connect = message("DotsMsgConnect", clientName="c", preloadCache=preload)
-    (asked,) = hear(server, connect)
+    (asked,) = inputs_of(server, connect)
     server.accept(asked, NOW_S)
     detail = "expected preloadClientFinished" if preload else "not expected while connected"
-    assert hear(server, connect) == [ConnectionBroken(message="DotsMsgConnect", detail=detail)]
+    assert inputs_of(server, connect) == [ConnectionBroken(message="DotsMsgConnect", detail=detail)]
 
 
 def test_a_node_announces_its_extensions_only_if_enabled() -> None:
     for extensions in (False, True):
         server = ServerConnection(Wire(), client_id=5)
         server.greet("node", NOW_S, extensions=extensions)
-        (hello,) = said(server)
+        (hello,) = sent_messages(server)
         assert hello.is_set("capabilities") is extensions
         if extensions:
             capabilities = internal_class("DotsServerCapabilities")
@@ -224,7 +228,7 @@ def test_a_node_announces_its_extensions_only_if_enabled() -> None:
 
 def test_a_fault_of_the_framing_follows_complete_frames_and_ends_the_input() -> None:
     server = server_in(ConnectionStage.CONNECTED)
-    arrival, fault = hear(server, message("DotsClient", id=2) + b"\x00")
+    arrival, fault = inputs_of(server, message("DotsClient", id=2) + b"\x00")
     assert isinstance(arrival, ReceivedFrame)
     assert isinstance(fault, ConnectionBroken)
     assert fault.detail.startswith("a frame begins with 0x1a, found 0x00")
@@ -236,13 +240,13 @@ def test_a_client_finishes_its_joins_once() -> None:
     server = server_in(ConnectionStage.EARLY_SUBSCRIBE)
     finish = message("DotsMsgConnect", preloadClientFinished=True)
     broken = ConnectionBroken(message="DotsMsgConnect", detail="it came twice")
-    assert hear(server, finish * 2) == [JoinsFinished(), broken]
+    assert inputs_of(server, finish * 2) == [JoinsFinished(), broken]
 
 
 def test_the_recorded_wrong_message_breaks_the_handshake() -> None:
     server = server_in(ConnectionStage.CONNECTING)
     (data,) = [f["hex"] for f in frames("error-wrong-message-in-handshake")[1:]]
-    (broken,) = hear(server, bytes.fromhex(data))
+    (broken,) = inputs_of(server, bytes.fromhex(data))
     assert broken == ConnectionBroken(message="DotsMember", detail="an object before the handshake")
 
 
@@ -256,7 +260,7 @@ def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
         header = Header(name)
         if not name:
             header.attributes = 2
-        (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa0"))
+        (broken,) = inputs_of(server_in(stage), Wire().frame(header, b"\xa0"))
         assert broken == ConnectionBroken(message=name or "header", detail=detail)
 
 
@@ -265,7 +269,7 @@ def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
 def test_a_malformed_message_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
-    (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))
+    (broken,) = inputs_of(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))
     assert isinstance(broken, ConnectionBroken)
     assert broken.message.startswith(f"{name}.")
     assert name not in broken.detail
@@ -278,7 +282,7 @@ def test_a_malformed_message_breaks_the_connection(stage: ConnectionStage, name:
 def test_objects_are_handed_on_as_they_are(stage: ConnectionStage) -> None:
     header = Header("NobodyKnows")
     header.attributes = 6
-    (arrival,) = hear(server_in(stage), Wire().frame(header, b"not even CBOR"))
+    (arrival,) = inputs_of(server_in(stage), Wire().frame(header, b"not even CBOR"))
     assert isinstance(arrival, ReceivedFrame)
     assert (arrival.header.type_name, arrival.header.attributes) == ("NobodyKnows", 6)
     assert arrival.payload == b"not even CBOR"
@@ -299,19 +303,19 @@ def test_nothing_follows_the_end_a_client_announces(
 ) -> None:
     server = server_in(stage)
     more = message("DotsClient", id=2)
-    inputs = hear(server, more + message("DotsMsgError", **fields) + more + b"\xff")
+    inputs = inputs_of(server, more + message("DotsMsgError", **fields) + more + b"\xff")
     assert isinstance(inputs[0], ReceivedFrame)
     assert inputs[1:] == [ended]
     server.end(NOW_S)
     assert server.is_over
-    assert hear(server, more) == []
+    assert inputs_of(server, more) == []
 
 
 def test_the_end_is_explained_after_a_broken_protocol() -> None:
     server = server_in(ConnectionStage.CONNECTED)
-    tell(server, "DotsMsgHello")
+    send(server, "DotsMsgHello")
     server.end(NOW_S, code=1, text="why")
-    assert said(server) == [internal_class("DotsMsgError")(errorCode=1, errorText="why")]
+    assert sent_messages(server) == [internal_class("DotsMsgError")(errorCode=1, errorText="why")]
     assert server.stage is ConnectionStage.CLOSED
 
 
@@ -354,7 +358,7 @@ def test_the_handshake_is_written_as_it_was_recorded(session: str) -> None:
     for frame in recorded:
         if frame["dir"] != "client->server":
             continue
-        for item in hear(server, bytes.fromhex(frame["hex"])):
+        for item in inputs_of(server, bytes.fromhex(frame["hex"])):
             inputs.append(item)
             if isinstance(item, ConnectAsked):
                 is_right = challenge is None or is_right_answer(

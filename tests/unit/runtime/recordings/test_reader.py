@@ -17,6 +17,7 @@ import pytest
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
+from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.files import blocks, unlisted_segments
 from skerry.runtime.recordings.files.manifest import Manifest
@@ -25,7 +26,6 @@ from skerry.runtime.recordings.files.segment_files import map_file
 from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.reader import (
     Recording,
-    Segment,
     is_intact,
     open_recordings,
     read_batch,

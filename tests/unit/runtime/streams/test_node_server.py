@@ -577,7 +577,7 @@ def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
                 # By TLS 1.3 a client believes that it is in until it hears otherwise.
                 await Guest.connect(url, tls=papers.client())
-            with pytest.raises(ConnectFailed, match="wants a certificate, and none was given"):
+            with pytest.raises(ConnectFailed, match="requires a certificate, and none was given"):
                 await aio.connect(url.replace("127.0.0.1", "localhost"), ca=papers.ca)
             assert len(server.core._clients) == 1
             await known.settle()

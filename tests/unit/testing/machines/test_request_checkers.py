@@ -331,7 +331,7 @@ def test_claims_with_another_state_at_the_node_are_found(
     held.state, standby.state = ClaimState.HELD, ClaimState.STANDBY
     assert checker.liveness(world) is None
     one.machine.claims.clear()
-    assert "nobody knows of the claims" in str(checker.liveness(world))
+    assert "no program has the claims" in str(checker.liveness(world))
     world.crash(two)
     assert "down" in str(checker.liveness(world))
     world.crash(host)

@@ -58,6 +58,7 @@ def test_ends_of_requests_are_reported(world: World, host: Node[RequestHost], pa
     one, two = pair
     task = TASKS["Task"](number=9, manner="now")
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
+    world.run_for(MS)
     two.do(lambda m, now_ns: m.serve("Task", "", now_ns, is_standby=False))
     world.run_for(MS)
     task.number = 10

@@ -241,8 +241,8 @@ class GroupIncoming:
             del self._conflicts[next(iter(self._conflicts))]
         self._conflicts[key] = None
         self.conflict_count += 1
-        who = f"{sender.application or 'unknown'} at {sender.address}, sender {sender.sender_id}"
-        self.events.append(DefinitionConflict(type_name=type_name, sender=who, detail=difference))
+        name = f"{sender.application or 'unknown'} at {sender.address}, sender {sender.sender_id}"
+        self.events.append(DefinitionConflict(type_name=type_name, sender=name, detail=difference))
 
     def _is_in_conflict(self, sender: SenderInfo, names: frozenset[str]) -> bool:
         key = _sender_key(sender)

@@ -1,4 +1,4 @@
-"""Missing datagrams: asked for after a random time, not if another was quicker, not for ever."""
+"""Missing datagrams: requested after a random time unless another receiver did, and given up."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_request_of_another_receiver_delays_ours_by_a_timeout() -> None:
     assert ranges == [(1, 2), (4, 5)]
     assert missing.take_due(TIMEOUT - 1) == ([], [])
     ranges, _ = missing.take_due(DELAY + TIMEOUT + DELAY)
-    # Nobody answered, so all of it is asked for now.
+    # No answer was received, so all of it is requested now.
     assert ranges == [(1, 5)]
 
 

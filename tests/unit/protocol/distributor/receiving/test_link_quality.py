@@ -42,24 +42,24 @@ def test_counts_since_earlier_ones_are_their_difference() -> None:
 
 
 def test_a_link_is_published_as_an_object() -> None:
-    told: Any = Link(sender=SENDER, counts=COUNTS).message("10.0.0.2:9")
-    assert isinstance(told, internal_class("SkerryLink"))
-    assert (told.sender, told.receiver, told.application) == ("10.0.0.1:7", "10.0.0.2:9", "feed")
-    assert (told.carrier, told.senderNumber) == ("distributor", sender_number(SENDER))
-    counts = (told.datagrams, told.requests, told.retransmissions, told.lost, told.roundTrips)
+    link: Any = Link(sender=SENDER, counts=COUNTS).message("10.0.0.2:9")
+    assert isinstance(link, internal_class("SkerryLink"))
+    assert (link.sender, link.receiver, link.application) == ("10.0.0.1:7", "10.0.0.2:9", "feed")
+    assert (link.carrier, link.senderNumber) == ("distributor", sender_number(SENDER))
+    counts = (link.datagrams, link.requests, link.retransmissions, link.lost, link.roundTrips)
     assert counts == (100, 5, 3, 4, 2)
-    assert told.roundTripTime == pytest.approx(0.0015)
+    assert link.roundTripTime == pytest.approx(0.0015)
 
 
 def test_without_requests_there_is_no_round_trip() -> None:
-    told: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=1)).message("r")
-    assert (told.roundTrips, told.roundTripTime) == (0, None)
+    link: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=1)).message("r")
+    assert (link.roundTrips, link.roundTripTime) == (0, None)
 
 
 def test_counts_that_are_too_large_for_their_fields_are_as_large_as_can_be() -> None:
-    told: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=2**40)).message("r")
-    assert told.datagrams == 2**32 - 1
-    assert type(told).decode(told.encode()).datagrams == 2**32 - 1
+    link: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=2**40)).message("r")
+    assert link.datagrams == 2**32 - 1
+    assert type(link).decode(link.encode()).datagrams == 2**32 - 1
 
 
 def test_a_sender_has_one_number_before_and_after_it_announced_itself() -> None:

@@ -164,7 +164,7 @@ def test_an_old_number_does_not_lower_the_highest_seen() -> None:
     assert rig.requests(20) == [(2, 2), (4, 5)]
     rig.give(4, kind=RETRANSMISSION)
     rig.give(7)
-    # Only what is missing is asked for again, and nothing that is held.
+    # Only missing datagrams are requested again, not waiting ones.
     assert rig.requests(1000) == [(2, 2), (5, 5)]
 
 

@@ -1,4 +1,4 @@
-"""Updates out of datagrams: those that are wanted, and no byte beyond the end is believed."""
+"""Unpacking of datagrams: updates with subscribers, and no byte beyond the end is read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from skerry.errors import StorageError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.storage.contract import Storage, failure
 
-__all__ = ["StorageKeeper"]
+__all__ = ["JournalWriter"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _CLOSE_PATIENCE_S: Final = 10.0
 """Time for which a failing storage delays the end of a node."""
 
 
-class StorageKeeper:
+class JournalWriter:
     """Writes the journal. `on_stored` is called whenever a batch is stored."""
 
     def __init__(self, journal: Journal, storage: Storage, on_stored: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class StorageKeeper:
         self._storage = storage
         self._on_stored = on_stored
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skerry-keeper")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skerry-storage")
         self._writing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_closing = False
@@ -46,7 +46,7 @@ class StorageKeeper:
 
     def start(self) -> None:
         """Start in the running loop, and write the changes already in the journal."""
-        assert self._loop is None, "the keeper is already started"
+        assert self._loop is None, "the writer is already started"
         self._loop = asyncio.get_running_loop()
         self.wake()
 
@@ -70,7 +70,7 @@ class StorageKeeper:
 
         Writing to a failing storage is retried for `patience_s`.
         """
-        assert self._loop is not None, "the keeper is not started"
+        assert self._loop is not None, "the writer is not started"
         self._is_closing = True
         self._cancel_timer()
         if self._writing is None and self._fault is None:

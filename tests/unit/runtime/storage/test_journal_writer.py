@@ -1,4 +1,4 @@
-"""The keeper: batches are written in a thread, failures retried, and close waits for all."""
+"""The journal writer: batches are written in a thread, failures retried, close waits for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import skerry
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import Journal, StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
-from skerry.runtime.storage.keeper import StorageKeeper
+from skerry.runtime.storage.journal_writer import JournalWriter
 from skerry.runtime.storage.sqlite import SqliteStorage
 
 BOAT = skerry.define_types("struct Boat [persistent=true] { 1: [key] uint32 id; }").Boat.descriptor
@@ -57,13 +57,13 @@ class Gate:
 
 
 class Desk:
-    """A journal with its keeper, used like by a node."""
+    """A journal with its writer, used like by a node."""
 
     def __init__(self, storage: Any, *, interval_ns: int = 0) -> None:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)
         self.reported: list[int] = []
         self._news = asyncio.Event()
-        self.keeper = StorageKeeper(self.journal, storage, self._on_stored)
+        self.writer = JournalWriter(self.journal, storage, self._on_stored)
 
     def _on_stored(self) -> None:
         self.reported.append(self.journal.stored)
@@ -82,7 +82,7 @@ class Desk:
             position=1,
         )
         self.journal.put(BOAT, key, entry)
-        self.keeper.wake()
+        self.writer.wake()
 
     async def all_stored(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -95,11 +95,11 @@ def test_changes_are_written_by_another_thread_and_reported() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         await desk.all_stored()
         assert desk.reported == [desk.journal.number]
-        await desk.keeper.close()
+        await desk.writer.close()
         assert storage.closed_count == 1
         assert len(storage.threads) == 1
         assert threading.get_ident() not in storage.threads
@@ -112,7 +112,7 @@ def test_loop_continues_while_the_disk_is_slow_and_changes_are_batched() -> None
         storage = Gate()
         storage.is_open.clear()
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a", b"1")
         for number in range(100):
             desk.put(b"b", b"%d" % number)
@@ -122,7 +122,7 @@ def test_loop_continues_while_the_disk_is_slow_and_changes_are_batched() -> None
         await desk.all_stored()
         assert len(storage.batches) == 2
         assert [obj.payload for obj in storage.batches[1].puts] == [b"99"]
-        await desk.keeper.close()
+        await desk.writer.close()
 
     asyncio.run(scenario())
 
@@ -133,9 +133,9 @@ def test_what_was_in_the_journal_before_the_start_is_written() -> None:
         desk = Desk(storage)
         desk.put(b"a")
         assert storage.batches == []
-        desk.keeper.start()
+        desk.writer.start()
         await desk.all_stored()
-        await desk.keeper.close()
+        await desk.writer.close()
 
     asyncio.run(scenario())
 
@@ -145,12 +145,12 @@ def test_failed_write_is_retried_and_logged_once(caplog: pytest.LogCaptureFixtur
         storage = Gate()
         storage.faults = [StorageError("the disk is full")]
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         await desk.all_stored()
         assert desk.journal.statistics().failure_count == 1
         assert desk.journal.trouble == ""
-        await desk.keeper.close()
+        await desk.writer.close()
 
     with caplog.at_level(logging.INFO):
         asyncio.run(scenario())
@@ -164,14 +164,14 @@ def test_batches_keep_the_interval_but_close_does_not_wait_for_it() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage, interval_ns=3600 * 1_000_000_000)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         await desk.all_stored()
         desk.put(b"b")
-        desk.keeper.wake()
+        desk.writer.wake()
         await asyncio.sleep(0)
         assert len(storage.batches) == 1
-        await desk.keeper.close()
+        await desk.writer.close()
         assert [obj.key for obj in storage.batches[1].puts] == [b"b"]
         assert desk.journal.stored == desk.journal.number
 
@@ -182,12 +182,12 @@ def test_batch_is_written_after_a_short_interval() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage, interval_ns=5_000_000)
-        desk.keeper.start()
+        desk.writer.start()
         for key in (b"a", b"b", b"c"):
             desk.put(key)
             await desk.all_stored()
         assert len(storage.batches) == 3
-        await desk.keeper.close()
+        await desk.writer.close()
 
     asyncio.run(scenario())
 
@@ -197,10 +197,10 @@ def test_close_waits_for_the_current_batch_and_the_rest() -> None:
         storage = Gate()
         storage.is_open.clear()
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         desk.put(b"b")
-        closing = asyncio.ensure_future(desk.keeper.close())
+        closing = asyncio.ensure_future(desk.writer.close())
         await asyncio.sleep(0)
         assert storage.closed_count == 0
         storage.is_open.set()
@@ -217,8 +217,8 @@ def test_close_without_changes_returns_at_once() -> None:
     async def scenario() -> None:
         storage = Gate()
         desk = Desk(storage)
-        desk.keeper.start()
-        await asyncio.wait_for(desk.keeper.close(), PATIENCE_S)
+        desk.writer.start()
+        await asyncio.wait_for(desk.writer.close(), PATIENCE_S)
         assert storage.closed_count == 1
 
     asyncio.run(scenario())
@@ -229,9 +229,9 @@ def test_close_retries_after_a_failure() -> None:
         storage = Gate()
         storage.faults = [StorageError("no room"), StorageError("no room")]
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
-        await asyncio.wait_for(desk.keeper.close(), PATIENCE_S)
+        await asyncio.wait_for(desk.writer.close(), PATIENCE_S)
         assert desk.journal.stored == desk.journal.number
 
     asyncio.run(scenario())
@@ -242,10 +242,10 @@ def test_close_reports_changes_that_could_not_be_stored() -> None:
         storage = Gate()
         storage.faults = [StorageError("no room")] * 1000
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         with pytest.raises(StorageError, match="2 changes were not stored: no room") as reported:
-            await desk.keeper.close(patience_s=0.05)
+            await desk.writer.close(patience_s=0.05)
         assert reported.value.hint is not None
         assert storage.closed_count == 1
 
@@ -259,10 +259,10 @@ def test_unexpected_exception_is_reported_and_stops_writing() -> None:
         storage = Gate()
         storage.faults = [RuntimeError("a mistake")]
         desk = Desk(storage)
-        desk.keeper.start()
+        desk.writer.start()
         desk.put(b"a")
         with pytest.raises(RuntimeError, match="a mistake"):
-            await desk.keeper.close()
+            await desk.writer.close()
         assert [facts["message"] for facts in heard] == [
             "the storage failed; nothing is stored any more"
         ]
@@ -280,17 +280,17 @@ def test_full_disk_of_a_real_file_is_retried(tmp_path: Path) -> None:
         desk = Desk(storage)
         for number in range(100):
             desk.put(b"%d" % number, bytes(1000))
-        desk.keeper.start()
-        assert desk.keeper._writing is not None
-        await asyncio.wait([desk.keeper._writing])
+        desk.writer.start()
+        assert desk.writer._writing is not None
+        await asyncio.wait([desk.writer._writing])
         assert "has no space left" in desk.journal.trouble
         assert desk.journal.stored < desk.journal.number
         # Through the one thread, as all that touches the file.
         await asyncio.get_running_loop().run_in_executor(
-            desk.keeper._thread, storage._connection.execute, "PRAGMA max_page_count = 1000"
+            desk.writer._thread, storage._connection.execute, "PRAGMA max_page_count = 1000"
         )
         await desk.all_stored()
-        await desk.keeper.close()
+        await desk.writer.close()
 
     asyncio.run(scenario())
     storage = SqliteStorage(tmp_path / "node.db")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SchemaError, SchemaSyntaxError
-from skerry.runtime.typefiles import load_types, read_type_file
+from skerry.runtime.type_files import load_types, read_type_file
 
 
 @pytest.fixture
