@@ -271,9 +271,9 @@ class FrameForwarding:
     ) -> Entry:
         topic = template.topic
         dispatcher = self._dispatcher
-        journal_writer = dispatcher.journal_writer if topic.is_persistent else None
-        if journal_writer is not None:
-            journal_writer.check()
+        persistent_changes = dispatcher.persistent_changes if topic.is_persistent else None
+        if persistent_changes is not None:
+            persistent_changes.check()
         entry = dispatcher.cache.put(
             topic.type_cache,
             topic.plan,
@@ -289,6 +289,6 @@ class FrameForwarding:
             queue.object_count_max,
             queue.object_bytes_max,
         )
-        if journal_writer is not None:
-            queue.stored_number = journal_writer.keep(topic, key, entry)
+        if persistent_changes is not None:
+            queue.stored_number = persistent_changes.keep(topic, key, entry)
         return entry
