@@ -8,7 +8,6 @@ from typing import Final
 
 __all__ = [
     "AUTHENTICATION_RULE_COUNT_MAX",
-    "BATCH_COUNT_MIN",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
     "CLAIM_COUNT_MAX",
@@ -17,7 +16,6 @@ __all__ = [
     "CONFLATED_COUNT_MAX",
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
-    "DEFINITION_COUNT_MAX",
     "DELIVERIES_PER_WORK_UNIT",
     "DESCRIBE_WORK",
     "DISTRIBUTOR_BATCH_BYTES",
@@ -45,7 +43,6 @@ __all__ = [
     "JSON_STEP_BYTES",
     "JSON_VALUE_COUNT_MAX",
     "LINGER_BYTES_MAX",
-    "LOOP_TURN_NS_MAX",
     "NAME_BYTES_MAX",
     "PATTERN_MEMO_CHAR_COUNT_MAX",
     "PAYLOAD_BYTES_MAX",
@@ -66,11 +63,8 @@ __all__ = [
     "REQUEST_TIMEOUT_S_MAX",
     "REQUEST_WINDOW_COUNT",
     "ROUND_WORK_MAX",
-    "ROUTE_MEMO_COUNT_MAX",
-    "ROUTE_MEMO_SIZE_MAX",
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
-    "SHELF_HOLE_COUNT_MAX",
     "SIM_INBOX_COUNT_MAX",
     "SKIP_DEPTH_MAX",
     "SMALL_FRAME_BYTES_MAX",
@@ -81,7 +75,6 @@ __all__ = [
     "STRUCT_COUNT_MAX",
     "STRUCT_ENTRY_COUNT_MAX",
     "SUBJECT_CHAR_COUNT_MAX",
-    "SUBSCRIPTION_COUNT_MAX",
     "TAG_MAX",
     "TAG_MIN",
     "TLS_HANDSHAKE_COUNT_MAX",
@@ -198,10 +191,6 @@ named by mistake."""
 TYPE_COUNT_MAX: Final = 10_000
 """Types of one registry, each with a class and tables. The largest systems have hundreds."""
 
-DEFINITION_COUNT_MAX: Final = 64
-"""Definitions of one type that a node serves together. Each new one is compared with all others.
-Programs of more versions than this do not run at the same time."""
-
 CONFLICT_COUNT_MAX: Final = 1000
 """Refused definitions that are kept to be shown."""
 
@@ -222,20 +211,11 @@ computer can hold. Beyond it publishers are refused, and no cached object is rem
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 """Payloads of one cache."""
 
-SHELF_HOLE_COUNT_MAX: Final = 1024
-"""Empty slots of removed objects, in addition to one for each object, before the slots are
-compacted: rarely enough that it costs nothing per object, and slots take no more memory than
-objects."""
-
 # -- connections of a node
 
 STREAM_WAITING_BYTES_MAX: Final = 10 * 1024 * 1024
 """Bytes queued for one client. Beyond it the client is disconnected, as by the DOTS hosts, so that
 it costs the others nothing."""
-
-BATCH_COUNT_MIN: Final = 8
-"""A client receives a stream of updates if this many were sent to it within `BATCH_GAP_NS`. Fewer
-are sent at once, since a program that reacts to single updates must not wait."""
 
 GROUP_COUNT_MAX: Final = 100_000
 """Groups that clients of one node have joined. The name of a group needs no type, so a client could
@@ -294,10 +274,6 @@ REPLAY_SORTED_COUNT_MAX: Final = 10_000
 a pattern selects. Sorting a million keys would block the node for a second, and clients may not
 rely on the order."""
 
-ROUTE_MEMO_COUNT_MAX: Final = 65_536
-"""Subjects of one type for which the route is cached. Beyond it the cache is cleared, and routes
-are resolved again on demand."""
-
 HEADER_MEMO_COUNT_MAX: Final = 256
 """Headers of one client that a node caches: types times sets of fields times subjects. The headers
 of other objects are decoded each time. Each takes about 2 KB of memory."""
@@ -305,17 +281,9 @@ of other objects are decoded each time. Each takes about 2 KB of memory."""
 HEADER_MEMO_BYTES_MAX: Final = 512
 """Bytes of a frame before its object up to which its header is cached."""
 
-ROUTE_MEMO_SIZE_MAX: Final = 4_000_000
-"""Cached subjects of all types, and receivers in their routes: some hundred megabytes. Beyond it
-the cache is cleared, and routes are resolved again on demand."""
-
 STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
 """Bytes read from a client at once, after which the others have their turn: a fraction of a
 millisecond of work. More would not fit the processor's cache, and cost more per byte."""
-
-LOOP_TURN_NS_MAX: Final = 10_000_000
-"""Time that one turn of the loop spends on the input of its sockets. The remaining input waits for
-the next turn, in which clients that send little are first."""
 
 LINGER_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes that are read and dropped after the last message to a stream: what the buffers of two
@@ -397,10 +365,6 @@ WouldBlock. A single object is accepted at any size."""
 EVENT_QUEUE_COUNT_MAX: Final = 10_000
 """Events queued for an iterator over a subscription: some seconds of a busy type. Beyond it the
 subscription ends or conflates, as its owner chose. Other subscriptions are not affected."""
-
-SUBSCRIPTION_COUNT_MAX: Final = 10_000
-"""Types, patterns and conditions that one space subscribes to. All of them are sent again after
-each lost connection."""
 
 # -- multicast
 

@@ -182,10 +182,10 @@ class KeepsTheDead(Program):
 class HearsTwice(Program):
     """Is told of each object that was there before twice."""
 
-    def _told(self, number: int, event: Any) -> None:
-        super()._told(number, event)
+    def _on_event(self, number: int, event: Any) -> None:
+        super()._on_event(number, event)
         if event.operation == "create" and event.is_from_cache:
-            super()._told(number, event)
+            super()._on_event(number, event)
 
 
 def caught_by(play: Play, node_count: int, checker: str) -> set[str]:

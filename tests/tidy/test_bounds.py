@@ -21,22 +21,15 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 WIRE_AND_CONFIGURED = {
-    "BATCH_COUNT_MIN",
-    "DEFINITION_COUNT_MAX",
     "HEADER_BYTES_MAX",
     "HEADER_MEMO_BYTES_MAX",
     "HEADER_MEMO_COUNT_MAX",
-    "LOOP_TURN_NS_MAX",
     "RECORDING_BATCH_MS_MAX",
     "RECORDING_BATCH_ROW_COUNT_MAX",
-    "ROUTE_MEMO_COUNT_MAX",
-    "ROUTE_MEMO_SIZE_MAX",
-    "SHELF_HOLE_COUNT_MAX",
     "STORAGE_INTERVAL_MS_MAX",
     "STREAM_WAITING_BYTES_MAX",
-    "SUBSCRIPTION_COUNT_MAX",
 }
-"""Bounds of `limits` that one module uses."""
+"""Bounds of wires and of the configuration that one module uses."""
 ENDINGS = ("_BYTES_MAX", "_COUNT_MAX", "_SIZE_MAX", "_WORK_MAX")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["WALL_START_NS", "NodeClock"]
+__all__ = ["WALL_START_NS", "SimulatedClock"]
 
 WALL_START_NS: Final = 1_767_225_600_000_000_000
 """Wall time at world time 0: 2026-01-01T00:00:00Z. Fixed, so that traces repeat."""
@@ -17,7 +17,7 @@ WALL_START_NS: Final = 1_767_225_600_000_000_000
 _MILLION: Final = 1_000_000
 
 
-class NodeClock:
+class SimulatedClock:
     """Converts world time to the time of a node and back."""
 
     __slots__ = ("_drift_ppm", "_local_ns", "_world_ns", "wall_offset_ns")

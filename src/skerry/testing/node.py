@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from skerry.errors import LocalProtocolError
 from skerry.protocol.machine import Address, Machine, MachineEvent
-from skerry.testing.clock import NodeClock
+from skerry.testing.clock import SimulatedClock
 from skerry.tracing import Tracer
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Node(Generic[MachineT]):
         name: str,
         port: int,
         factory: Factory[MachineT],
-        clock: NodeClock,
+        clock: SimulatedClock,
         listens: bool,
     ) -> None:
         self.world = world

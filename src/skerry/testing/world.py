@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from skerry.errors import LimitExceeded, SimulationError
 from skerry.protocol.machine import Address, Durable, Machine, MachineEvent, WallClocked
 from skerry.testing.checkers import Checker
-from skerry.testing.clock import NodeClock
+from skerry.testing.clock import SimulatedClock
 from skerry.testing.network import Network
 from skerry.testing.node import Factory, Node, Setting
 from skerry.testing.trace import Trace
@@ -131,7 +131,7 @@ class World:
                 value=len(self.nodes) + 1,
                 limit=SIM_NODE_COUNT_MAX,
             )
-        clock = NodeClock(start_ns=self._clock_rng.randrange(1_000_000 * SECOND))
+        clock = SimulatedClock(start_ns=self._clock_rng.randrange(1_000_000 * SECOND))
         node = Node(world=self, name=name, port=port, factory=factory, clock=clock, listens=listens)
         self.nodes[name] = node
         self.network.attach(node)

@@ -30,7 +30,7 @@ import skerry
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import POSITION, Journal
 from skerry.runtime.storage.config import StorageConfig, SyncPolicy
-from skerry.runtime.storage.journal_writer import JournalWriter
+from skerry.runtime.storage.storage_writer import StorageWriter
 from skerry.runtime.storage.open import open_storage
 
 TYPE = skerry.define_types("struct Boat [persistent=true] { 1: [key] uint32 id; }").Boat
@@ -45,7 +45,7 @@ async def main(url, sync, key_count):
     def on_stored():
         print(positions[journal.stored], flush=True)
 
-    keeper = JournalWriter(journal, storage, on_stored)
+    keeper = StorageWriter(journal, storage, on_stored)
     keeper.start()
     while True:
         position += 1

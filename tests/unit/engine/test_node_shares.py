@@ -20,9 +20,9 @@ from skerry.engine.admission.admission import (
 from skerry.engine.admission.shared_quotas import Resource
 from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.dispatch.cache import Cache
-from skerry.engine.dispatch.routing import Routing
+from skerry.engine.dispatch.routing import ROUTE_MEMO_SIZE_MAX, Routing
 from skerry.engine.events import ClientDisconnected
-from skerry.limits import GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
+from skerry.limits import GROUP_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.testing.clock import WALL_START_NS, NodeClock
+from skerry.testing.clock import WALL_START_NS, SimulatedClock
 
 
 def test_a_clock_without_drift_runs_with_the_world() -> None:
-    clock = NodeClock(start_ns=500)
+    clock = SimulatedClock(start_ns=500)
     assert clock.read(0) == 500
     assert clock.read(1000) == 1500
     assert clock.world_ns(1500) == 1000
 
 
 def test_a_fast_clock_gains_and_a_slow_one_loses() -> None:
-    fast, slow = NodeClock(start_ns=0), NodeClock(start_ns=0)
+    fast, slow = SimulatedClock(start_ns=0), SimulatedClock(start_ns=0)
     fast.set_drift(1000, 0)
     slow.set_drift(-1000, 0)
     assert fast.read(10**9) == 10**9 + 10**6
@@ -25,7 +25,7 @@ def test_a_fast_clock_gains_and_a_slow_one_loses() -> None:
 
 
 def test_changing_the_drift_does_not_make_time_jump() -> None:
-    clock = NodeClock(start_ns=0)
+    clock = SimulatedClock(start_ns=0)
     clock.set_drift(500, 0)
     before_ns = clock.read(10**9)
     clock.set_drift(-500, 10**9)
@@ -33,7 +33,7 @@ def test_changing_the_drift_does_not_make_time_jump() -> None:
 
 
 def test_setting_the_wall_clock_leaves_monotonic_time_alone() -> None:
-    clock = NodeClock(start_ns=777)
+    clock = SimulatedClock(start_ns=777)
     assert clock.read_wall(0) == WALL_START_NS
     clock.jump_wall(-5)
     assert clock.read_wall(10) == WALL_START_NS + 5
@@ -42,7 +42,7 @@ def test_setting_the_wall_clock_leaves_monotonic_time_alone() -> None:
 
 def test_a_clock_that_would_run_backwards_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        NodeClock(start_ns=0).set_drift(-1_000_000, 0)
+        SimulatedClock(start_ns=0).set_drift(-1_000_000, 0)
 
 
 @given(
@@ -53,7 +53,7 @@ def test_a_clock_that_would_run_backwards_is_a_bug() -> None:
 def test_world_time_is_the_first_at_which_the_clock_shows_it(
     start_ns: int, drift_ppm: int, local_ns: int
 ) -> None:
-    clock = NodeClock(start_ns=start_ns)
+    clock = SimulatedClock(start_ns=start_ns)
     clock.set_drift(drift_ppm, 0)
     world_ns = clock.world_ns(local_ns)
     assert clock.read(world_ns) >= local_ns

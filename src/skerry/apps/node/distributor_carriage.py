@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from skerry.apps.node.in_process_stream import InsideStream
+from skerry.apps.node.in_process_stream import InProcessStream
 from skerry.engine.admission.admission import INSIDE
 from skerry.engine.carriage.distributor.carriage import GroupCarriage, system_group
 from skerry.engine.carriage.distributor.events import GroupStatistics
@@ -136,7 +136,7 @@ class NodeDistributorCarriage:
         except BaseException:
             self._driver.close()
             raise
-        self._stream: InsideStream | None = None
+        self._stream: InProcessStream | None = None
         self._is_ended = asyncio.Event()
         self._is_closing = False
 
@@ -180,12 +180,12 @@ class NodeDistributorCarriage:
 
     # -- called by the stream to the node
 
-    def said(self, stream: InsideStream) -> None:
+    def data_written(self, stream: InProcessStream) -> None:
         """The node wrote messages, which are processed in the next iteration of the loop."""
         if stream is self._stream:
             self._turns.wake()
 
-    def ended(self, stream: InsideStream) -> None:
+    def stream_closed(self, stream: InProcessStream) -> None:
         """The node ended the stream."""
         if stream is self._stream:
             self._stream = None
@@ -221,7 +221,7 @@ class NodeDistributorCarriage:
         opens_ns = self._carriage.opens_ns
         if opens_ns is None or now_ns < opens_ns or self._is_closing:
             return
-        self._stream = stream = InsideStream(self, self._server)
+        self._stream = stream = InProcessStream(self, self._server)
         stream.address = self._server.opened(stream, Wire(), INSIDE, True)
         # If the node has no room for another client, it has closed the stream already.
         if self._stream is stream:

@@ -8,20 +8,20 @@ from typing import Protocol
 from skerry.protocol.machine import Address
 from skerry.runtime.streams.node_server import NodeServer
 
-__all__ = ["InsideStream", "StreamOwner"]
+__all__ = ["InProcessStream", "StreamOwner"]
 
 
 class StreamOwner(Protocol):
     """The client of an in-process stream."""
 
-    def said(self, stream: InsideStream) -> None:
+    def data_written(self, stream: InProcessStream) -> None:
         """The node wrote to the stream; the client reads it in a later turn of the loop."""
 
-    def ended(self, stream: InsideStream) -> None:
+    def stream_closed(self, stream: InProcessStream) -> None:
         """The node closed the stream."""
 
 
-class InsideStream:
+class InProcessStream:
     """Implements the stream interface of the server without a socket."""
 
     def __init__(self, owner: StreamOwner, server: NodeServer) -> None:
@@ -35,14 +35,14 @@ class InsideStream:
     def write(self, data: bytes, /) -> None:
         """Buffer the data, and notify the owner."""
         self.waiting.append(data)
-        self._owner.said(self)
+        self._owner.data_written(self)
 
     def close(self) -> None:
         """Close at once: there is no buffer in a kernel to drain."""
         if self._is_over:
             return
         self._is_over = True
-        self._owner.ended(self)
+        self._owner.stream_closed(self)
         # Not at once, since the caller may still use the connection.
         asyncio.get_running_loop().call_soon(self._leave)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from skerry.apps.node.config import NodeRecordingConfig
-from skerry.apps.node.in_process_stream import InsideStream
+from skerry.apps.node.in_process_stream import InProcessStream
 from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.node_source import EVERYTHING
 from skerry.apps.recorder.row_queue import RowQueue
@@ -96,12 +96,12 @@ class NodeRecorder:
 
     # -- called by the in-process stream
 
-    def said(self, stream: InsideStream) -> None:
+    def data_written(self, stream: InProcessStream) -> None:
         """The node wrote to the stream; read it in the next turn of the loop."""
         if stream is self._stream and self._reading is None and not self._is_closing:
             self._reading = self._loop.call_soon(self._read)
 
-    def ended(self, stream: InsideStream) -> None:
+    def stream_closed(self, stream: InProcessStream) -> None:
         """The node closed the stream; reconnect after a pause."""
         if stream is self._stream:
             self._stream = None
@@ -159,7 +159,7 @@ class NodeRecorder:
                 self._gaps.finish_snapshot()
 
 
-class _Stream(InsideStream):
+class _Stream(InProcessStream):
     """The in-process stream and its client connection."""
 
     def __init__(self, recorder: NodeRecorder, server: NodeServer) -> None:

@@ -20,8 +20,8 @@ from skerry.engine.persistence import Journal, StoredObject
 from skerry.errors import ConfigError, StorageError
 from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.storage.contract import Storage
-from skerry.runtime.storage.journal_writer import JournalWriter
 from skerry.runtime.storage.open import default_url, open_storage
+from skerry.runtime.storage.storage_writer import StorageWriter
 from skerry.runtime.system_folders import make_folder, state_folder
 
 __all__ = ["NodeStorage"]
@@ -42,7 +42,7 @@ class NodeStorage:
         self._url = config.url or default_url(environ, name=name)
         self._storage: Storage | None = None
         self._journal: Journal | None = None
-        self._keeper: JournalWriter | None = None
+        self._keeper: StorageWriter | None = None
         self._stored: Callable[[], None] = lambda: None
         self._opening: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -104,8 +104,9 @@ class NodeStorage:
             await self._keeper.close()
         elif self._storage is not None:
             self._storage.close()
-        elif self._trouble:
-            raise StorageError(f"objects were not stored: {self._trouble}")
+        elif self._trouble or self._has_waiting:
+            reason = self._trouble or f"the storage did not open within {_RETRY_S:g} s"
+            raise StorageError(f"objects were not stored: {reason}")
 
     def _open(self) -> Storage:
         if self._is_default:
@@ -141,7 +142,7 @@ class NodeStorage:
 
     def _keep(self, storage: Storage) -> None:
         assert self._journal is not None
-        self._keeper = JournalWriter(self._journal, storage, self._stored)
+        self._keeper = StorageWriter(self._journal, storage, self._stored)
         self._keeper.start()
 
 

@@ -21,14 +21,17 @@ from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.engine.delivery.query import compile_filter
 from skerry.errors import LimitExceeded
-from skerry.limits import SUBSCRIPTION_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
 from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.where.filters import uses_like
 from skerry.schema.model import StructType
 
-__all__ = ["JOIN_MARK", "LEAVE_MARK", "Subscriptions"]
+__all__ = ["JOIN_MARK", "LEAVE_MARK", "SUBSCRIPTION_COUNT_MAX", "Subscriptions"]
+
+SUBSCRIPTION_COUNT_MAX: Final = 10_000
+"""Types, patterns and conditions that one space subscribes to. All of them are sent again after
+each lost connection."""
 
 LEAVE_MARK: Final = "skerry left"
 """Marks an echo that follows a leave."""

@@ -7,6 +7,7 @@ small as it can be, since a node may hold millions of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -14,14 +15,14 @@ from skerry.codec.pieces import merge
 from skerry.codec.plans import StructPlan
 from skerry.engine.dispatch.cache_quotas import CacheQuotas
 from skerry.errors import LimitExceeded
-from skerry.limits import (
-    CACHE_BYTES_MAX,
-    CACHE_OBJECT_COUNT_MAX,
-    PAYLOAD_BYTES_MAX,
-    SHELF_HOLE_COUNT_MAX,
-)
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, PAYLOAD_BYTES_MAX
 
-__all__ = ["Cache", "Entry", "TypeCache"]
+__all__ = ["SHELF_HOLE_COUNT_MAX", "Cache", "Entry", "TypeCache"]
+
+SHELF_HOLE_COUNT_MAX: Final = 1024
+"""Empty slots of removed objects, in addition to one for each object, before the slots are
+compacted: rarely enough that it costs nothing per object, and slots take no more memory than
+objects."""
 
 
 # An entry refers to no object that refers to it, so the garbage collector need not visit millions

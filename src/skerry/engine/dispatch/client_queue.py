@@ -14,7 +14,6 @@ from mypy_extensions import i64
 from skerry.codec.frame import LARGE_FRAME_BYTES
 from skerry.codec.hot_loops import FrameRelay
 from skerry.limits import (
-    BATCH_COUNT_MIN,
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
@@ -26,12 +25,17 @@ from skerry.protocol.access.wire import Wire
 __all__ = [
     "BATCH_BYTES",
     "BATCH_COUNT",
+    "BATCH_COUNT_MIN",
     "BATCH_GAP_NS",
     "BATCH_UNDELAYED_COUNT",
     "TIME_S_MAX",
     "ClientQueue",
     "Tally",
 ]
+
+BATCH_COUNT_MIN: Final = 8
+"""A client receives a stream of updates if this many were sent to it within `BATCH_GAP_NS`. Fewer
+are sent at once, since a program that reacts to single updates must not wait."""
 
 BATCH_BYTES: Final = 32 * 1024
 """Queued bytes of one client that are sent at once, also while updates are delayed: a write of this

@@ -16,7 +16,7 @@ from skerry.codec.subjects import short_subject
 from skerry.engine.dispatch.cache import Cache, Entry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
 from skerry.engine.dispatch.topics import (
-    PersistentChanges,
+    ObjectKeeper,
     Route,
     RouteResolver,
     Topic,
@@ -36,7 +36,7 @@ class Dispatcher:
     def __init__(self, cache: Cache, router: RouteResolver, *, node: int) -> None:
         self.cache: Cache = cache
         self.router: RouteResolver = router
-        self.persistent_changes: PersistentChanges | None = None
+        self.object_keeper: ObjectKeeper | None = None
         self.topics: dict[str, Topic] = {}
         """Topics that have the current definition of their type, by name."""
         self.outdated: dict[str, Topic] = {}
@@ -192,9 +192,9 @@ class Dispatcher:
     ) -> None:
         key = update.key()
         header = update.header
-        persistent_changes = self.persistent_changes if topic.is_persistent else None
-        if persistent_changes is not None and queue is not None:
-            persistent_changes.check()
+        object_keeper = self.object_keeper if topic.is_persistent else None
+        if object_keeper is not None and queue is not None:
+            object_keeper.check()
         if update.is_remove:
             gone = self.cache.drop(topic.type_cache, key)
             if gone is None:
@@ -222,8 +222,8 @@ class Dispatcher:
                 CACHE_OBJECT_COUNT_MAX if queue is None else queue.object_count_max,
                 CACHE_BYTES_MAX if queue is None else queue.object_bytes_max,
             )
-        if persistent_changes is not None:
-            number = persistent_changes.keep(topic, key, update.entry)
+        if object_keeper is not None:
+            number = object_keeper.keep(topic, key, update.entry)
             if queue is not None:
                 queue.stored_number = number
 

@@ -271,9 +271,9 @@ class FrameForwarding:
     ) -> Entry:
         topic = template.topic
         dispatcher = self._dispatcher
-        persistent_changes = dispatcher.persistent_changes if topic.is_persistent else None
-        if persistent_changes is not None:
-            persistent_changes.check()
+        object_keeper = dispatcher.object_keeper if topic.is_persistent else None
+        if object_keeper is not None:
+            object_keeper.check()
         entry = dispatcher.cache.put(
             topic.type_cache,
             topic.plan,
@@ -289,6 +289,6 @@ class FrameForwarding:
             queue.object_count_max,
             queue.object_bytes_max,
         )
-        if persistent_changes is not None:
-            queue.stored_number = persistent_changes.keep(topic, key, entry)
+        if object_keeper is not None:
+            queue.stored_number = object_keeper.keep(topic, key, entry)
         return entry

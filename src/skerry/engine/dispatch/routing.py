@@ -36,12 +36,7 @@ from skerry.engine.dispatch.topics import (
     UpdateListener,
 )
 from skerry.engine.types.scopes import is_site_message
-from skerry.limits import (
-    GROUP_COUNT_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    ROUTE_MEMO_COUNT_MAX,
-    ROUTE_MEMO_SIZE_MAX,
-)
+from skerry.limits import GROUP_COUNT_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 from skerry.protocol.patterns import (
     PatternHandle,
     PatternTree,
@@ -50,7 +45,14 @@ from skerry.protocol.patterns import (
     covers,
 )
 
-__all__ = ["Routing", "knows_type"]
+__all__ = ["ROUTE_MEMO_COUNT_MAX", "ROUTE_MEMO_SIZE_MAX", "Routing", "knows_type"]
+
+ROUTE_MEMO_COUNT_MAX: Final = 65_536
+"""Subjects of one type for which the route is cached. Beyond it the cache is cleared, and routes
+are resolved again on demand."""
+ROUTE_MEMO_SIZE_MAX: Final = 4_000_000
+"""Cached subjects of all types, and receivers in their routes: some hundred megabytes. Beyond it
+the cache is cleared, and routes are resolved again on demand."""
 
 _WORK_PER_LEAVE: Final = 10
 """Work units for leaving a group."""

@@ -21,9 +21,9 @@ from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
 __all__ = [
+    "ObjectKeeper",
     "OngoingRemoval",
     "Owners",
-    "PersistentChanges",
     "Route",
     "RouteResolver",
     "Topic",
@@ -275,7 +275,7 @@ class RouteResolver:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PersistentChanges:
+class ObjectKeeper:
     """Writes changes of persistent objects to the journal."""
 
     def check(self) -> None:

@@ -27,13 +27,17 @@ from skerry.engine.types.definition_conflicts import DefinitionConflicts, Obsole
 from skerry.engine.types.served_types import Definition, ServedType, ServedTypes, UnionConflict
 from skerry.engine.types.unused_types import UnusedTypes
 from skerry.errors import LimitExceeded, SchemaMismatchError
-from skerry.limits import DEFINITION_COUNT_MAX, TYPE_COUNT_MAX
+from skerry.limits import TYPE_COUNT_MAX
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType, dependencies
 from skerry.schema.union import covers, obstacle, unite, unite_deep
 
-__all__ = ["Definitions"]
+__all__ = ["DEFINITION_COUNT_MAX", "Definitions"]
+
+DEFINITION_COUNT_MAX: Final = 64
+"""Definitions of one type that a node serves together. Each new one is compared with all others.
+Programs of more versions than this do not run at the same time."""
 
 _SHOWN_USERS: Final = 3
 """Users of a definition that an error message names; the others are only counted."""

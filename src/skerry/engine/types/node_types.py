@@ -14,7 +14,7 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.dispatch.topics import PersistentChanges, Topic
+from skerry.engine.dispatch.topics import ObjectKeeper, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
@@ -76,7 +76,7 @@ class NodeTypes:
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
-            dispatcher.persistent_changes = _JournalKeeper(dispatcher, journal)
+            dispatcher.object_keeper = _JournalKeeper(dispatcher, journal)
 
     def topic(self, name: str) -> Topic | None:
         """The topic of a struct type; None if the node does not know a struct of that name."""
@@ -205,7 +205,7 @@ class NodeTypes:
         self._dispatcher.cache.forget_type(name)
 
 
-class _JournalKeeper(PersistentChanges):
+class _JournalKeeper(ObjectKeeper):
     """Passes changes of persistent objects to the journal."""
 
     def __init__(self, dispatcher: Dispatcher, journal: Journal) -> None:

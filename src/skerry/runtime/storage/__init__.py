@@ -5,5 +5,5 @@ contract        the interface of a storage
 open            opens the storage that a URL names
 sqlite          a storage in an SQLite file
 postgres        a storage in a PostgreSQL database
-journal_writer  writes the journal to a storage, in a separate thread
+storage_writer  writes the journal to a storage, in a separate thread
 """

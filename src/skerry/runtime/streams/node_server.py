@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from skerry.engine.admission.admission import Origin
 from skerry.engine.node import NodeCore
-from skerry.limits import LOOP_TURN_NS_MAX, STREAM_CHUNK_BYTES_MAX
+from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, MachineEvent
 from skerry.runtime.clock import monotonic_ns
@@ -23,7 +23,11 @@ from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
 from skerry.runtime.streams.tls import TlsFiles, common_name
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = ["NodeServer", "ServerStream", "origin_of"]
+__all__ = ["LOOP_TURN_NS_MAX", "NodeServer", "ServerStream", "origin_of"]
+
+LOOP_TURN_NS_MAX: Final = 10_000_000
+"""Time that one turn of the loop spends on the input of its sockets. The remaining input waits for
+the next turn, in which clients that send little are first."""
 
 _CLOSE_S_MAX: Final = LINGER_S_MAX
 """Time for a client to read the last messages before its connection is aborted."""

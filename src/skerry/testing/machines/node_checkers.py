@@ -93,7 +93,7 @@ class OrderKept(Checker):
         subscription = node.machine.subscriptions.get(event.subscription)
         is_strict = subscription is not None and subscription.on_slow == "disconnect"
         # Conflated updates of earlier subscriptions may arrive later than others.
-        line = "" if is_strict and event.is_told_all else f"{event.type_name}/{event.id}"
+        line = "" if is_strict and event.is_replay_complete else f"{event.type_name}/{event.id}"
         at = (_listener(node, event), publish.publisher, line)
         last = self._last.get(at, 0)
         self._last[at] = publish.number
@@ -126,7 +126,7 @@ class NothingLeftOut(Checker):
         at = (_listener(node, event), publish.publisher)
         last = self._last.pop(at, None)
         is_strict = subscription.on_slow == "disconnect"
-        if event.is_told_all and is_strict and _is_joined(node.machine, event):
+        if event.is_replay_complete and is_strict and _is_joined(node.machine, event):
             self._last[at] = (publish, event.turn)
         if last is None or last[1] != event.turn or last[0].connection != publish.connection:
             return None
@@ -143,12 +143,12 @@ class Retold(Checker):
     """
 
     def __init__(self) -> None:
-        self.told: dict[_Listener, dict[tuple[str, str], _State]] = {}
+        self.objects: dict[_Listener, dict[tuple[str, str], _State]] = {}
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, Seen) or event.type_name == MESSAGE:
             return None
-        objects = self.told.setdefault(_listener(node, event), {})
+        objects = self.objects.setdefault(_listener(node, event), {})
         at = (event.type_name, event.id)
         known = objects.get(at)
         if (known is None) != (event.operation == "create"):
@@ -206,9 +206,9 @@ class SameObjects(Checker):
             for key, state in objects.items()
             if _is_wanted(subscription, name, key, state, subjects[name][key])
         }
-        told = self._retold.told.get((node.name, node.life, subscription.number), {})
-        if told != expected:
-            return _first_difference(told, expected)
+        received = self._retold.objects.get((node.name, node.life, subscription.number), {})
+        if received != expected:
+            return _first_difference(received, expected)
         route = subscription.interest.route
         if subscription.kind != "type" or route is None or route.store is None:
             return None
@@ -369,7 +369,7 @@ class NobodyIsBlamed(Checker):
         if isinstance(event, (Failed, Refusal, TypeConflict, NodeTypeConflict)):
             return self._blame(f"{node.name}: {event}")
         if isinstance(event, StateChanged):
-            is_blamed = event.reason.startswith(("the node broke", "the node sent what"))
+            is_blamed = event.reason.startswith(("the node broke", "the node sent an invalid"))
             if is_blamed or event.state is SpaceState.CLOSED:
                 return self._blame(f"{node.name} is {event}")
         return None
@@ -420,10 +420,10 @@ def _cut(state: _State, subscription: Subscribed) -> _State:
 
 
 def _first_difference(
-    told: Mapping[tuple[str, str], _State], expected: Mapping[tuple[str, str], _State]
+    received: Mapping[tuple[str, str], _State], expected: Mapping[tuple[str, str], _State]
 ) -> str:
-    for at in sorted({*told, *expected}):
-        if told.get(at) != expected.get(at):
-            ours, theirs = f"{told.get(at)!r:.200}", f"{expected.get(at)!r:.200}"
+    for at in sorted({*received, *expected}):
+        if received.get(at) != expected.get(at):
+            ours, theirs = f"{received.get(at)!r:.200}", f"{expected.get(at)!r:.200}"
             return f"{' '.join(at)} is {ours}, at the node it is {theirs}"
     raise AssertionError("there is no difference")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from skerry.client.core.event_queue import OnSlow
-from skerry.client.core.events import Event as Told
+from skerry.client.core.events import Event as ClientEvent
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.space import SpaceConfig, SpaceCore, SpaceStatistics
@@ -48,7 +48,7 @@ class Seen(MachineEvent):
     """The fields in the property set of the update; None for unset ones."""
     state: Mapping[str, Any]
     """The set fields of the object after the update, or before its removal."""
-    is_told_all: bool
+    is_replay_complete: bool
     """Whether the cache replay of the subscription is complete and not repeated."""
     turn: int
     """Counts changes of the subscriptions and reconnections of the program."""
@@ -176,7 +176,7 @@ class Program:
         has_condition = kind == "where"
         interest, target = self.space.subscribe(
             what if kind == "pattern" else TYPES[what],
-            partial(self._told, number),
+            partial(self._on_event, number),
             now_ns,
             where=f"level > {level_min}" if has_condition else None,
             fields=fields if has_condition else None,
@@ -235,8 +235,8 @@ class Program:
     def take_events(self) -> list[MachineEvent]:
         for event in self.space.connection.take_events():
             if isinstance(event, ClaimsChanged):
-                for told in event.callbacks:
-                    told()
+                for callback in event.callbacks:
+                    callback()
                 continue
             if isinstance(event, StateChanged):
                 self.turn += 1
@@ -258,7 +258,7 @@ class Program:
 
     # -- inside
 
-    def _told(self, number: int, event: Told[Any]) -> None:
+    def _on_event(self, number: int, event: ClientEvent[Any]) -> None:
         if event.type_name not in TYPES:
             return
         obj, named = event.object, int(event.header.attributes)
@@ -279,7 +279,7 @@ class Program:
                 is_from_cache=event.is_from_cache,
                 update={name: value for name, value in update.items() if name != "id"},
                 state=state,
-                is_told_all=is_complete and not self._is_retold,
+                is_replay_complete=is_complete and not self._is_retold,
                 turn=self.turn,
             )
         )

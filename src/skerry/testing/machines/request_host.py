@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from skerry.client.core.events import Event as Told
+from skerry.client.core.events import Event as ClientEvent
 from skerry.client.core.space import SpaceConfig, SpaceCore
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.objects.internal import internal_class
@@ -85,7 +85,7 @@ class RequestHost(NodeHost):
         )
         classes = [internal_class("SkerryHolder"), internal_class("SkerryCall")]
         for cls in (*classes, *(TYPES[name] for name in OWNED_TYPES)):
-            self._observer.subscribe(cls, self._told, setting.now_ns)
+            self._observer.subscribe(cls, self._on_event, setting.now_ns)
         self._observer.connection.start(setting.now_ns)
         self._observer.connection.advance(setting.now_ns)
         self._start_ns = setting.now_ns
@@ -118,21 +118,21 @@ class RequestHost(NodeHost):
             if not said and not sent:
                 return outside
 
-    def _told(self, event: Told[Any]) -> None:
+    def _on_event(self, event: ClientEvent[Any]) -> None:
         if event.is_from_cache:
             return
         obj = event.object
         if event.type_name == "SkerryHolder":
             client = 0 if event.operation == "remove" else obj.client
-            told: MachineEvent = HolderChanged(
+            report: MachineEvent = HolderChanged(
                 kind=obj.kind.label, subject=obj.subject, client=client
             )
         elif event.type_name == "SkerryCall":
             task: Any = TASKS[obj.typeName].decode(obj.object)
-            told = RequestCompleted(
+            report = RequestCompleted(
                 number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0
             )
         else:
             sender = int(event.header.sender)
-            told = UpdateAccepted(type_name=event.type_name, id=obj.id, sender=sender)
-        self._observed.append(told)
+            report = UpdateAccepted(type_name=event.type_name, id=obj.id, sender=sender)
+        self._observed.append(report)

@@ -104,13 +104,13 @@ def _published(core: NodeCore, state: State) -> Iterator[str]:
     """Compare the published holders."""
     cls: Any = internal_class("SkerryHolder")
     objects = [cls.decode(entry.payload) for _, entry in core.cache.objects("SkerryHolder")]
-    told = {(obj.kind.label, obj.subject): (obj.client, obj.standbys) for obj in objects}
+    published = {(obj.kind.label, obj.subject): (obj.client, obj.standbys) for obj in objects}
     known = {
         (seat.kind, seat.subject): (seat.holder[0], len(seat.standbys))
         for seat in state.seats.values()
     }
-    if told != known:
-        yield f"published holders are {told}, but the claims are {known}"
+    if published != known:
+        yield f"published holders are {published}, but the claims are {known}"
 
 
 def _owners(core: NodeCore, state: State) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from skerry.apps.node.in_process_stream import InsideStream
+from skerry.apps.node.in_process_stream import InProcessStream
 from skerry.protocol.machine import Address
 
 
@@ -15,19 +15,19 @@ class Stage:
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
-    def said(self, stream: InsideStream) -> None:
+    def data_written(self, stream: InProcessStream) -> None:
         self.messages.append(("said", b"".join(stream.waiting)))
 
-    def ended(self, stream: InsideStream) -> None:
+    def stream_closed(self, stream: InProcessStream) -> None:
         self.messages.append("ended")
 
-    def lost(self, address: Address, stream: InsideStream) -> None:
+    def lost(self, address: Address, stream: InProcessStream) -> None:
         self.messages.append(("lost", address))
 
 
 def test_written_data_waits_for_the_owner() -> None:
     stage: Any = Stage()
-    stream = InsideStream(stage, stage)
+    stream = InProcessStream(stage, stage)
     stream.write(b"a")
     stream.write(b"b")
     assert stage.messages == [("said", b"a"), ("said", b"ab")]
@@ -36,7 +36,7 @@ def test_written_data_waits_for_the_owner() -> None:
 def test_close_notifies_the_owner_once_and_then_the_server() -> None:
     async def play() -> list[Any]:
         stage: Any = Stage()
-        stream = InsideStream(stage, stage)
+        stream = InProcessStream(stage, stage)
         stream.address = Address("inside", 1)
         stream.close()
         stream.abort()

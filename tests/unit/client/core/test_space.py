@@ -14,6 +14,7 @@ from skerry.client.core.states import (
     CallbackFailed,
     SpaceState,
 )
+from skerry.client.core.subscriptions import SUBSCRIPTION_COUNT_MAX
 from skerry.errors import (
     Disconnected,
     LimitExceeded,
@@ -21,7 +22,6 @@ from skerry.errors import (
     SchemaMismatchError,
     WouldBlock,
 )
-from skerry.limits import SUBSCRIPTION_COUNT_MAX
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import OldWire
 from tests.unit.client.stage import (

@@ -10,11 +10,7 @@ import pytest
 import skerry
 from skerry.engine.connections.client_turns import FRESH_TURN_WORK_MAX
 from skerry.engine.dispatch.frame_intake import WORK_PER_MESSAGE
-from skerry.limits import (
-    DELIVERIES_PER_WORK_UNIT,
-    ROUND_WORK_MAX,
-    SELECT_SLICE_COUNT,
-)
+from skerry.limits import DELIVERIES_PER_WORK_UNIT, ROUND_WORK_MAX, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import CloseReason

@@ -8,12 +8,12 @@ import skerry
 from skerry.engine.dispatch.client_queue import (
     BATCH_BYTES,
     BATCH_COUNT,
+    BATCH_COUNT_MIN,
     BATCH_GAP_NS,
     BATCH_UNDELAYED_COUNT,
     ClientQueue,
     Tally,
 )
-from skerry.limits import BATCH_COUNT_MIN
 from skerry.protocol.access.wire import Wire
 from tests.unit.engine.conftest import Guest, Harbour
 

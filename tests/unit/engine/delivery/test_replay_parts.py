@@ -15,9 +15,8 @@ from skerry.engine.delivery.replay_parts import (
     ReplayWalk,
     WholePart,
 )
-from skerry.engine.dispatch.cache import Entry
+from skerry.engine.dispatch.cache import SHELF_HOLE_COUNT_MAX, Entry
 from skerry.engine.dispatch.topics import Topic
-from skerry.limits import SHELF_HOLE_COUNT_MAX
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour

@@ -9,9 +9,9 @@ import pytest
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import split_whole
-from skerry.engine.dispatch.cache import Cache, Entry
+from skerry.engine.dispatch.cache import SHELF_HOLE_COUNT_MAX, Cache, Entry
 from skerry.errors import LimitExceeded
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import codec_of, key_of, selection
 from tests.unit.engine.dispatch.cache_updates import apply
 

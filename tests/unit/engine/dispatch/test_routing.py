@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.limits import (
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    ROUTE_MEMO_COUNT_MAX,
-    SUBJECT_CHAR_COUNT_MAX,
-)
+from skerry.engine.dispatch.routing import ROUTE_MEMO_COUNT_MAX
+from skerry.limits import PATTERN_MEMO_CHAR_COUNT_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.machine import CloseReason
 

@@ -6,9 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
-from skerry.engine.types.definitions import Definitions
+from skerry.engine.types.definitions import DEFINITION_COUNT_MAX, Definitions
 from skerry.errors import LimitExceeded, SchemaMismatchError
-from skerry.limits import DEFINITION_COUNT_MAX
 from skerry.schema.check import define
 from skerry.schema.model import NamedType, StructType
 

@@ -29,12 +29,7 @@ from skerry.engine.admission.admission import (
 )
 from skerry.engine.node import NodeCore
 from skerry.errors import ConfigError, ConnectFailed
-from skerry.limits import (
-    LOOP_TURN_NS_MAX,
-    REPLAY_SLICE_BYTES,
-    STREAM_CHUNK_BYTES_MAX,
-    STREAM_WAITING_BYTES_MAX,
-)
+from skerry.limits import REPLAY_SLICE_BYTES, STREAM_CHUNK_BYTES_MAX, STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, ClientInput, Rejected
 from skerry.protocol.access.connection import ConnectionEnded, ReceivedFrame
@@ -46,7 +41,7 @@ from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import node_server as streams
 from skerry.runtime.streams import orderly_close
 from skerry.runtime.streams.endpoints import parse_endpoint
-from skerry.runtime.streams.node_server import NodeServer
+from skerry.runtime.streams.node_server import LOOP_TURN_NS_MAX, NodeServer
 from skerry.runtime.streams.tls import TlsFiles, client_context
 from skerry.runtime.streams.websocket_client import open_websocket
 

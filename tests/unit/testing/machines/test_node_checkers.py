@@ -39,7 +39,7 @@ def seen(operation: str = "create", **facts: Any) -> Seen:
         "is_from_cache": False,
         "update": {},
         "state": {},
-        "is_told_all": True,
+        "is_replay_complete": True,
         "turn": 1,
     }
     return Seen(operation=operation, **{**defaults, **facts})
@@ -129,7 +129,7 @@ def test_an_update_may_be_missing_of_types_that_may_be_refused(program: Node[Pro
 @pytest.mark.parametrize(
     ("first", "last"),
     [
-        ({"is_told_all": False}, {}),
+        ({"is_replay_complete": False}, {}),
         ({}, {"turn": 2}),
         ({"subscription": 2}, {"subscription": 2}),
     ],
@@ -154,7 +154,7 @@ def test_an_update_may_be_missing_where_the_publisher_lost_its_connection(
     assert checker.observed(program, told(numbers[2])) is None
 
 
-def test_a_story_that_makes_sense_is_believed(program: Node[Program]) -> None:
+def test_consistent_events_are_accepted(program: Node[Program]) -> None:
     checker = Retold()
     story = [
         seen(update={"level": 1, "number": 1}, state={"level": 1, "number": 1}),
@@ -166,7 +166,7 @@ def test_a_story_that_makes_sense_is_believed(program: Node[Program]) -> None:
         seen(type_name=MESSAGE),
     ]
     assert [checker.observed(program, event) for event in story] == [None] * len(story)
-    assert checker.told["program", 1, 1] == {(PLAIN, "b1"): {"number": 4}}
+    assert checker.objects["program", 1, 1] == {(PLAIN, "b1"): {"number": 4}}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_subscriber_that_has_other_objects_is_found(
     missing = checker.liveness(world)
     assert missing is not None
     assert "Boat b1 is None, at the node it is {'number': 1}" in missing
-    retold.told["program", 1, 1] = {(PLAIN, "b1"): {"number": 1}}
+    retold.objects["program", 1, 1] = {(PLAIN, "b1"): {"number": 1}}
     assert checker.liveness(world) is None
     store = program.machine.subscriptions[1].interest.route.store  # type: ignore[union-attr]
     store.objects.clear()  # type: ignore[union-attr]

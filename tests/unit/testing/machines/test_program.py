@@ -141,7 +141,7 @@ def test_the_next_flush_reports_lost_publishes(world: World) -> None:
 
 def test_a_failed_callback_is_reported(world: World) -> None:
     class Clumsy(Program):
-        def _told(self, number: int, event: Any) -> None:
+        def _on_event(self, number: int, event: Any) -> None:
             raise ValueError("dropped it")
 
     world.add("node", NodeHost, port=NODE.port, listens=True)

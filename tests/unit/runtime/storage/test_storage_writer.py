@@ -1,4 +1,4 @@
-"""The journal writer: batches are written in a thread, failures retried, close waits for all."""
+"""The storage writer: batches are written in a thread, failures retried, close waits for all."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import skerry
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import Journal, StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
-from skerry.runtime.storage.journal_writer import JournalWriter
 from skerry.runtime.storage.sqlite import SqliteStorage
+from skerry.runtime.storage.storage_writer import StorageWriter
 
 BOAT = skerry.define_types("struct Boat [persistent=true] { 1: [key] uint32 id; }").Boat.descriptor
 
@@ -63,7 +63,7 @@ class Desk:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)
         self.reported: list[int] = []
         self._news = asyncio.Event()
-        self.writer = JournalWriter(self.journal, storage, self._on_stored)
+        self.writer = StorageWriter(self.journal, storage, self._on_stored)
 
     def _on_stored(self) -> None:
         self.reported.append(self.journal.stored)

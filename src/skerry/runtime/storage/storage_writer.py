@@ -18,7 +18,7 @@ from skerry.errors import StorageError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.storage.contract import Storage, failure
 
-__all__ = ["JournalWriter"]
+__all__ = ["StorageWriter"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _CLOSE_PATIENCE_S: Final = 10.0
 """Time for which a failing storage delays the end of a node."""
 
 
-class JournalWriter:
+class StorageWriter:
     """Writes the journal. `on_stored` is called whenever a batch is stored."""
 
     def __init__(self, journal: Journal, storage: Storage, on_stored: Callable[[], None]) -> None:
