@@ -16,7 +16,7 @@ from skerry.codec.subjects import short_subject
 from skerry.engine.dispatch.cache import Cache, Entry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
 from skerry.engine.dispatch.topics import (
-    JournalWriter,
+    ChangeJournal,
     Route,
     RouteResolver,
     Topic,
@@ -36,7 +36,7 @@ class Dispatcher:
     def __init__(self, cache: Cache, router: RouteResolver, *, node: int) -> None:
         self.cache: Cache = cache
         self.router: RouteResolver = router
-        self.journal_writer: JournalWriter | None = None
+        self.journal_writer: ChangeJournal | None = None
         self.topics: dict[str, Topic] = {}
         """Topics that have the current definition of their type, by name."""
         self.outdated: dict[str, Topic] = {}

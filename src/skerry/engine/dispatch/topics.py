@@ -21,7 +21,7 @@ from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
 __all__ = [
-    "JournalWriter",
+    "ChangeJournal",
     "OngoingRemoval",
     "Owners",
     "Route",
@@ -275,7 +275,7 @@ class RouteResolver:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class JournalWriter:
+class ChangeJournal:
     """Writes changes of persistent objects to the journal."""
 
     def check(self) -> None:

@@ -14,7 +14,7 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.dispatch.topics import JournalWriter, Topic
+from skerry.engine.dispatch.topics import ChangeJournal, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
@@ -205,7 +205,7 @@ class NodeTypes:
         self._dispatcher.cache.forget_type(name)
 
 
-class _JournalKeeper(JournalWriter):
+class _JournalKeeper(ChangeJournal):
     """Passes changes of persistent objects to the journal."""
 
     def __init__(self, dispatcher: Dispatcher, journal: Journal) -> None:

@@ -10,7 +10,7 @@ import skerry
 from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import (
-    JournalWriter,
+    ChangeJournal,
     OngoingRemoval,
     Route,
     RouteResolver,
@@ -126,8 +126,8 @@ def test_a_cached_object_is_sent_with_the_header_fields_that_the_client_understa
         lambda: UpdateListener().object_left(update()),
         lambda: OngoingRemoval().settle(b""),
         lambda: RouteResolver().resolve(topic(), ""),
-        lambda: JournalWriter().check(),
-        lambda: JournalWriter().keep(topic(), b"", None),
+        lambda: ChangeJournal().check(),
+        lambda: ChangeJournal().keep(topic(), b"", None),
     ],
 )
 def test_abstract_methods_are_not_implemented(call: Any) -> None:
