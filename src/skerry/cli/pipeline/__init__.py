@@ -18,7 +18,7 @@ from typing import Final
 
 import click
 
-from skerry.cli.lazy_group import LazyGroup
+from skerry.cli.lazy_group import LazyGroup as _LazyGroup
 
 __all__ = ["pipeline"]
 
@@ -36,7 +36,7 @@ _COMMANDS: Final = {
 }
 
 
-@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+@click.group(cls=_LazyGroup, package=__name__, summaries=_COMMANDS)
 def pipeline() -> None:
     """Turn recordings into tables with Spark, and query them about any time.
 
