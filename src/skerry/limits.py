@@ -61,7 +61,6 @@ __all__ = [
     "REQUEST_COUNT_MAX",
     "REQUEST_REASON_CHAR_COUNT_MAX",
     "REQUEST_TIMEOUT_S_MAX",
-    "REQUEST_WINDOW_COUNT",
     "ROUND_WORK_MAX",
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
@@ -249,10 +248,6 @@ refused before the waiting time exceeds all timeouts."""
 REQUEST_TIMEOUT_S_MAX: Final = 3600
 """The longest timeout of a request. The result of longer work is better published when it is
 done."""
-
-REQUEST_WINDOW_COUNT: Final = 10
-"""Requests that are forwarded to a handler before it has answered the first of them. The others
-wait at the node, from where a standby can get them when the handler disconnects."""
 
 SELECT_SLICE_COUNT: Final = 2_000
 """Work units of one turn of a client, after which other clients have their turn. A work unit is the

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from skerry.engine.node import NodeCore
-from skerry.engine.services.requests import RequestTable
-from skerry.limits import REQUEST_WINDOW_COUNT
+from skerry.engine.services.requests import REQUEST_WINDOW_COUNT, RequestTable
 from skerry.objects.internal import internal_class
 from tests.sim.request_history import TASKS
 

@@ -319,11 +319,12 @@ def test_claims_with_another_state_at_the_node_are_found(
     assert checker.liveness(world) is None
     for program in pair:
         program.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=True))
-    (first,), (second,) = one.machine.claims, two.machine.claims
-    assert checker.liveness(world) == "one, requests Task as port: its state is not known"
-    world.run_for(MS)
-    assert checker.liveness(world) is None
-    held, standby = sorted((first, second), key=lambda claim: claim.state is ClaimState.STANDBY)
+        expected = f"{program.name}, requests Task as port: its state is not known"
+        assert checker.liveness(world) == expected
+        world.run_for(MS)
+        assert checker.liveness(world) is None
+    (held,), (standby,) = one.machine.claims, two.machine.claims
+    assert (held.state, standby.state) == (ClaimState.HELD, ClaimState.STANDBY)
     held.state, standby.state = standby.state, held.state
     assert "at the node it is" in str(checker.liveness(world))
     held.state = ClaimState.LOST

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skerry.limits import REQUEST_WINDOW_COUNT
+from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.testing import MS, Node, World
 from skerry.testing.machines.node_history import PLAIN
 from tests.sim.request_history import TASKS

@@ -31,13 +31,16 @@ from skerry.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
-    REQUEST_WINDOW_COUNT,
 )
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header
 from skerry.protocol.deadlines import Deadlines
 
-__all__ = ["RequestNode", "RequestTable"]
+__all__ = ["REQUEST_WINDOW_COUNT", "RequestNode", "RequestTable"]
+
+REQUEST_WINDOW_COUNT: Final = 10
+"""Requests that are forwarded to a handler before it has answered the first of them. The others
+wait at the node, from where a standby can get them when the handler disconnects."""
 
 _EMPTY: Final = b"\xa0"
 _HANDLER_GONE_NS: Final = 500_000_000

@@ -15,6 +15,7 @@ import pytest
 import skerry
 from skerry import aio
 from skerry.client.api.request_handling import check_handler
+from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.errors import (
     Disconnected,
     LocalProtocolError,
@@ -22,7 +23,6 @@ from skerry.errors import (
     RequestError,
     RequestTimedOut,
 )
-from skerry.limits import REQUEST_WINDOW_COUNT
 from tests.unit.client.conftest import RunningNode
 from tests.unit.client.stage import Ask, Part, Say, Shout
 

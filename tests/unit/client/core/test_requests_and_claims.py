@@ -11,6 +11,7 @@ from skerry.client.core.claims import Claim
 from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import ClaimsChanged, SpaceState
+from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.errors import (
     Disconnected,
     EncodeError,
@@ -23,7 +24,6 @@ from skerry.limits import (
     HANDLER_NAME_BYTES_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_TIMEOUT_S_MAX,
-    REQUEST_WINDOW_COUNT,
 )
 from skerry.protocol.machine import CloseReason
 from tests.unit.client.stage import (

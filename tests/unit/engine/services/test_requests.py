@@ -14,13 +14,13 @@ from skerry.engine.admission.admission import (
     ClientLimits,
     PermissionRule,
 )
+from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.limits import (
     HANDLER_NAME_BYTES_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_COUNT_MAX,
     REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
-    REQUEST_WINDOW_COUNT,
 )
 from skerry.objects.internal import internal_class
 
