@@ -181,7 +181,7 @@ def test_node_out_of_descriptors_serves_connected_clients(loop: str, clean_place
         assert program.stderr is not None
         messages = program.stderr.read()
         # Not a line for each rejected connection.
-        assert 1 <= messages.count("turned away") <= 2
+        assert 1 <= messages.count("connection rejected") <= 2
 
 
 @pytest.mark.slow

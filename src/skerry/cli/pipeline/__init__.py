@@ -14,29 +14,41 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 import click
 
-from skerry.cli.lazy_group import LazyGroup
-
 __all__ = ["pipeline"]
 
-_COMMANDS: Final = {
-    "asof": "Show the state of all objects at an instant.",
-    "between": "Show all updates of a type in a range of time.",
-    "compact": "Combine small files of the tables into large ones.",
-    "diff": "Show the objects that differ between two instants.",
-    "follow": "Keep the tables up to date with recordings.",
-    "report": "Report traffic, latency, loss, sessions and alarms.",
-    "retain": "Delete updates and old states by age.",
-    "run": "Merge everything that is recorded into the tables, and end.",
-    "tables": "List the tables with their number of rows, files and bytes.",
-    "vacuum": "Delete files that no table names any more.",
-}
+_COMMANDS: Final = (
+    "asof",
+    "between",
+    "compact",
+    "diff",
+    "follow",
+    "report",
+    "retain",
+    "run",
+    "tables",
+    "vacuum",
+)
 
 
-@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+class _LazyCommands(click.Group):
+    """Imports each command when it is called, because they need different packages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_LazyCommands)
 def pipeline() -> None:
     """Turn recordings into tables with Spark, and query them about any time.
 

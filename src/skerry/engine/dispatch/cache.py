@@ -11,9 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.codec.codec import Codec
-from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
-from skerry.codec.pieces import merge, merge_pieces, split_whole
+from skerry.codec.pieces import merge
 from skerry.codec.plans import StructPlan
 from skerry.engine.dispatch.cache_quotas import CacheQuotas
 from skerry.errors import LimitExceeded
@@ -314,38 +312,6 @@ class Cache:
     def mentions(self, client: int) -> bool:
         """Whether a client is the creator or the last writer of any object."""
         return client in self._mentions
-
-    def apply(self, update: Update, codec: Codec) -> tuple[int, Entry] | None:
-        """Merge an update; returns the operation, and the state of the object after it.
-
-        After a remove, that is the last state. Returns None if an unknown object was removed.
-        Raises LimitExceeded, without effect, if there is no room.
-        """
-        type_cache = self.type_cache(update.type_name)
-        plan = codec.plan
-        pieces = split_whole(plan, update.payload)
-        if update.operation == REMOVE:
-            gone = self.drop(type_cache, update.key)
-            if gone is None:
-                return None
-            # The last state, with the fields of the remove itself.
-            payload = merge_pieces(plan, gone.payload, pieces, update.present)
-            return REMOVE, gone.with_payload(payload, split_whole(plan, payload).present)
-        operation = UPDATE if update.key in type_cache.objects else CREATE
-        entry = self.put(
-            type_cache,
-            plan,
-            update.key,
-            pieces.data,
-            pieces.present,
-            update.present,
-            update.subject,
-            update.sender,
-            update.sent_ns,
-            update.time_ns,
-            update.position,
-        )
-        return operation, entry
 
     def get(self, type_name: str, key: bytes) -> Entry | None:
         """The object with a key, or None."""

@@ -169,7 +169,7 @@ NAN = float("nan")
         (leaf(2, Op.isNull, floatVal=1.0), "asked without a value"),
         (leaf(2, Op.like, floatVal=1.0), "`like` is for text"),
         (leaf(1, Op.like, stringList=["a"]), "not compared with stringList"),
-        (leaf(1, Op.like, stringVal="a\\"), "ends in"),
+        (leaf(1, Op.like, stringVal="a\\"), "ends with"),
         (leaf(1, Op.like, stringVal="\udcff"), "not UTF-8"),
         (Node(kind=Kind.leaf), "has no leaf"),
         (Node(kind=Kind.notOp, arity=1), "ends before"),

@@ -10,6 +10,7 @@ from skerry.engine.dispatch.cache import Cache
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import codec_of, key_of
+from tests.unit.engine.dispatch.cache_updates import apply
 
 Thing = skerry.define_types(
     "struct Thing { 1: [key] uint32 id; 2: string name; 3: float64 size; }"
@@ -33,7 +34,7 @@ def update_of(
 
 
 def made_by(cache: Cache, sender: int, number: int, name: str = "") -> None:
-    cache.apply(update_of(Thing(id=number, name=name), sender=sender), CODEC)
+    apply(cache, update_of(Thing(id=number, name=name), sender=sender), CODEC)
 
 
 def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: int) -> None:
@@ -58,16 +59,16 @@ def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: i
 def test_objects_are_counted_for_their_creator() -> None:
     cache = Cache()
     assert cache.quotas.client_usage(7) == (0, 0)
-    cache.apply(update_of(Thing(id=1, name="ab"), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=2), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=3), sender=8), CODEC)
+    apply(cache, update_of(Thing(id=1, name="ab"), sender=7), CODEC)
+    apply(cache, update_of(Thing(id=2), sender=7), CODEC)
+    apply(cache, update_of(Thing(id=3), sender=8), CODEC)
     sizes = [len(Thing(id=1, name="ab").encode()), len(Thing(id=2).encode())]
     assert cache.quotas.client_usage(7) == (2, sum(sizes))
-    cache.apply(update_of(Thing(id=1, name="longer"), sender=8), CODEC)
+    apply(cache, update_of(Thing(id=1, name="longer"), sender=8), CODEC)
     grown = len(Thing(id=1, name="longer").encode())
     assert cache.quotas.client_usage(7) == (2, grown + sizes[1]), "it is still the one that made it"
-    cache.apply(update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
-    cache.apply(update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
+    apply(cache, update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
+    apply(cache, update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
     assert cache.quotas.client_usage(7) == (0, 0)
     assert cache.quotas.client_usage(8)[0] == 1
 
@@ -75,12 +76,12 @@ def test_objects_are_counted_for_their_creator() -> None:
 def test_the_exempt_client_may_exceed_the_limits() -> None:
     cache = Cache(object_count_max=1)
     cache.quotas.exempt_client = 1
-    cache.apply(update_of(Thing(id=1), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=2), sender=1), CODEC)
+    apply(cache, update_of(Thing(id=1), sender=7), CODEC)
+    apply(cache, update_of(Thing(id=2), sender=1), CODEC)
     assert cache.object_count == 2
     with pytest.raises(LimitExceeded):
-        cache.apply(update_of(Thing(id=3), sender=7), CODEC)
-    cache.apply(update_of(Thing(id=1, name="longer"), sender=7), CODEC)
+        apply(cache, update_of(Thing(id=3), sender=7), CODEC)
+    apply(cache, update_of(Thing(id=1, name="longer"), sender=7), CODEC)
     assert cache.object_count == 2, "no object is added by that"
 
 
