@@ -101,4 +101,4 @@ class HasNoName(NodeClient):
 
 @pytest.mark.slow
 def test_an_echo_is_caught() -> None:
-    assert caught(with_part(door=HasNoName), 1) is not None
+    assert caught(with_part(node_client=HasNoName), 1) is not None
