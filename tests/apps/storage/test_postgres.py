@@ -96,9 +96,7 @@ def test_a_node_that_lost_its_storage_does_not_overwrite_another_node(
     with pytest.raises(StorageError, match=f"schema {schema} .* is in use by another node"):
         first.write(batch(3))
     second.close()
-    with pytest.raises(
-        StorageError, match="was used by another node while this one was disconnected"
-    ):
+    with pytest.raises(StorageError, match="was used by another node while"):
         first.write(batch(3))
     assert keys(opened(postgres.url(schema))) == [b"1", b"2"]
 
