@@ -137,6 +137,8 @@ class Client:
         """How often it joined or left a group or a filtered subscription."""
         self.described: dict[str, int] = {}
         """Types that it described, with the size of each description in bytes."""
+        self.described_memory: dict[str, int] = {}
+        """Bytes of memory that each described type counts for, by name."""
         self.described_bytes = 0
         self.received_count = 0
         self.received_bytes = 0

@@ -66,7 +66,7 @@ def _line(event: MachineEvent) -> tuple[int, str]:
         case ClientRefused():
             return logging.WARNING, "operation of a client rejected"
         case DefinitionRefused():
-            return logging.WARNING, "incompatible definition of a type rejected"
+            return logging.WARNING, "incompatible definition of a type refused"
         case TypeChanged():
             return logging.INFO, "definition of a type changed"
         case DefinitionConflict():

@@ -96,7 +96,7 @@ def test_a_node_that_lost_its_storage_does_not_overwrite_another_node(
     with pytest.raises(StorageError, match=f"schema {schema} .* is in use by another node"):
         first.write(batch(3))
     second.close()
-    with pytest.raises(StorageError, match="was used by another node while this one was cut off"):
+    with pytest.raises(StorageError, match="was used by another node while"):
         first.write(batch(3))
     assert keys(opened(postgres.url(schema))) == [b"1", b"2"]
 
@@ -125,7 +125,7 @@ def test_tables_of_another_format_are_left_alone(
 
 def test_database_with_a_small_alphabet_is_refused(postgres: Any, opened: Opener) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    with pytest.raises(StorageError, match="cannot keep every text") as messages:
+    with pytest.raises(StorageError, match="the encoding of the database is not UTF8") as messages:
         opened(postgres.url().replace("/postgres?", "/latin?"))
     assert "UTF8" in (messages.value.hint or "")
 

@@ -22,6 +22,7 @@ from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import ROUTE_MEMO_SIZE_MAX, Routing
 from skerry.engine.events import ClientDisconnected
+from skerry.engine.types.type_descriptions import DESCRIPTION_MEMORY_FACTOR
 from skerry.limits import GROUP_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.schema.internal import internal_types
 
@@ -276,7 +277,8 @@ def test_an_address_has_a_share_of_the_bytes_of_descriptions(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     size = len(skerry.define_types("struct A0 { 1: bool a; }").A0.descriptor.name) + 60
-    harbour = make_harbour(admission=limited(type_bytes_per_address_max=5 * size))
+    limits = limited(type_bytes_per_address_max=5 * size * DESCRIPTION_MEMORY_FACTOR)
+    harbour = make_harbour(admission=limits)
     guests = [harbour.guest(origin=far(1)) for _ in range(10)]
     for number, guest in enumerate(guests):
         guest.describe(skerry.define_types(f"struct A{number} {{ 1: bool a; }}")[f"A{number}"])
@@ -286,6 +288,19 @@ def test_an_address_has_a_share_of_the_bytes_of_descriptions(
     guests[0].vanish()
     refused[0].describe(skerry.define_types("struct A0 { 1: bool a; }").A0)
     assert len(refused[0].refusals()) == 1
+
+
+def test_equal_definitions_of_many_clients_are_shared_and_count_once(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=limited(type_bytes_per_address_max=10_000))
+    guests = [harbour.guest(origin=far(1)) for _ in range(50)]
+    for guest in guests:
+        guest.describe(Boat)
+        assert guest.refusals() == []
+    clients = [harbour.node.host.client(guest.client_id) for guest in guests]
+    definitions = {id(client.connection.definition("Boat")) for client in clients if client}
+    assert len(definitions) == 1
 
 
 def test_strangers_leave_a_tenth_of_the_cache(make_harbour: Callable[..., Harbour]) -> None:

@@ -69,7 +69,7 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             DefinitionRefused(type_name="Boat", detail="id"),
             "WARNING",
-            "incompatible definition of a type rejected",
+            "incompatible definition of a type refused",
         ),
         (
             TypeChanged(type_name="Boat", client_id=2, name="ann", added=("3: string note",)),

@@ -78,9 +78,10 @@ class ClientLimits:
     type_bytes_max: int = 4 * 1024 * 1024
     """Encoded type descriptions of one client. A large program has less than 1 MiB of them."""
     type_bytes_per_address_max: int = 64 * 1024 * 1024
-    """The same for all clients of one address: a hundred different large programs."""
+    """Memory of the type descriptions of all clients of one address, each definition counted once:
+    16 000 types of eleven fields."""
     type_bytes_per_node_max: int = 256 * 1024 * 1024
-    """The same for all clients."""
+    """The same for all clients of the node."""
     type_count_per_address_max: int = TYPE_COUNT_MAX // 5
     """Types in use that clients of one address described."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2

@@ -131,6 +131,12 @@ class Definitions(Mapping[str, NamedType]):
         self._drop_unused(type_)
         return list(type_.definitions.values())
 
+    def shared(self, type_: NamedType) -> NamedType:
+        """The equal definition that another client has sent; `type_` itself if there is none."""
+        known = self._types.get(type_.name)
+        found = None if known is None else known.definitions.get(fingerprint(type_))
+        return found.type if found is not None and found.type == type_ else type_
+
     def users(self, definition: Definition) -> str:
         """The clients that use a definition, or else the objects that need it, for a message."""
         names = [f"client {number} ({name})" for number, name in definition.clients.items()]

@@ -30,6 +30,7 @@ from skerry.schema.writer import write_type
 
 __all__ = [
     "DEFINITION_USER_COUNT_MAX",
+    "DESCRIPTION_MEMORY_FACTOR",
     "UNUSABLE_TYPE_BYTES_MAX",
     "DefinitionList",
     "DescribingNode",
@@ -41,6 +42,10 @@ DEFINITION_USER_COUNT_MAX: Final = 100
 UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
 """Descriptions of types that a client may not use are kept up to this size, since these types may
 be parts of others. The descriptions of all types of a large program are smaller."""
+
+DESCRIPTION_MEMORY_FACTOR: Final = 16
+"""Memory of a definition for each byte of its description: 263 bytes with eleven fields take 4 KB.
+A definition that another client has described is shared, and counts once."""
 
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""
@@ -104,9 +109,12 @@ class TypeDescriptions:
             client.connection.received,
             self._types.registry,  # type: ignore[arg-type]
         )
-        own = from_description(message, known)
-        more = len(payload) - client.described.get(own.name, 0)
+        described = from_description(message, known)
+        own = self._types.registry.shared(described)
+        memory = len(payload) * (DESCRIPTION_MEMORY_FACTOR if own is described else 1)
+        more = memory - client.described_memory.get(own.name, 0)
         self._node.shares.take(client.holder, {Resource.TYPE_BYTES: more})
+        client.described_memory[own.name] = memory
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
         self._register(client, own, now_ns)

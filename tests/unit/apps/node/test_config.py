@@ -79,7 +79,7 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
         ('socket_mode = "0888"', "socket_mode is '0888', not three octal digits"),
         ('metrics = "11237"', "'11237' is not HOST:PORT such as 127.0.0.1:11237"),
         ('listen = ["htp://ship"]', "there is no scheme 'htp'"),
-        ('lisen = ["tcp://ship"]', "there is no such key"),
+        ('lisen = ["tcp://ship"]', "unknown key"),
     ],
 )
 def test_invalid_values_are_rejected_with_a_reason(tmp_path: Path, text: str, message: str) -> None:

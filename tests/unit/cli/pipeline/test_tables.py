@@ -60,7 +60,7 @@ def test_unusable_remote_paths_of_tables_are_errors(
         done = run("pipeline", command, "--tables", "s3a://nobody-made-it/lake", *more)
         assert done.code == 1
         assert "there is no bucket nobody-made-it" in done.err
-        assert "hint:  make it" in done.err
+        assert "hint:  create it" in done.err
     with object_store.locked():
         done = run("pipeline", "tables", "--tables", bucket)
     assert done.code == 1

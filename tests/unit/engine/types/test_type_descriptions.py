@@ -401,7 +401,7 @@ def test_later_changes_and_conflicts_of_definitions_are_reported(
     with caplog.at_level("INFO", "skerry"):
         log_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
-    assert "incompatible definition of a type rejected" in messages
+    assert "incompatible definition of a type refused" in messages
 
 
 # -- definitions and their users
