@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from skerry.engine.admission.admission import (
     PermissionRule,
 )
 from skerry.engine.admission.shared_quotas import Resource
+from skerry.engine.delivery.filtered_subscription import FilteredSubscription
 from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import ROUTE_MEMO_SIZE_MAX, Routing
@@ -168,6 +170,25 @@ def test_objects_in_filtered_subscriptions_of_an_address_are_bounded(
     maker.publish(*(Boat(id=n) for n in range(400, 1100)))
     assert (first.is_cut, second.is_cut) == (True, False)
     assert "(view_object_count_per_address_max)" in first.fault
+
+
+def test_a_refused_filtered_subscription_keeps_no_keys(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    """It may stay in memory until the next collection, which may be long after."""
+    harbour = make_harbour(admission=limited(view_object_count_per_address_max=300))
+    harbour.guest("maker", origin=UNIX).publish(*(Boat(id=n) for n in range(5000)))
+    guest = harbour.guest(origin=far(1))
+    guest.describe(Boat)
+    gc.collect()
+    gc.disable()
+    try:
+        guest.open_view(Boat, 1, where="id >= 0")
+        assert "objects in filtered subscriptions of address" in guest.refusals()[-1][1]
+        kept = [item for item in gc.get_objects() if isinstance(item, FilteredSubscription)]
+        assert [len(item._found) for item in kept] == [0] * len(kept)
+    finally:
+        gc.enable()
 
 
 def counted_objects(harbour: Harbour) -> int:

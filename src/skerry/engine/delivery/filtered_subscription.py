@@ -155,6 +155,9 @@ class FilteredSubscription(UpdateListener):
         """End the subscription."""
         self.is_closed = True
         self._end_selection()
+        # Released now: the subscription and its output refer to each other, and the collector
+        # examines such rings seldom (`runtime.collector`).
+        self._found = OrderedDict()
         self._inside.clear()
         if self.active_replay is not None:
             self.active_replay.cancel()
