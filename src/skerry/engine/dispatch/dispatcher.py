@@ -25,9 +25,10 @@ from skerry.engine.dispatch.topics import (
 from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_WORK_UNIT
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
 
-__all__ = ["Dispatcher", "ns_of_seconds"]
+__all__ = ["Dispatcher"]
 
 
 class Dispatcher:
@@ -280,14 +281,6 @@ class Dispatcher:
         whole.before = update.before
         whole.entry = entry
         return whole
-
-
-def ns_of_seconds(seconds: float) -> i64:
-    """As `objects.times.ns_of_seconds`, which compiled code would have to call as Python."""
-    whole = int(seconds)
-    if whole > seconds:
-        whole -= 1
-    return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
 
 
 def _clients_on(route: Route) -> set[int]:

@@ -15,10 +15,11 @@ from skerry.codec.hot_loops import ForwardedHeader, Frames
 from skerry.codec.pieces import split
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
-from skerry.engine.dispatch.dispatcher import Dispatcher, ns_of_seconds
+from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
 from skerry.engine.dispatch.topics import Route, UpdateInTransit
 from skerry.limits import DELIVERIES_PER_WORK_UNIT
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import copy_header
 
 __all__ = ["FrameForwarding"]

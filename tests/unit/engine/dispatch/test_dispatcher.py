@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX
-from skerry.engine.dispatch.dispatcher import ns_of_seconds
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
-from skerry.objects import times
 from skerry.objects.base import key_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
@@ -394,8 +392,3 @@ def test_a_cache_has_the_size_of_its_limits_by_default(
         CACHE_OBJECT_COUNT_MAX,
         CACHE_BYTES_MAX,
     )
-
-
-@pytest.mark.parametrize("seconds", [0.0, 1.5, -0.25, 1_700_000_000.123, -1.0])
-def test_seconds_become_nanoseconds_as_elsewhere(seconds: float) -> None:
-    assert ns_of_seconds(seconds) == times.ns_of_seconds(seconds)
