@@ -191,3 +191,7 @@ def _publish(short: Place, long: Place, updates: list[dict[str, Any]], cut_bytes
         for frame in frames:
             long.publishers[who].say(frame)
             long.forget_headers()
+        # A turn may end before all of it is processed (the first use of several types). The next
+        # publisher must not be served in between, since publishers have no order among each other.
+        short.carry()
+        long.carry()
