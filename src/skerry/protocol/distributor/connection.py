@@ -445,12 +445,9 @@ class GroupConnection:
             self._received_update_count += min(count, len(data))
         if not self._senders.is_listening:
             return None
-        remote = self._senders.remotes.get(data[4:16])
-        if remote is None:
-            found = self._control.meet(data, source, now_ns)
-            if isinstance(found, DropReason):
-                return found
-            remote = found
+        remote = self._control.remote_sender(data, source, now_ns)
+        if isinstance(remote, DropReason):
+            return remote
         remote.received_ns = now_ns
         if remote.is_leaving:
             remote.data_received(int.from_bytes(data[20:24], "big"))

@@ -1,6 +1,6 @@
 """Processing of received control messages: announcements, heartbeats, requests and their answers.
 
-A sender becomes known by its first datagram, also by one with data; see `meet`.
+A sender becomes known by its first datagram, also by one with data; see `remote_sender`.
 """
 
 from __future__ import annotations
@@ -86,24 +86,27 @@ class ControlIntake:
             self._detect_java(message.header)
         if isinstance(message, RepairRequest):
             self._receive_request(key, message, now_ns)
-        elif isinstance(message, Nak):
-            self._receive_nak(key, message)
         elif isinstance(message, PositionRequest):
             if self._identity.is_target(message.target_id, message.target_start):
                 self._sender.position(message.seq, message.span_us, now_ns)
-        elif isinstance(message, Position):
-            self._receive_position(key, message, now_ns)
         elif self._is_muted(message.header, source):
             pass
+        elif isinstance(message, (Nak, Position)):
+            return self._receive_answer(data, message, source, now_ns)
         elif isinstance(message, Configuration):
             return self._receive_configuration(data, message, source, now_ns)
         else:
             return self._receive_heartbeat(data, message, source, now_ns)
         return None
 
-    def meet(self, data: bytes, source: Address, now_ns: int) -> RemoteSender | DropReason:
-        """Add the sender of a datagram, which is not known yet; or return why it is refused."""
+    def remote_sender(
+        self, data: bytes, source: Address, now_ns: int
+    ) -> RemoteSender | DropReason:
+        """Return the sender of a datagram, which is added if it is unknown; or why it is refused."""
         key = data[4:16]
+        known = self._senders.remotes.get(key)
+        if known is not None:
+            return known
         if self._senders.is_foreign(key):
             return DropReason.DIALECT
         header = self._wire.decode_header(data)
@@ -122,17 +125,13 @@ class ControlIntake:
         self, data: bytes, message: HeartbeatMessage, source: Address, now_ns: int
     ) -> DropReason | None:
         is_goodbye = message.header.kind == GOODBYE
-        key = data[4:16]
-        remote = self._senders.remotes.get(key)
-        if remote is None:
-            # A sender that is leaving is added only if some of its updates may be missing.
-            is_missed = message.last_seq and self._senders.may_miss(key)
-            if is_goodbye and not is_missed:
-                return DropReason.DUPLICATE
-            found = self.meet(data, source, now_ns)
-            if isinstance(found, DropReason):
-                return found
-            remote = found
+        # A sender that is leaving is added only if some of its updates may be missing.
+        is_wanted = message.last_seq > 0 and self._senders.may_miss(data[4:16])
+        if is_goodbye and not is_wanted and data[4:16] not in self._senders.remotes:
+            return DropReason.DUPLICATE
+        remote = self.remote_sender(data, source, now_ns)
+        if isinstance(remote, DropReason):
+            return remote
         remote.received_ns = now_ns
         if self._senders.is_listening:
             remote.receiver.heartbeat_received(message.last_seq, now_ns)
@@ -144,12 +143,9 @@ class ControlIntake:
     def _receive_configuration(
         self, data: bytes, message: Configuration, source: Address, now_ns: int
     ) -> DropReason | None:
-        remote = self._senders.remotes.get(data[4:16])
-        if remote is None:
-            found = self.meet(data, source, now_ns)
-            if isinstance(found, DropReason):
-                return found
-            remote = found
+        remote = self.remote_sender(data, source, now_ns)
+        if isinstance(remote, DropReason):
+            return remote
         is_new = not remote.is_announced
         remote.announcement_received(
             heartbeat_interval_ms=message.heartbeat_interval_ms,
@@ -180,18 +176,28 @@ class ControlIntake:
             if len(remote.receiver.gaps) and other[4:] == target:
                 remote.receiver.request_seen(message.first_seq, message.last_seq, now_ns)
 
-    def _receive_nak(self, key: bytes, message: Nak) -> None:
-        self.naks_received_count += 1
-        remote = self._senders.remotes.get(key)
-        if remote is not None:
-            remote.receiver.nak_received(message.seqs)
-
-    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> None:
-        remote = self._senders.remotes.get(key)
-        if remote is not None:
+    def _receive_answer(
+        self, data: bytes, message: Nak | Position, source: Address, now_ns: int
+    ) -> DropReason | None:
+        """Process the answer to a request of this connection, or of another one."""
+        self.naks_received_count += isinstance(message, Nak)
+        is_known = data[4:16] in self._senders.remotes
+        if not is_known and not self._senders.may_miss(data[4:16]):
+            return None
+        remote = self.remote_sender(data, source, now_ns)
+        if isinstance(remote, DropReason):
+            return remote
+        receiver = remote.receiver
+        if isinstance(message, Nak):
+            receiver.nak_received(message.seqs)
+        elif is_known:
             remote.received_ns = now_ns
-            remote.receiver.position_received(message, now_ns)
-            self._senders.due_at(remote.due_ns())
+            receiver.position_received(message, now_ns)
+        elif self._senders.is_listening:
+            # All else of this sender was lost. Like a heartbeat, the answer names a number of it.
+            receiver.heartbeat_received(message.seq, now_ns)
+        self._senders.due_at(remote.due_ns())
+        return None
 
     def _is_muted(self, header: DatagramHeader, source: Address) -> bool:
         """Return whether a message is ignored, as the connection's own data is not received."""

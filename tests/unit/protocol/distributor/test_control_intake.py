@@ -124,7 +124,7 @@ def test_messages_of_the_other_dialect_are_dropped() -> None:
     other = messages_of(2, DistributorConfig(dialect=Dialect.PYCAST))
     for data in (other.heartbeat(HEARTBEAT, 0), other.request_to(info(1), 1, 2)):
         assert rig.receive(data) is DropReason.DIALECT
-    assert rig.intake.meet(other.data_header(0), SOURCE, 0) is DropReason.DIALECT
+    assert rig.intake.remote_sender(other.data_header(0), SOURCE, 0) is DropReason.DIALECT
 
 
 def test_own_messages_are_ignored_where_own_data_is_not_received() -> None:
@@ -136,7 +136,7 @@ def test_own_messages_are_ignored_where_own_data_is_not_received() -> None:
 
 def test_the_first_data_of_a_sender_makes_it_known() -> None:
     rig = Rig()
-    remote = rig.intake.meet(rig.messages.data_header(0), SOURCE, 0)
+    remote = rig.intake.remote_sender(rig.messages.data_header(0), SOURCE, 0)
     assert isinstance(remote, RemoteSender)
     assert remote.receiver.sender.address == "10.0.0.2"
     assert list(rig.senders.remotes.values()) == [remote]

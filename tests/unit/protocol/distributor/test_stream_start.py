@@ -26,6 +26,7 @@ from skerry.protocol.distributor.messages import (
     CONFIGURATION,
     GOODBYE,
     HEARTBEAT,
+    NAK,
     POSITION,
     POSITION_REQUEST,
     REQUEST,
@@ -122,6 +123,37 @@ def test_the_lost_start_of_a_new_sender_is_reported(bus: Any) -> None:
     (lost,) = bus.events_of(subscriber, UpdatesLost)
     assert (lost.first_seq, lost.stop_seq, lost.reason) == (1, 3, LossReason.REMOVED)
     assert bus.events_of(subscriber, SenderRemoved) == [], "it was never announced"
+
+
+@pytest.mark.parametrize("answer", [POSITION, NAK])
+def test_a_sender_of_which_only_an_answer_to_another_receiver_arrived_is_not_ignored(
+    bus: Any, answer: int
+) -> None:
+    subscriber, other = bus.subscriber(), bus.subscriber()
+    bus.run_ms(1)
+    publisher = bus.join(cache_bytes_max=1 if answer == NAK else 10_000_000)
+    lost_seqs = [1, 2] if answer == NAK else [1]
+
+    def drop(source: GroupConnection, to: GroupConnection, data: bytes) -> bool:
+        if source is not publisher or to is source:
+            return False
+        is_first = data[2] == UPDATE and int.from_bytes(data[20:24], "big") in lost_seqs
+        is_lost_by_both = is_first or (data[2] == HEARTBEAT and answer == POSITION)
+        return is_lost_by_both or (to is subscriber and data[2] not in (answer, RETRANSMISSION))
+
+    publisher.open_publisher(bus.now_ns)
+    bus.drop = drop
+    bus.publish(publisher, *numbered())
+    bus.run_ms(200)
+    assert answer in bus.sent_kinds(publisher)
+    publisher.close(bus.now_ns)
+    bus.run_ms(60_000)
+    if answer == POSITION:
+        # Each number up to the one that the answer names.
+        assert bus.subjects(subscriber) == numbered(2)
+    else:
+        assert bus.events_of(subscriber, StartUnknown) != []
+    assert bus.subjects(other)[-1] == numbered()[-1]
 
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
