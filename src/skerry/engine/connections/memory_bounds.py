@@ -56,9 +56,11 @@ class MemoryBounds:
 
     def check_queue(self, client: Client) -> None:
         """Disconnect a slow client whose queue exceeds its limits, or start backpressure."""
-        size = int(client.queue.size)
-        # A single object may always be queued, whatever its size.
-        is_over = size > client.limits.waiting_bytes_max and client.queue.waiting_count > 1
+        queue = client.queue
+        size = int(queue.size)
+        bytes_max = client.limits.waiting_bytes_max
+        # A single object or message may always be queued, whatever its size.
+        is_over = size > bytes_max and (queue.waiting_count > 1 or queue.message_bytes > bytes_max)
         if is_over or client.slots.is_full:
             self._cut_slow(client)
             return

@@ -111,6 +111,10 @@ class ClientQueue(Outgoing):
         self.tally: Tally = Tally()
         self.waiting_count: i64 = 0
         """Updates among the frames; all other frames are messages of the protocol."""
+        self.message_bytes: i64 = 0
+        """Bytes of the messages of the protocol, without the largest one."""
+        self._message_bytes_max: i64 = 0
+        """Bytes of the largest one."""
         self.size_peak: i64 = 0
         self.sent_count: i64 = 0
         self.sent_bytes: i64 = 0
@@ -146,6 +150,9 @@ class ClientQueue(Outgoing):
         self.frames.add(frame)
         self.frame_count += 1
         self._has_message = True
+        size: i64 = len(frame)
+        self.message_bytes += min(size, self._message_bytes_max)
+        self._message_bytes_max = max(size, self._message_bytes_max)
         if not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
@@ -311,3 +318,5 @@ class ClientQueue(Outgoing):
         self._tallies.clear()
         self._counts.clear()
         self.waiting_count = 0
+        self.message_bytes = 0
+        self._message_bytes_max = 0

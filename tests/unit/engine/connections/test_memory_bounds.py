@@ -141,3 +141,26 @@ def test_strangers_of_all_addresses_leave_a_reserve_of_unfinished_bytes(
         guest.vanish()
     begin(come(harbour, "late", "10.0.0.1"), 95_000)
     assert not harbour.guests[list(harbour.guests)[-1]].is_cut
+
+
+def ask(guest: Guest, number: int) -> None:
+    """Send a request that no program handles; the response says so."""
+    data = Buoy(id=number).encode()
+    guest.send("SkerryRequest", number=number, typeName="Buoy", object=data, timeout=1.0)
+
+
+def test_a_client_that_reads_no_responses_is_disconnected(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=limited(waiting_bytes_max=10_000))
+    asker = harbour.guest("asker")
+    asker.describe(Buoy)
+    asker.pause()
+    number = 0
+    while not asker.is_cut_abruptly and number < 1000:
+        number += 1
+        ask(asker, number)
+    (went,) = harbour.events(ClientDisconnected)
+    assert (went.name, went.reason) == ("asker", "slow")
+    assert 20 < number < 1000
+    harbour.check()

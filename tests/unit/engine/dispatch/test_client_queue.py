@@ -35,7 +35,7 @@ def test_a_queue_is_listed_once_until_the_node_takes_it() -> None:
     assert listed == [queue]
 
 
-def test_a_lane_is_listed_again_only_when_something_waits() -> None:
+def test_a_queue_is_listed_again_only_when_something_waits() -> None:
     queue, listed = make()
     queue.relist()
     assert listed == []
@@ -80,6 +80,18 @@ def test_the_peak_is_of_what_waited_at_once() -> None:
     queue.add(b"x" * 30)
     queue.take()
     assert queue.size_peak == 100
+
+
+def test_the_bytes_of_messages_are_counted_without_the_largest_one() -> None:
+    queue, _ = make()
+    counts = []
+    for size in (100, 10, 300):
+        queue.add(b"m" * size)
+        counts.append(int(queue.message_bytes))
+    assert counts == [0, 10, 110]
+    queue.take()
+    queue.add(b"m")
+    assert queue.message_bytes == 0
 
 
 def test_only_version_2_takes_the_common_frames() -> None:
