@@ -179,7 +179,12 @@ class ControlIntake:
     def _receive_answer(
         self, data: bytes, message: Nak | Position, source: Address, now_ns: int
     ) -> DropReason | None:
-        """Process the answer to a request of this connection, or of another one."""
+        """Process the answer to a request of this connection, or of another one.
+
+        An answer to another one may be all that is received of a sender. It makes the sender known,
+        so that its updates are reported as lost when it is removed. It does not begin the stream,
+        as it does not name the last number.
+        """
         self.naks_received_count += isinstance(message, Nak)
         is_known = data[4:16] in self._senders.remotes
         if not is_known and not self._senders.may_miss(data[4:16]):
@@ -193,9 +198,6 @@ class ControlIntake:
         elif is_known:
             remote.received_ns = now_ns
             receiver.position_received(message, now_ns)
-        elif self._senders.is_listening:
-            # All else of this sender was lost. Like a heartbeat, the answer names a number of it.
-            receiver.heartbeat_received(message.seq, now_ns)
         self._senders.due_at(remote.due_ns())
         return None
 
