@@ -60,6 +60,16 @@ class DropReason(enum.Enum):
     FAKE = "fake"
     """Dropped on purpose, to test an application."""
 
+    # Datagrams between nodes.
+    CHECKSUM = "checksum"
+    """The checksum is missing or wrong."""
+    CHANNEL = "channel"
+    """The datagram is for the other channel of the node."""
+    OWN = "own"
+    """The node itself sent it, to a multicast group."""
+    DESTINATION = "destination"
+    """It is addressed to another node."""
+
     # Messages that a carriage does not forward.
     UNDESCRIBED = "undescribed"
     """The type, or a type that it uses, was not described in time."""

@@ -5,7 +5,7 @@ one input, then takes the transmits, then the events, then reads the next deadli
 blocks, logs, sleeps or keeps a callback. The order of its inputs and the `Random` that it was given
 determine its output.
 
-For datagrams, `Machine` is enough. A machine that uses streams is a `StreamMachine`: it opens a
+For datagrams, `Machine` is enough; one with several sockets is a `PortMachine`. A machine that uses streams is a `StreamMachine`: it opens a
 connection with a `Connect` among its transmits, closes it with a `Disconnect`, and is notified when
 a stream opened or closed. Both are in order with the data, so data that is sent before a
 `Disconnect` still arrives.
@@ -28,6 +28,7 @@ __all__ = [
     "Machine",
     "MachineEvent",
     "Paced",
+    "PortMachine",
     "Statistics",
     "StreamMachine",
     "Transmit",
@@ -54,6 +55,8 @@ class Transmit:
 
     destination: Address
     data: bytes = b""
+    port: int = 0
+    """The local port from which a machine with several sockets sends the datagram."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,14 @@ class Machine(Protocol):
 
     def statistics(self) -> Statistics:
         """Return an immutable snapshot of the counters."""
+
+
+@runtime_checkable
+class PortMachine(Machine, Protocol):
+    """A machine with several sockets, which it distinguishes by their local addresses."""
+
+    def receive_at(self, data: bytes, source: Address, destination: Address, now_ns: int) -> None:
+        """Process a datagram to `destination`: a socket of the machine, or a multicast group."""
 
 
 class CloseReason(enum.Enum):

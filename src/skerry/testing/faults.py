@@ -60,6 +60,7 @@ class LinkFault(Fault):
     _sources: frozenset[str] | None = None
     _destinations: frozenset[str] | None = None
     _kinds: frozenset[str] | None = None
+    _ports: frozenset[int] | None = None
 
     def between(
         self,
@@ -67,14 +68,17 @@ class LinkFault(Fault):
         sources: Collection[str] | None = None,
         destinations: Collection[str] | None = None,
         kinds: Collection[str] | None = None,
+        ports: Collection[int] | None = None,
     ) -> Self:
-        """Restrict this fault to packets with these sources, destinations and kinds.
+        """Restrict this fault to packets with these sources, destinations, kinds and ports.
 
-        `kinds` are of `UNICAST`, `MULTICAST` and `STREAM`. Returns the fault itself.
+        `kinds` are of `UNICAST`, `MULTICAST` and `STREAM`; `ports` are those at which packets
+        arrive. Returns the fault itself.
         """
         self._sources = self._sources if sources is None else frozenset(sources)
         self._destinations = self._destinations if destinations is None else frozenset(destinations)
         self._kinds = self._kinds if kinds is None else frozenset(kinds)
+        self._ports = self._ports if ports is None else frozenset(ports)
         return self
 
     def source_names(self) -> list[str]:
@@ -91,6 +95,7 @@ class LinkFault(Fault):
             (self._sources is None or packet.source.name in self._sources)
             and (self._destinations is None or packet.destination.name in self._destinations)
             and (self._kinds is None or packet.kind in self._kinds)
+            and (self._ports is None or packet.to.port in self._ports)
         )
 
     def start(self, world: World, rng: Random) -> None:

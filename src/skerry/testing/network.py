@@ -48,8 +48,9 @@ class Network:
         self._write: Callable[[str], None] = world.trace.lines.append
 
     def attach(self, node: Node[Any]) -> None:
-        """Deliver datagrams to the address of the node."""
-        self._nodes[node.address] = node
+        """Deliver datagrams to the addresses of the node."""
+        for address in node.addresses:
+            self._nodes[address] = node
 
     def join(self, node: Node[Any], group: Address) -> None:
         """Deliver datagrams to `group` to the node, including its own."""
@@ -94,20 +95,29 @@ class Network:
         crc = crc32(data)
         target = self._nodes.get(destination)
         if target is not None:
-            self._send_copy(node, target, data, crc, UNICAST)
+            self._send_copy(node, target, transmit, crc, UNICAST)
             return
         members = self._groups.get(destination)
         if members is None:
             self._world.note("unroutable", node, to=str(destination), bytes=len(data))
             return
         for member in members.values():
-            self._send_copy(node, member, data, crc, MULTICAST)
+            self._send_copy(node, member, transmit, crc, MULTICAST)
 
     def _send_copy(
-        self, source: Node[Any], target: Node[Any], data: bytes, crc: int, kind: str
+        self, source: Node[Any], target: Node[Any], transmit: Transmit, crc: int, kind: str
     ) -> None:
         world = self._world
-        packet = Packet(source, target, data, crc, kind, world.now_ns)
+        packet = Packet(
+            source,
+            target,
+            transmit.data,
+            crc,
+            kind,
+            world.now_ns,
+            transmit.destination,
+            transmit.port,
+        )
         # A node sends datagrams to itself without a link.
         if self.shapers and source is not target:
             for delay_ns in self.plan(packet):
@@ -142,7 +152,14 @@ class Network:
         world = self._world
         node = packet.destination
         world.input_count += 1
-        node.machine.receive(packet.data, packet.source.address, node.clock.read(world.now_ns))
+        machine, now_ns = node.machine, node.clock.read(world.now_ns)
+        source = packet.source.address
+        if packet.source_port:
+            source = Address(source.host, packet.source_port)
+        if node.has_ports:
+            machine.receive_at(packet.data, source, packet.to, now_ns)
+        else:
+            machine.receive(packet.data, source, now_ns)
         world.collect(node)
 
     def _note_stopped(self, packet: Packet, shaper: LinkShaper) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from skerry.errors import LocalProtocolError
-from skerry.protocol.machine import Address, Machine, MachineEvent
+from skerry.protocol.machine import Address, Machine, MachineEvent, PortMachine
 from skerry.testing.clock import SimulatedClock
 from skerry.tracing import Tracer
 
@@ -54,10 +54,12 @@ class Node(Generic[MachineT]):
     __slots__ = (
         "_machine",
         "address",
+        "addresses",
         "clock",
         "disk",
         "events",
         "factory",
+        "has_ports",
         "inbox",
         "is_paused",
         "label",
@@ -78,7 +80,7 @@ class Node(Generic[MachineT]):
         *,
         world: World,
         name: str,
-        port: int,
+        ports: Sequence[int],
         factory: Factory[MachineT],
         clock: SimulatedClock,
         listens: bool,
@@ -87,7 +89,10 @@ class Node(Generic[MachineT]):
         self.name = name
         self.label = json.dumps(name)
         """The name in the form of the trace."""
-        self.address = Address(name, port)
+        self.addresses = [Address(name, port) for port in ports]
+        self.address = self.addresses[0]
+        self.has_ports = False
+        """Whether the machine has several sockets."""
         self.factory = factory
         self.clock = clock
         self.listens = listens
@@ -145,3 +150,4 @@ class Node(Generic[MachineT]):
     def replace_machine(self, machine: MachineT | None) -> None:
         """Replace or remove the machine. Only the world calls this."""
         self._machine = machine
+        self.has_ports = isinstance(machine, PortMachine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry.protocol.machine import Address
+
 if TYPE_CHECKING:
     from skerry.testing.node import Node
 
@@ -17,7 +19,7 @@ STREAM: Final = "stream"
 class Packet:
     """A datagram, or a part of a stream, from one node to another."""
 
-    __slots__ = ("crc", "data", "destination", "kind", "sent_ns", "source")
+    __slots__ = ("crc", "data", "destination", "kind", "sent_ns", "source", "source_port", "to")
 
     def __init__(
         self,
@@ -27,7 +29,11 @@ class Packet:
         crc: int,
         kind: str,
         sent_ns: int,
+        to: Address | None = None,
+        source_port: int = 0,
     ) -> None:
+        """`to` is the address of the socket or group; None for the first socket. `source_port` is
+        the port of the socket from which it was sent; 0 for the first one."""
         # Positional and not a dataclass for speed: one is made per datagram and receiver.
         self.source = source
         self.destination = destination
@@ -35,3 +41,5 @@ class Packet:
         self.crc = crc
         self.kind = kind
         self.sent_ns = sent_ns
+        self.to = destination.address if to is None else to
+        self.source_port = source_port

@@ -120,10 +120,14 @@ class World:
         factory: Factory[MachineA],
         *,
         port: int = 7,
+        more_ports: Sequence[int] = (),
         groups: Sequence[Address] = (),
         listens: bool = False,
     ) -> Node[MachineA]:
-        """Add and start a node. With `listens`, others can open streams to its `StreamMachine`."""
+        """Add and start a node. With `listens`, others can open streams to its `StreamMachine`.
+
+        A `PortMachine` may have a socket at each of `more_ports`.
+        """
         assert name not in self.nodes, f"there is a node {name} already"
         if len(self.nodes) >= SIM_NODE_COUNT_MAX:
             raise LimitExceeded(
@@ -132,7 +136,14 @@ class World:
                 limit=SIM_NODE_COUNT_MAX,
             )
         clock = SimulatedClock(start_ns=self._clock_rng.randrange(1_000_000 * SECOND))
-        node = Node(world=self, name=name, port=port, factory=factory, clock=clock, listens=listens)
+        node = Node(
+            world=self,
+            name=name,
+            ports=[port, *more_ports],
+            factory=factory,
+            clock=clock,
+            listens=listens,
+        )
         self.nodes[name] = node
         self.network.attach(node)
         for group in groups:

@@ -99,10 +99,8 @@ class ControlIntake:
             return self._receive_heartbeat(data, message, source, now_ns)
         return None
 
-    def remote_sender(
-        self, data: bytes, source: Address, now_ns: int
-    ) -> RemoteSender | DropReason:
-        """Return the sender of a datagram, which is added if it is unknown; or why it is refused."""
+    def remote_sender(self, data: bytes, source: Address, now_ns: int) -> RemoteSender | DropReason:
+        """Return the sender of a datagram, added if it was unknown; or why it is refused."""
         key = data[4:16]
         known = self._senders.remotes.get(key)
         if known is not None:

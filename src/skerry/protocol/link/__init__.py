@@ -1,0 +1,18 @@
+"""Reliable messages between nodes, acknowledged, in order and without gaps.
+
+    config           the parameters of a link
+    events           what a link reports
+    packets          samples, and the packets in which they are sent
+    message_packing  messages to samples
+    reader_progress  what one receiver of a stream has acknowledged
+    outgoing_stream  a reliable stream at its sender: window, queue, retransmission
+    conflation       what a receiver that lags behind no longer needs
+    assembly         fragments to samples
+    incoming_stream  a reliable stream at its receiver: order, and acknowledgement
+    best_effort      streams without acknowledgement, at both ends
+    peers            what a link knows about another node
+    link             the machine of one channel of one node
+
+A node has one link for each channel. Who takes part is decided elsewhere: nodes are included and
+excluded by the system picture.
+"""

@@ -1,0 +1,43 @@
+"""The parameters of a link that are not those of a node type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.limits import DATAGRAM_BYTES_MAX
+from skerry.protocol.rtps.datagram_writer import FRAME_BYTES_MAX
+
+__all__ = ["FRAGMENT_COUNT_MAX", "LinkConfig"]
+
+FRAGMENT_COUNT_MAX: Final = 1 << 16
+"""Fragments of one message."""
+_DATAGRAM_BYTES_MIN: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConfig:
+    """How the nodes of a system exchange datagrams. It is the same at all of them."""
+
+    datagram_bytes: int = 1450
+    """Size of the largest datagram: what fits an Ethernet frame with some room for tunnels."""
+    send_queue_packet_count: int = 100
+    """Packets of one stream that may wait for acknowledgement. More are refused."""
+    message_bytes_max: int = 64 * 1024 * 1024
+    """Size of the largest message."""
+    checksum: bool = True
+    """Whether each datagram has a checksum."""
+
+    def __post_init__(self) -> None:
+        for value, key, low, high in (
+            (self.datagram_bytes, "datagram_bytes", _DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX),
+            (self.send_queue_packet_count, "send_queue_packet_count", 1, 1_000_000),
+            (self.message_bytes_max, "message_bytes_max", 1, (1 << 32) - 1),
+        ):
+            if not low <= value <= high:
+                raise ValueError(f"{key} = {value} is not between {low} and {high}")
+
+    @property
+    def fragment_bytes(self) -> int:
+        """Bytes of a sample that fit a datagram."""
+        return (self.datagram_bytes - FRAME_BYTES_MAX) // 4 * 4

@@ -1,0 +1,549 @@
+"""The machine of one channel of one node: streams to and from the other nodes.
+
+Nodes become known, are included and excluded by the caller. Each node type has one stream for all
+its nodes, and each node one of its own. Both exist acknowledged and not acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from skerry.errors import DecodeError, LimitExceeded
+from skerry.protocol.deadlines import earliest
+from skerry.protocol.link.best_effort import BestEffortInput, BestEffortOutput
+from skerry.protocol.link.config import FRAGMENT_COUNT_MAX, LinkConfig
+from skerry.protocol.link.events import (
+    LinkStatistics,
+    NotFull,
+    PeerStatistics,
+    RecordsReceived,
+    Stalled,
+    StallReason,
+)
+from skerry.protocol.link.incoming_stream import IncomingStream
+from skerry.protocol.link.outgoing_stream import OutgoingStream
+from skerry.protocol.link.output import LinkOutput
+from skerry.protocol.link.peers import Peer
+from skerry.protocol.machine import Address, MachineEvent, Transmit
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
+from skerry.protocol.rtps.datagram_writer import DatagramWriter
+from skerry.protocol.rtps.entities import (
+    DISCOVERY_WRITER,
+    Channel,
+    StreamClass,
+    guid_prefix,
+    stream_of,
+    writer_id,
+)
+from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
+from skerry.protocol.rtps.submessages import (
+    AckNack,
+    Data,
+    DataFragment,
+    Gap,
+    Heartbeat,
+    NackFragments,
+    Submessage,
+)
+from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
+
+__all__ = ["PROBE_NS", "Link"]
+
+PROBE_NS: Final = 7_000_000_000
+"""A multicast stream that is idle for so long is acknowledged again, so that a node which has
+excluded this one is noticed."""
+
+
+class Link:
+    """Messages between this node and the others on one channel."""
+
+    def __init__(
+        self,
+        *,
+        channel: Channel,
+        node: int,
+        node_types: NodeTypes,
+        own_type: NodeType,
+        now_ns: int,
+        config: LinkConfig | None = None,
+        wall_offset_ns: int = 0,
+        tracer: Tracer = NO_TRACE,
+    ) -> None:
+        """`wall_offset_ns` is added to monotonic time to get wall time."""
+        self.config = config or LinkConfig()
+        self.peers: dict[int, Peer] = {}
+        """The other nodes that are known, included or not."""
+        self._channel = channel
+        self._types = node_types
+        self._own_type = own_type
+        self._tracer = tracer
+        prefix = guid_prefix(node, channel)
+        has_checksum = self.config.checksum
+        self._reader = DatagramReader(prefix, has_checksum=has_checksum)
+        self._output = LinkOutput(
+            DatagramWriter(prefix, has_checksum=has_checksum),
+            self.config.fragment_bytes,
+            wall_offset_ns,
+        )
+        self._shared: dict[int, OutgoingStream] = {}
+        self._shared_best: dict[int, BestEffortOutput] = {}
+        for one in node_types:
+            self._shared[one.tag] = self._outgoing(StreamClass.RELIABLE_SHARED, one, one.tag)
+            writer = writer_id(StreamClass.BEST_EFFORT_SHARED, one.tag)
+            self._shared_best[one.tag] = BestEffortOutput(
+                writer, self.config, self._output, group=one.group(channel)
+            )
+        self._single: dict[int, OutgoingStream] = {}
+        """Acknowledged streams to one node, by its index."""
+        self._single_best: dict[int, BestEffortOutput] = {}
+        self._incoming: dict[tuple[int, int], IncomingStream] = {}
+        """Acknowledged streams by sender and writer."""
+        self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
+        self._next_index = 1
+        self._by_index: dict[int, Peer] = {}
+        self._acks_due: list[IncomingStream] = []
+        self._active: dict[int, OutgoingStream] = {}
+        """Streams that may have something to send in this turn, by writer."""
+        self._active_best: dict[int, BestEffortOutput] = {}
+        self._is_paused = False
+        self._now_ns = now_ns
+        self._keep_alive_ns = now_ns
+        self._events: list[MachineEvent] = []
+        self._drops: Counter[DropReason] = Counter()
+        self._sent_count = 0
+        self._refused_count = 0
+        self._dropped_count = 0
+        self._received_count = 0
+
+    # -- nodes
+
+    def meet(self, node: int, node_type: NodeType, address: Address) -> None:
+        """Note that a node exists. Keep-alives are sent to it from now on."""
+        assert node not in self.peers
+        index = self._next_index
+        self._next_index += 1
+        peer = Peer(node, node_type, address, self._channel, index)
+        self.peers[node] = peer
+        self._by_index[index] = peer
+
+    def include(self, node: int, now_ns: int) -> None:
+        """Exchange messages with a known node from now on."""
+        peer = self.peers[node]
+        assert not peer.is_included
+        peer.is_included = True
+        self._now_ns = now_ns
+        tag = peer.type.tag
+        stream = self._shared[tag]
+        stream.add_reader(peer, now_ns)
+        self._active[stream.writer] = stream
+        self._shared_best[tag].peers[node] = peer
+
+    def exclude(self, node: int, now_ns: int) -> None:
+        """Forget a node and all that waits for it. Its messages are dropped from now on."""
+        peer = self.peers.pop(node, None)
+        if peer is None:
+            return
+        self._now_ns = now_ns
+        tag = peer.type.tag
+        shared = self._shared[tag]
+        shared.remove_reader(node)
+        self._active[shared.writer] = shared
+        self._shared_best[tag].peers.pop(node, None)
+        single = self._single.pop(peer.index, None)
+        if single is not None:
+            self._active.pop(single.writer, None)
+        self._single_best.pop(peer.index, None)
+        del self._by_index[peer.index]
+        for key in [key for key in self._incoming if key[0] == node]:
+            del self._incoming[key]
+        for key in [key for key in self._incoming_best if key[0] == node]:
+            del self._incoming_best[key]
+        self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
+
+    # -- sending
+
+    def send_all(
+        self,
+        node_type: NodeType,
+        data_type: int,
+        data: bytes,
+        now_ns: int,
+        *,
+        is_reliable: bool = True,
+        key: int | None = None,
+    ) -> bool:
+        """Send a message to all included nodes of a type; False if there is no room for it.
+
+        After a False, `NotFull` is reported once there is room. A message with a key may be left
+        out for a receiver that lags behind, if a later one has the same key. A message that is not
+        reliable is dropped if there is no room. Raises LimitExceeded if it is too large.
+        """
+        if len(data) > self._message_bytes_max():
+            self._refuse_large(len(data))
+        self._now_ns = now_ns
+        if not is_reliable:
+            best = self._shared_best[node_type.tag]
+            self._active_best[id(best)] = best
+            self._count_best(best.send(data_type, 0, data, now_ns))
+            return True
+        return self._send(self._shared[node_type.tag], data_type, data, key)
+
+    def send_to(
+        self, node: int, data_type: int, data: bytes, now_ns: int, *, is_reliable: bool = True
+    ) -> bool:
+        """Send a message to one node, as `send_all`. It is dropped if the node is not included."""
+        if len(data) > self._message_bytes_max():
+            self._refuse_large(len(data))
+        peer = self.peers.get(node)
+        if peer is None or not peer.is_included:
+            return True
+        self._now_ns = now_ns
+        if not is_reliable:
+            best = self._single_best.get(peer.index)
+            if best is None:
+                writer = writer_id(StreamClass.BEST_EFFORT_SINGLE, peer.index)
+                best = BestEffortOutput(writer, self.config, self._output, group=None)
+                best.peers[node] = peer
+                self._single_best[peer.index] = best
+            self._active_best[id(best)] = best
+            self._count_best(best.send(data_type, 0, data, now_ns))
+            return True
+        stream = self._single.get(peer.index)
+        if stream is None:
+            stream = self._outgoing(StreamClass.RELIABLE_SINGLE, peer.type, peer.index)
+            stream.add_reader(peer, now_ns)
+            self._single[peer.index] = stream
+        return self._send(stream, data_type, data, None)
+
+    def pause(self) -> None:
+        """Deliver and acknowledge nothing until `resume`. Unacknowledged messages are dropped."""
+        self._is_paused = True
+
+    def resume(self, now_ns: int) -> None:
+        """Deliver again."""
+        self._is_paused = False
+        self._now_ns = now_ns
+        for stream in self._incoming.values():
+            stream.resume()
+            self._deliver(stream)
+            self._note_ack(stream)
+
+    # -- input
+
+    def receive(
+        self, data: bytes, source: Address, now_ns: int, *, is_multicast: bool = False
+    ) -> Datagram | None:
+        """Process a datagram. Returns it if it is for this node and of a node that is not known,
+        or if it has a message of discovery; the caller processes those."""
+        self._now_ns = now_ns
+        found = self._reader.read(data)
+        if isinstance(found, DropReason):
+            if found is not DropReason.OWN:
+                self._drop(found, source)
+            return None
+        peer = self.peers.get(found.node)
+        if peer is None:
+            return found
+        peer.packet_received(len(data), now_ns, is_multicast=is_multicast)
+        is_returned = False
+        for submessage in found.submessages:
+            if submessage.writer == DISCOVERY_WRITER:
+                is_returned = True
+            elif peer.is_included:
+                self._process(peer, submessage)
+        return found if is_returned else None
+
+    def drop(self, reason: DropReason, source: Address) -> None:
+        """Count a datagram that the caller did not accept."""
+        self._drop(reason, source)
+
+    # -- time and output
+
+    def advance(self, now_ns: int) -> None:
+        """Send keep-alives, and again what was not acknowledged in time."""
+        self._now_ns = now_ns
+        for stream in self._streams():
+            stream.advance(now_ns)
+            self._collect(stream)
+        if now_ns >= self._keep_alive_ns:
+            self._keep_alive_ns = now_ns + self._own_type.heartbeat_ns
+            self._keep_alive(now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When to call `advance`."""
+        due_ns: int | None = self._keep_alive_ns if self.peers else None
+        for stream in self._streams():
+            due_ns = earliest(due_ns, stream.due_ns)
+        return due_ns
+
+    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+        """Finish the turn: send what the windows allow, acknowledge, and return all datagrams."""
+        now_ns = self._now_ns
+        if self._active:
+            for stream in self._active.values():
+                stream.pump(now_ns)
+                self._collect(stream)
+            self._active.clear()
+        if self._active_best:
+            for best in self._active_best.values():
+                best.flush(now_ns)
+            self._active_best.clear()
+        if self._acks_due:
+            for incoming in self._acks_due:
+                nack, ack = incoming.take_ack()
+                self._output.answer_to(nack, ack, incoming.peer)
+            self._acks_due.clear()
+        return self._output.take()
+
+    def take_transmits(self) -> list[Transmit]:
+        """Return the same as transmits."""
+        return [Transmit(destination=address, data=data) for address, data in self.take_datagrams()]
+
+    def take_events(self) -> list[MachineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
+        """Set the offset of wall time, after the wall clock was changed."""
+        self._output.wall_offset_ns = wall_offset_ns
+
+    def peer_statistics(self, node: int) -> PeerStatistics:
+        """The counters of one node."""
+        peer = self.peers[node]
+        backlog_bytes = lag_ns = unanswered = 0
+        for stream in (self._shared[peer.type.tag], self._single.get(peer.index)):
+            reader = stream.readers.get(node) if stream is not None else None
+            if reader is not None:
+                backlog_bytes += reader.backlog_bytes
+                lag_ns = max(lag_ns, self._now_ns - reader.lag_ns if reader.is_lagging else 0)
+                unanswered = max(unanswered, reader.unanswered_count)
+        return peer.statistics(backlog_bytes=backlog_bytes, lag_ns=lag_ns, unanswered=unanswered)
+
+    def statistics(self) -> LinkStatistics:
+        """The counters of the channel."""
+        return LinkStatistics(
+            peers=tuple(self.peer_statistics(node) for node in self.peers),
+            sent_message_count=self._sent_count,
+            refused_message_count=self._refused_count,
+            dropped_message_count=self._dropped_count,
+            received_message_count=self._received_count,
+            queued_packet_count=sum(stream.queued_packet_count for stream in self._streams()),
+            drops={reason.value: count for reason, count in sorted_drops(self._drops)},
+        )
+
+    # -- inside: sending
+
+    def _outgoing(self, stream: StreamClass, node_type: NodeType, bits: int) -> OutgoingStream:
+        is_shared = stream.is_shared
+        return OutgoingStream(
+            writer_id(stream, bits),
+            node_type,
+            self.config,
+            self._output,
+            group=node_type.group(self._channel) if is_shared else None,
+            is_shared=is_shared,
+        )
+
+    def _streams(self) -> list[OutgoingStream]:
+        return [*self._shared.values(), *self._single.values()]
+
+    def _send(self, stream: OutgoingStream, data_type: int, data: bytes, key: int | None) -> bool:
+        self._active[stream.writer] = stream
+        if stream.send(data_type, 0, data, key):
+            self._sent_count += 1
+            return True
+        self._refused_count += 1
+        return False
+
+    def _count_best(self, is_sent: bool) -> None:
+        if is_sent:
+            self._sent_count += 1
+        else:
+            self._dropped_count += 1
+
+    def _message_bytes_max(self) -> int:
+        config = self.config
+        return min(
+            config.message_bytes_max,
+            FRAGMENT_COUNT_MAX * config.fragment_bytes - SAMPLE_BYTES - RECORD_BYTES,
+        )
+
+    def _refuse_large(self, size: int) -> None:
+        raise LimitExceeded(
+            what="size of a message between nodes", value=size, limit=self._message_bytes_max()
+        )
+
+    def _keep_alive(self, now_ns: int) -> None:
+        for tag, stream in self._shared.items():
+            peers = [peer for peer in self.peers.values() if peer.type.tag == tag]
+            if not peers:
+                continue
+            group = stream.type.group(self._channel)
+            is_idle = now_ns - stream.used_ns >= PROBE_NS
+            heartbeat = stream.keep_alive(is_final=not (is_idle and group is not None))
+            if is_idle:
+                stream.used_ns = now_ns
+            if group is not None:
+                self._output.heartbeat_to_group(heartbeat, group)
+            else:
+                for peer in peers:
+                    self._output.heartbeat_to(heartbeat, peer)
+
+    def _collect(self, stream: OutgoingStream) -> None:
+        """Report what a stream has noticed."""
+        for peer, reason in stream.stalls:
+            self._stalled(peer, reason)
+        stream.stalls.clear()
+        if stream.is_room_due:
+            stream.is_room_due = False
+            node = 0
+            if stream.writer >> 24 == StreamClass.RELIABLE_SINGLE:
+                node = next(iter(stream.readers))
+            self._events.append(NotFull(node_type=stream.type.name, node=node))
+
+    # -- inside: receiving
+
+    def _process(self, peer: Peer, submessage: Submessage) -> None:
+        if isinstance(submessage, (AckNack, NackFragments)):
+            self._answered(peer, submessage)
+            return
+        found = stream_of(submessage.writer)
+        if found is None or (found[0].is_shared and found[1] != self._own_type.tag):
+            peer.corrupt_count += 1
+            return
+        stream_class, bits = found
+        if not stream_class.is_reliable:
+            self._best_effort(peer, submessage, is_shared=stream_class.is_shared)
+            return
+        stream = self._incoming.get((peer.node, submessage.writer))
+        if stream is None:
+            stream = self._open_incoming(peer, submessage.writer, stream_class, bits)
+            if stream is None:
+                return
+        self._reliable(stream, submessage)
+
+    def _reliable(self, stream: IncomingStream, submessage: Submessage) -> None:
+        now_ns = self._now_ns
+        if isinstance(submessage, Data):
+            if not self._is_paused and stream.next_received(submessage):
+                self._deliver_sample(stream, submessage.payload)
+                return
+            stream.data_received(submessage, now_ns)
+        elif isinstance(submessage, Heartbeat):
+            stream.heartbeat_received(submessage)
+        elif isinstance(submessage, DataFragment):
+            stream.fragment_received(submessage, now_ns)
+        elif isinstance(submessage, Gap):
+            stream.gap_received(submessage, now_ns)
+        if not self._is_paused:
+            self._deliver(stream)
+        if stream.is_lost:
+            self._stalled(stream.peer, StallReason.STREAM_LOST)
+        self._note_ack(stream)
+
+    def _open_incoming(
+        self, peer: Peer, writer: int, stream_class: StreamClass, bits: int
+    ) -> IncomingStream | None:
+        """Return the new stream; None if it is an old one, of an earlier inclusion."""
+        if not stream_class.is_shared:
+            for node, other in list(self._incoming):
+                before = stream_of(other)
+                if node == peer.node and before is not None and before[0] is stream_class:
+                    if before[1] > bits:
+                        return None
+                    del self._incoming[node, other]
+        stream = IncomingStream(
+            writer,
+            peer,
+            window=self._own_type.window_packet_count,
+            message_bytes_max=self.config.message_bytes_max + SAMPLE_BYTES + RECORD_BYTES,
+            is_shared=stream_class.is_shared,
+        )
+        self._incoming[peer.node, writer] = stream
+        return stream
+
+    def _best_effort(self, peer: Peer, submessage: Submessage, *, is_shared: bool) -> None:
+        if self._is_paused:
+            return
+        key = peer.node, submessage.writer
+        stream = self._incoming_best.get(key)
+        if stream is None:
+            stream = BestEffortInput(
+                peer, message_bytes_max=self.config.message_bytes_max, is_shared=is_shared
+            )
+            self._incoming_best[key] = stream
+        sample = None
+        if isinstance(submessage, Data):
+            sample = stream.data_received(submessage)
+        elif isinstance(submessage, DataFragment):
+            sample = stream.fragment_received(submessage)
+        if sample is not None:
+            self._report(peer, sample, is_reliable=False, is_single=not is_shared)
+
+    def _answered(self, peer: Peer, answer: AckNack | NackFragments) -> None:
+        found = stream_of(answer.writer)
+        stream = None
+        if found is not None:
+            if found[0] is StreamClass.RELIABLE_SHARED:
+                stream = self._shared.get(found[1])
+            elif found[0] is StreamClass.RELIABLE_SINGLE and found[1] == peer.index:
+                stream = self._single.get(found[1])
+        if stream is None:
+            peer.corrupt_count += 1
+            return
+        if isinstance(answer, AckNack):
+            is_right = stream.acknowledged(peer.node, answer, self._now_ns)
+        else:
+            is_right = stream.fragments_acknowledged(peer.node, answer, self._now_ns)
+        if not is_right:
+            peer.corrupt_count += 1
+        self._active[stream.writer] = stream
+
+    def _deliver(self, stream: IncomingStream) -> None:
+        for sample in stream.take_samples():
+            self._deliver_sample(stream, sample)
+
+    def _deliver_sample(self, stream: IncomingStream, sample: bytes) -> None:
+        if not self._report(stream.peer, sample, is_reliable=True, is_single=not stream.is_shared):
+            self._stalled(stream.peer, StallReason.MALFORMED)
+
+    def _report(self, peer: Peer, sample: bytes, *, is_reliable: bool, is_single: bool) -> bool:
+        """Report the records of a sample; False if it is malformed."""
+        try:
+            records = read_records(sample)
+        except DecodeError:
+            peer.corrupt_count += 1
+            return False
+        self._received_count += len(records)
+        self._events.append(
+            RecordsReceived(
+                node=peer.node, records=records, is_reliable=is_reliable, is_single=is_single
+            )
+        )
+        return True
+
+    def _note_ack(self, stream: IncomingStream) -> None:
+        if stream.is_ack_due and stream.is_welcomed:
+            stream.is_ack_due = False
+            if stream not in self._acks_due:
+                self._acks_due.append(stream)
+
+    def _stalled(self, peer: Peer, reason: StallReason) -> None:
+        if not peer.is_stalled:
+            peer.is_stalled = True
+            self._events.append(Stalled(node=peer.node, reason=reason))
+
+    def _drop(self, reason: DropReason, source: Address) -> None:
+        self._drops[reason] += 1
+        if self._tracer is not NO_TRACE:
+            self._tracer.emit(
+                DatagramDropped(now_ns=self._now_ns, source=str(source), reason=reason)
+            )
+
+
+def sorted_drops(drops: Counter[DropReason]) -> list[tuple[DropReason, int]]:
+    """Return the counts in the order of the reasons."""
+    return [(reason, drops[reason]) for reason in DropReason if drops[reason]]

@@ -1,0 +1,525 @@
+"""A reliable stream at its sender: numbers, window, queue and retransmission.
+
+New packets are sent as long as one fits the window of each current receiver. A receiver that alone
+holds up the others is served on its own: see `reader_progress`. What has been sent is kept until
+all receivers have acknowledged it. When too much is kept, further messages are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skerry.protocol.link.config import LinkConfig
+from skerry.protocol.link.events import StallReason
+from skerry.protocol.link.message_packing import MessagePacking
+from skerry.protocol.link.output import LinkOutput
+from skerry.protocol.link.packets import Packet, Sample
+from skerry.protocol.link.peers import Peer
+from skerry.protocol.link.reader_progress import ReaderProgress
+from skerry.protocol.machine import Address
+from skerry.protocol.node_types import NodeType
+from skerry.protocol.rtps.number_sets import NumberSet
+from skerry.protocol.rtps.submessages import AckNack, Gap, Heartbeat, NackFragments
+
+__all__ = ["OutgoingStream"]
+
+_MS: Final = 1_000_000
+_GAP_COUNT_MAX: Final = 100_000
+"""Numbers in one gap. More are left out by the next one."""
+
+
+class OutgoingStream:
+    """The reliable messages of one node to all included nodes of a type, or to one node."""
+
+    def __init__(
+        self,
+        writer: int,
+        node_type: NodeType,
+        config: LinkConfig,
+        output: LinkOutput,
+        *,
+        group: Address | None,
+        is_shared: bool,
+    ) -> None:
+        """`group` is the multicast group of the receivers; None if they are reached by unicast."""
+        self.writer = writer
+        self.type = node_type
+        self.readers: dict[int, ReaderProgress] = {}
+        """The receivers, by node."""
+        self.stalls: list[tuple[Peer, StallReason]] = []
+        """Receivers that have to be excluded; the link takes them."""
+        self.is_room_due = False
+        """Whether a message was refused, and there is room again; the link takes it."""
+        self.refused_count = 0
+        self.used_ns = 0
+        """When a sample was sent last."""
+        self._output = output
+        self._group = group
+        self._is_shared = is_shared
+        self._fragment_bytes = config.fragment_bytes
+        self._window = max(
+            1, min(node_type.window_packet_count, node_type.window_bytes // config.datagram_bytes)
+        )
+        self._threshold = node_type.ack_request_threshold if is_shared else 1
+        self._timeouts_ns = [timeout * _MS for timeout in node_type.retry_timeouts_ms]
+        self._tick_ns = min(self._timeouts_ns) // 2
+        self._lag_grace_ns = node_type.lag_grace_ms * _MS
+        self._lag_limit_ns = node_type.lag_limit_ns
+        self._backlog_bytes_max = node_type.backlog_bytes_max
+        self._queue_max = config.send_queue_packet_count
+        self._packing = MessagePacking(config.fragment_bytes)
+        self._samples: dict[int, Sample] = {}
+        """The samples that a receiver still needs, in order."""
+        self._packets: dict[int, Packet] = {}
+        self._end_seq = 1
+        """The number of the next sample."""
+        self._end_packet = 0
+        self._next_seq = 1
+        """The next sample to send to the current receivers, and the next fragment of it."""
+        self._next_fragment = 0
+        self._sent_seq = 0
+        """The last sample that was sent to any receiver."""
+        self._unasked_count = 0
+        """Packets since an acknowledgement was requested last."""
+        self._heartbeat_count = 0
+        self._was_refused = False
+        self._accounted_ns = 0
+        self._tick_due_ns: int | None = None
+
+    # -- for the host
+
+    def send(self, data_type: int, flags: int, data: bytes, key: int | None) -> bool:
+        """Queue a message; False if there is no room for it."""
+        if not self.readers:
+            return True
+        if self.queued_packet_count >= self._queue_max:
+            self._was_refused = True
+            self.refused_count += 1
+            return False
+        if not self._packing.fits(len(data)):
+            self._close_sample()
+        self._packing.add(data_type, flags, data, key)
+        return True
+
+    @property
+    def queued_packet_count(self) -> int:
+        """Packets that wait for the acknowledgement of the slowest current receiver."""
+        current = [reader for reader in self.readers.values() if not reader.is_lagging]
+        return max(map(self._kept_for, current)) if current else len(self._packets)
+
+    @property
+    def due_ns(self) -> int | None:
+        """When `advance` has to be called."""
+        return self._tick_due_ns
+
+    # -- receivers
+
+    def add_reader(self, peer: Peer, now_ns: int) -> None:
+        """Begin to send to a node. What was sent before is not for it."""
+        self._close_sample()
+        reader = ReaderProgress(peer, self._end_seq, now_ns, is_welcomed=not self._is_shared)
+        if not self.readers:
+            self._next_seq, self._next_fragment = self._end_seq, 0
+            self._accounted_ns = now_ns
+        self.readers[peer.node] = reader
+        if self._is_shared:
+            self._welcome(reader, now_ns)
+        self._arm(now_ns)
+
+    def remove_reader(self, node: int) -> None:
+        """Stop sending to a node."""
+        reader = self.readers.pop(node, None)
+        if reader is None:
+            return
+        for sample in list(self._samples.values()):
+            if sample.seq >= reader.base_seq and sample.seq not in reader.done:
+                self._release(sample)
+        if not self.readers:
+            self._packing.close()
+        self._note_room()
+
+    # -- time
+
+    def pump(self, now_ns: int) -> None:
+        """Send what the windows of the receivers allow."""
+        if not self.readers:
+            return
+        self._account(now_ns)
+        self._send_to_current(now_ns)
+        for reader in self.readers.values():
+            if reader.is_lagging:
+                self._send_to_laggard(reader, now_ns)
+        self._note_blocking()
+        self._arm(now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Send again what was not acknowledged in time, and look for receivers that lag behind."""
+        if self._tick_due_ns is None or now_ns < self._tick_due_ns:
+            return
+        self._tick_due_ns = None
+        self._account(now_ns)
+        for reader in list(self.readers.values()):
+            self._retransmit(reader, now_ns)
+            self._check_lag(reader, now_ns)
+        self.pump(now_ns)
+
+    def keep_alive(self, *, is_final: bool) -> Heartbeat:
+        """Return the heartbeat of an idle stream; if it is not final, receivers answer it."""
+        return self._heartbeat(is_final=is_final, is_live=True)
+
+    # -- acknowledgements
+
+    def acknowledged(self, node: int, ack: AckNack, now_ns: int) -> bool:
+        """Process an acknowledgement; False if it cannot be one of this stream."""
+        reader = self.readers.get(node)
+        numbers = ack.numbers
+        if reader is None or not reader.is_new_count(ack.count):
+            return True
+        if max(numbers.base, numbers.stop) > self._sent_seq + 1:
+            return False
+        if numbers.base < reader.first_seq:
+            return True  # It does not know its welcome yet.
+        reader.is_welcomed = True
+        reader.unanswered_count = 0
+        reader.peer.acknowledged(now_ns)
+        if numbers.base > reader.base_seq:
+            reader.progress_ns = now_ns
+            for seq in range(reader.base_seq, numbers.base):
+                self._take(reader, seq)
+            reader.advance_base(numbers.base)
+            self._skip_behind(reader)
+        if numbers.stop > numbers.base:
+            self._take_selective(reader, numbers, now_ns)
+        reader.fragments_seq = 0
+        self._note_room()
+        return True
+
+    def fragments_acknowledged(self, node: int, nack: NackFragments, now_ns: int) -> bool:
+        """Process the fragments that a receiver has of a sample; False if that is impossible."""
+        reader = self.readers.get(node)
+        sample = self._samples.get(nack.seq)
+        if reader is None or sample is None or nack.seq in reader.done:
+            return True
+        numbers = nack.numbers
+        packets = sample.packets
+        if not numbers.base >= 1 or numbers.stop > len(packets) + 1:
+            return False
+        reader.unanswered_count = 0
+        reader.fragments_seq = nack.seq
+        before_count = len(reader.flight)
+        for index in range(numbers.base - 1):
+            reader.landed(packets[index].number)
+        missing = set(numbers.members)
+        for fragment in range(numbers.base, numbers.stop):
+            packet = packets[fragment - 1]
+            if fragment not in missing:
+                reader.landed(packet.number)
+            elif reader.was_sent_once(packet.number):
+                self._resend(reader, packet, now_ns)
+        if len(reader.flight) < before_count:
+            reader.progress_ns = now_ns
+        return True
+
+    # -- inside: samples
+
+    def _close_sample(self) -> None:
+        """Give the open messages a number."""
+        if not self._packing:
+            return
+        data, keys = self._packing.close()
+        sample = Sample(self._end_seq, data, self._fragment_bytes, self._end_packet, keys)
+        sample.reader_count = len(self.readers)
+        self._samples[sample.seq] = sample
+        for packet in sample.packets:
+            self._packets[packet.number] = packet
+        self._end_seq += 1
+        self._end_packet += len(sample.packets)
+        for reader in self.readers.values():
+            if reader.is_lagging:
+                for replaced in reader.append(sample, self._samples):
+                    self._release(replaced)
+
+    def _release(self, sample: Sample) -> None:
+        """Note that one receiver less needs a sample."""
+        sample.reader_count -= 1
+        if sample.reader_count == 0:
+            del self._samples[sample.seq]
+            for packet in sample.packets:
+                del self._packets[packet.number]
+
+    def _take(self, reader: ReaderProgress, seq: int) -> None:
+        """Note that a receiver has a sample."""
+        sample = self._samples.get(seq)
+        if sample is not None and reader.take(sample):
+            self._release(sample)
+
+    def _take_selective(self, reader: ReaderProgress, numbers: NumberSet, now_ns: int) -> None:
+        """Process the numbers that were received out of order, and those that are missing."""
+        missing = set(numbers.members)
+        for seq in range(numbers.base, numbers.stop):
+            if seq not in missing:
+                self._take(reader, seq)
+                continue
+            sample = self._samples.get(seq)
+            # The receiver reports the fragments of a sample that it has begun to receive.
+            if sample is None or seq in reader.done or seq == reader.fragments_seq:
+                continue
+            if reader.was_sent_once(sample.packets[0].number):
+                self._resend(reader, sample.packets[0], now_ns)
+
+    def _skip_behind(self, reader: ReaderProgress) -> None:
+        """Let a lagging receiver continue behind what it has acknowledged."""
+        if reader.is_lagging and reader.next_seq < reader.base_seq:
+            reader.next_seq, reader.next_fragment = reader.base_seq, 0
+
+    # -- inside: sending
+
+    def _send_to_current(self, now_ns: int) -> None:
+        """Send new packets to all current receivers, as long as each has room for them."""
+        current = [reader for reader in self.readers.values() if not reader.is_lagging]
+        if not current:
+            return
+        # A receiver keeps nothing behind its window, also if most of it has arrived.
+        seq_max = min(reader.base_seq for reader in current) + self._window
+        room = self._window - max(len(reader.flight) for reader in current)
+        while room > 0 and self._next_seq < seq_max:
+            if self._next_seq == self._end_seq:
+                if not self._packing:
+                    return
+                self._close_sample()
+            sample = self._samples.get(self._next_seq)
+            if sample is not None:
+                self._transmit(sample.packets[self._next_fragment], current, now_ns)
+                room -= 1
+                self._next_fragment += 1
+            # A sample is missing if the receivers that needed it are gone.
+            if sample is None or self._next_fragment == len(sample.packets):
+                self._next_seq, self._next_fragment = self._next_seq + 1, 0
+
+    def _transmit(self, packet: Packet, current: list[ReaderProgress], now_ns: int) -> None:
+        number = packet.number
+        for reader in current:
+            reader.sent(number, now_ns)
+        self._sent_seq = max(self._sent_seq, packet.sample.seq)
+        self.used_ns = now_ns
+        self._unasked_count += 1
+        heartbeat = None
+        if self._unasked_count >= self._threshold:
+            heartbeat = self._heartbeat(is_final=False)
+            self._unasked_count = 0
+            for reader in current:
+                reader.peer.acknowledgement_requested(now_ns)
+        if self._group is not None:
+            peers = [reader.peer for reader in current]
+            self._output.packet_to_group(self.writer, packet, heartbeat, self._group, peers, now_ns)
+        else:
+            for reader in current:
+                self._output.packet_to(self.writer, packet, heartbeat, reader.peer, now_ns)
+
+    def _send_to_laggard(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Send one receiver what it needs next, as far as its window allows."""
+        while not self._is_level(reader):
+            seq = reader.next_seq
+            if seq in reader.skipped:
+                if self._is_full(reader, seq):
+                    return
+                self._send_gap(reader, now_ns)
+                continue
+            if seq == self._end_seq:
+                self._close_sample()
+                continue
+            sample = self._samples.get(seq)
+            if sample is None or seq in reader.done:
+                reader.next_seq, reader.next_fragment = seq + 1, 0
+                continue
+            if self._is_full(reader, seq):
+                return
+            packet = sample.packets[reader.next_fragment]
+            reader.next_fragment += 1
+            self._send_to_one(reader, packet, now_ns)
+            if reader.next_fragment == len(sample.packets):
+                reader.passed(sample)
+        if len(reader.flight) <= self._window // 4:
+            reader.end_lag(self._samples)
+
+    def _kept_for(self, reader: ReaderProgress) -> int:
+        """Return the packets behind what a current receiver has acknowledged."""
+        first = self._samples.get(reader.base_seq)
+        return self._end_packet - first.packets[0].number if first is not None else 0
+
+    def _is_full(self, reader: ReaderProgress, seq: int) -> bool:
+        """Return whether a receiver has no room for sample `seq`."""
+        return len(reader.flight) >= self._window or seq >= reader.base_seq + self._window
+
+    def _is_level(self, reader: ReaderProgress) -> bool:
+        """Return whether a lagging receiver has been sent all that the others were."""
+        place = reader.next_seq, reader.next_fragment
+        if any(not other.is_lagging for other in self.readers.values()):
+            return place >= (self._next_seq, self._next_fragment)
+        if reader.next_seq < self._end_seq or self._packing:
+            return False
+        self._next_seq, self._next_fragment = place
+        return True
+
+    def _send_gap(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Tell a lagging receiver which of the next numbers are left out."""
+        start_seq = stop_seq = reader.next_seq
+        while stop_seq in reader.skipped and stop_seq - start_seq < _GAP_COUNT_MAX:
+            stop_seq += 1
+        # The number of a packet that was never sent to this receiver stands for the gap.
+        number = -start_seq
+        reader.gaps[number] = (start_seq, stop_seq)
+        reader.next_seq, reader.next_fragment = stop_seq, 0
+        self._sent_seq = max(self._sent_seq, stop_seq - 1)
+        reader.sent(number, now_ns)
+        self._gap_to(reader, number, now_ns)
+
+    def _gap_to(self, reader: ReaderProgress, number: int, now_ns: int) -> None:
+        start_seq, stop_seq = reader.gaps[number]
+        gap = Gap(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
+        reader.peer.acknowledgement_requested(now_ns)
+        self._output.gap_to(gap, self._heartbeat(is_final=False), reader.peer)
+
+    def _send_to_one(self, reader: ReaderProgress, packet: Packet, now_ns: int) -> None:
+        """Send a packet to one receiver, and request an acknowledgement."""
+        reader.sent(packet.number, now_ns)
+        reader.peer.acknowledgement_requested(now_ns)
+        self._sent_seq = max(self._sent_seq, packet.sample.seq)
+        heartbeat = self._heartbeat(is_final=False)
+        self._output.packet_to(self.writer, packet, heartbeat, reader.peer, now_ns)
+
+    def _resend(self, reader: ReaderProgress, packet: Packet, now_ns: int) -> None:
+        """Send a packet again, unless too much was sent again since the last tick."""
+        if reader.resend_left > 0:
+            reader.resend_left -= 1
+            reader.peer.retransmission_count += 1
+            self._send_to_one(reader, packet, now_ns)
+
+    def _welcome(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Tell a receiver with which number the stream begins for it."""
+        reader.welcome_ns = now_ns
+        reader.welcome_count += 1
+        first_seq = reader.first_seq
+        self._heartbeat_count += 1
+        heartbeat = Heartbeat(
+            self.writer,
+            first_seq,
+            max(self._sent_seq, first_seq - 1),
+            self._heartbeat_count,
+            False,
+            False,
+        )
+        gap = Gap(self.writer, 1, NumberSet(first_seq, first_seq))
+        self._output.gap_to(gap, heartbeat, reader.peer)
+
+    def _heartbeat(self, *, is_final: bool, is_live: bool = False) -> Heartbeat:
+        first_seq = min((reader.base_seq for reader in self.readers.values()), default=0)
+        last_seq = self._sent_seq
+        if not first_seq or first_seq > last_seq:
+            first_seq = last_seq + 1
+        self._heartbeat_count += 1
+        return Heartbeat(self.writer, first_seq, last_seq, self._heartbeat_count, is_final, is_live)
+
+    # -- inside: time
+
+    def _retransmit(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Send again what one receiver has not acknowledged in time."""
+        reader.resend_left = self._window
+        if not reader.is_welcomed:
+            if now_ns - reader.welcome_ns >= self._timeout_ns(reader.welcome_count):
+                reader.unanswered_count += 1
+                self._welcome(reader, now_ns)
+            return
+        is_first, is_asked = True, False
+        for number, sent_ns in list(reader.flight.items()):
+            count = reader.counts.get(number, 1)
+            age_ns = now_ns - sent_ns
+            if age_ns >= self._timeout_ns(count):
+                reader.unanswered_count += is_first
+                if number in reader.gaps:
+                    reader.sent(number, now_ns)
+                    self._gap_to(reader, number, now_ns)
+                else:
+                    self._resend(reader, self._packets[number], now_ns)
+                is_asked = True
+            elif self._is_to_ask(reader, number, age_ns):
+                reader.asked_packet = number
+                if not is_asked:
+                    is_asked = True
+                    self._ask(reader, now_ns)
+            is_first = False
+        if reader.done and not reader.flight and now_ns - reader.asked_ns >= self._timeouts_ns[-1]:
+            # All has arrived and waits for the host, whose next acknowledgement may be lost.
+            reader.unanswered_count += 1
+            self._ask(reader, now_ns)
+
+    def _ask(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Request an acknowledgement."""
+        reader.asked_ns = now_ns
+        reader.peer.acknowledgement_requested(now_ns)
+        self._output.heartbeat_to(self._heartbeat(is_final=False), reader.peer)
+
+    def _is_to_ask(self, reader: ReaderProgress, number: int, age_ns: int) -> bool:
+        """Return whether to request an acknowledgement of a packet before it is sent again."""
+        return (
+            self._threshold > 1
+            and number > reader.asked_packet
+            and number not in reader.counts
+            and age_ns >= self._timeouts_ns[0] // 2
+        )
+
+    def _timeout_ns(self, transmission_count: int) -> int:
+        """Return how long to wait after so many transmissions."""
+        return self._timeouts_ns[min(transmission_count, len(self._timeouts_ns)) - 1]
+
+    def _arm(self, now_ns: int) -> None:
+        if self._tick_due_ns is None and any(
+            reader.is_waiting or not reader.is_welcomed or reader.is_lagging or reader.blocked_ns
+            for reader in self.readers.values()
+        ):
+            self._tick_due_ns = now_ns + self._tick_ns
+
+    # -- inside: receivers that lag behind
+
+    def _account(self, now_ns: int) -> None:
+        elapsed_ns, self._accounted_ns = now_ns - self._accounted_ns, now_ns
+        if self._is_shared:
+            for reader in self.readers.values():
+                reader.account(elapsed_ns)
+
+    def _note_blocking(self) -> None:
+        """Note which current receivers hold up the others, or the host."""
+        current = [reader for reader in self.readers.values() if not reader.is_lagging]
+        is_waiting = self._next_seq < self._end_seq or bool(self._packing)
+        full_count = 0
+        for reader in current:
+            reader.is_blocking = (is_waiting and self._is_full(reader, self._next_seq)) or (
+                self._was_refused and self._kept_for(reader) > self._queue_max // 2
+            )
+            full_count += reader.is_blocking
+        if full_count == len(current):
+            # Nobody is held up by another one: the receivers set the pace together.
+            for reader in current:
+                reader.is_blocking = False
+
+    def _check_lag(self, reader: ReaderProgress, now_ns: int) -> None:
+        """Let a receiver lag that holds up the others, and report one that lags for too long."""
+        if reader.is_lagging:
+            lag_ns = now_ns - reader.lag_ns
+            laggard_count = sum(other.is_lagging for other in self.readers.values())
+            if reader.backlog_bytes > self._backlog_bytes_max // laggard_count:
+                self.stalls.append((reader.peer, StallReason.BACKLOG))
+            elif lag_ns > self._lag_limit_ns:
+                self.stalls.append((reader.peer, StallReason.LAG))
+        elif reader.blocked_ns > self._lag_grace_ns:
+            replaced = reader.begin_lag(self._next_seq, self._next_fragment, self._samples, now_ns)
+            for sample in replaced:
+                self._release(sample)
+            self._note_room()
+        elif reader.flight and now_ns - reader.progress_ns > self._lag_limit_ns:
+            self.stalls.append((reader.peer, StallReason.LAG))
+
+    def _note_room(self) -> None:
+        if self._was_refused and self.queued_packet_count <= self._queue_max // 2:
+            self._was_refused = False
+            self.is_room_due = True

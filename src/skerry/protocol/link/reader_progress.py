@@ -1,0 +1,197 @@
+"""What one receiver of a reliable stream has acknowledged, and what is in flight to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skerry.protocol.link.conflation import Conflation
+from skerry.protocol.link.packets import Sample
+from skerry.protocol.link.peers import Peer
+
+__all__ = ["ReaderProgress"]
+
+_SKIPPED_BYTES: Final = 64
+"""What a sample that is left out still takes of the backlog: its number in two sets."""
+_DECAY: Final = 10
+"""A receiver that holds up the others for more than a tenth of the time is served on its own."""
+
+
+class ReaderProgress:
+    """One receiver of a stream.
+
+    A receiver is current or lagging. All current ones are sent the same packets at the same time. A
+    lagging one is sent what it needs on its own, at the pace of its acknowledgements, and does not
+    hold up the others.
+    """
+
+    def __init__(self, peer: Peer, first_seq: int, now_ns: int, *, is_welcomed: bool) -> None:
+        self.peer = peer
+        self.first_seq = first_seq
+        """The first number that is for this receiver."""
+        self.is_welcomed = is_welcomed
+        """Whether the receiver knows that number."""
+        self.base_seq = first_seq
+        """All numbers below are acknowledged."""
+        self.done: set[int] = set()
+        """Numbers from the base on that it does not need any more."""
+        self.flight: dict[int, int] = {}
+        """When each packet that is not acknowledged was sent last, by the number of the packet."""
+        self.counts: dict[int, int] = {}
+        """How often it was sent, if more than once."""
+        self.gaps: dict[int, tuple[int, int]] = {}
+        """Ranges of numbers that were left out, by the number of the packet that stands for it."""
+        self.ack_count: int | None = None
+        """The count of its last acknowledgement."""
+        self.fragments_seq = 0
+        """The sample whose fragments it has reported since its last acknowledgement."""
+        self.asked_packet = -1
+        """The last packet for which an acknowledgement was requested explicitly."""
+        self.asked_ns = now_ns
+        """When an acknowledgement was requested explicitly last."""
+        self.resend_left = 0
+        """Packets that may be sent again before the next tick."""
+        self.unanswered_count = 0
+        """Transmissions of its oldest packet since its last answer."""
+        self.welcome_ns = now_ns
+        """When the welcome was sent last."""
+        self.welcome_count = 0
+        self.progress_ns = now_ns
+        """When an acknowledgement freed a packet last, or nothing was in flight."""
+
+        self.is_lagging = False
+        self.lag_ns = 0
+        """Since when it is lagging."""
+        self.blocked_ns = 0
+        """How long it has held up the others lately."""
+        self.is_blocking = False
+        """Whether it holds up the others now."""
+        self.next_seq = 0
+        """The next sample to send to it, while it is lagging."""
+        self.next_fragment = 0
+        self.skipped: set[int] = set()
+        """Waiting samples that it does not need, since later ones replace them."""
+        self.backlog_bytes = 0
+        """Bytes of the samples that it needs, while it is lagging."""
+        self._conflation = Conflation()
+
+    # -- acknowledgement
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an acknowledgement is expected."""
+        return bool(self.flight) or bool(self.done)
+
+    def take(self, sample: Sample) -> bool:
+        """Note that it does not need a sample any more; return whether it had needed it."""
+        seq = sample.seq
+        if seq in self.done:
+            return False
+        self.done.add(seq)
+        if self.is_lagging:
+            self.backlog_bytes -= len(sample.data)
+        for packet in sample.packets:
+            self.landed(packet.number)
+        return True
+
+    def landed(self, packet: int) -> None:
+        """Note that a packet is not in flight any more."""
+        if self.flight.pop(packet, None) is not None:
+            self.counts.pop(packet, None)
+
+    def advance_base(self, seq: int) -> None:
+        """Note that it needs no number below `seq`, each of which was taken before."""
+        for number in range(self.base_seq, seq):
+            self.done.discard(number)
+            if number in self.skipped:
+                self.skipped.remove(number)
+                self.backlog_bytes -= _SKIPPED_BYTES
+        self.base_seq = seq
+        for packet, (_, stop_seq) in list(self.gaps.items()):
+            if stop_seq <= seq:
+                del self.gaps[packet]
+                self.landed(packet)
+
+    def is_new_count(self, count: int) -> bool:
+        """Return whether an acknowledgement is newer than the last one; note its count if so."""
+        last = self.ack_count
+        if last is not None and not 0 < (count - last) & 0xFFFFFFFF < 1 << 31:
+            return False
+        self.ack_count = count
+        return True
+
+    # -- transmission
+
+    def sent(self, packet: int, now_ns: int) -> None:
+        """Note that a packet was sent."""
+        flight = self.flight
+        if packet in flight:
+            self.counts[packet] = self.counts.get(packet, 1) + 1
+        elif not flight:
+            self.progress_ns = now_ns
+        flight[packet] = now_ns
+
+    def was_sent_once(self, packet: int) -> bool:
+        """Return whether a packet is in flight and was not sent again."""
+        return packet in self.flight and packet not in self.counts
+
+    # -- lag
+
+    def account(self, elapsed_ns: int) -> None:
+        """Count the time in which it held up the others, or did not."""
+        if self.is_blocking:
+            self.blocked_ns += elapsed_ns
+        else:
+            self.blocked_ns = max(0, self.blocked_ns - elapsed_ns // _DECAY)
+
+    def begin_lag(
+        self, seq: int, fragment: int, samples: dict[int, Sample], now_ns: int
+    ) -> list[Sample]:
+        """Serve it on its own from now on, beginning with fragment `fragment` of sample `seq`.
+
+        `samples` are all samples that the stream keeps, in order. Returns those that the receiver
+        does not need any more.
+        """
+        self.is_lagging = True
+        self.lag_ns = now_ns
+        self.blocked_ns = 0
+        self.is_blocking = False
+        self.next_seq, self.next_fragment = seq, fragment
+        self.backlog_bytes = 0
+        self._conflation = Conflation()
+        replaced: list[Sample] = []
+        for sample in list(samples.values()):
+            if sample.seq >= seq:
+                replaced += self.append(sample, samples)
+            elif sample.seq >= self.base_seq and sample.seq not in self.done:
+                self.backlog_bytes += len(sample.data)
+        return replaced
+
+    def end_lag(self, samples: dict[int, Sample]) -> None:
+        """Serve it together with the others again. What they still wait for, it needs as well."""
+        self.is_lagging = False
+        self.backlog_bytes = 0
+        for seq in [seq for seq in self.skipped if seq >= self.next_seq]:
+            self.skipped.remove(seq)
+            self.done.remove(seq)
+            samples[seq].reader_count += 1
+
+    def append(self, sample: Sample, samples: dict[int, Sample]) -> list[Sample]:
+        """Add a sample that waits for it; return the samples that it does not need any more."""
+        self.backlog_bytes += len(sample.data)
+        replaced: list[Sample] = []
+        for seq in self._conflation.add(sample):
+            # The first sample is never left out, since a gap that begins there is a welcome.
+            is_waiting = seq > self.next_seq and seq > self.first_seq and seq not in self.done
+            if is_waiting:
+                before = samples[seq]
+                self.take(before)
+                self.skipped.add(seq)
+                self.backlog_bytes += _SKIPPED_BYTES
+                replaced.append(before)
+        return replaced
+
+    def passed(self, sample: Sample) -> None:
+        """Continue with the next sample, while it is lagging."""
+        self._conflation.sent(sample)
+        self.next_seq = sample.seq + 1
+        self.next_fragment = 0
