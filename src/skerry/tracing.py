@@ -69,6 +69,10 @@ class DropReason(enum.Enum):
     """The node itself sent it, to a multicast group."""
     DESTINATION = "destination"
     """It is addressed to another node."""
+    SYSTEM = "system"
+    """It is of another system."""
+    NODE_TYPE = "node-type"
+    """The type of the sender is not in the configuration."""
 
     # Messages that a carriage does not forward.
     UNDESCRIBED = "undescribed"

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise
+from random import Random
+from zlib import crc32
+
 import pytest
 
 from skerry.protocol.link.config import LinkConfig
-from skerry.protocol.link.events import StallReason
-from skerry.testing.faults import Duplication, Loss, RateLimit, Reordering
+from skerry.protocol.link.events import NotFull, StallReason
+from skerry.protocol.machine import Address
+from skerry.testing.checkers import Checker
+from skerry.testing.faults import (
+    Duplication,
+    LoseIf,
+    Loss,
+    Partition,
+    RateLimit,
+    Reordering,
+)
+from skerry.testing.packet import MULTICAST, UNICAST, Packet
 from skerry.testing.world import MS, SECOND
 from tests.sim.link import Site
-from tests.sim.link_host import LinkDelivered
+from tests.sim.link_host import LinkDelivered, LinkHost
 
 
 def test_messages_arrive_in_order_at_all_nodes_of_a_type() -> None:
@@ -86,6 +101,135 @@ def test_fs_17_a_slow_receiver_that_recovers_catches_up() -> None:
     assert site.nodes["a"].machine.stalled == []
 
 
+def test_fs_09_a_long_message_with_loss_resends_only_what_is_missing() -> None:
+    site = Site("a", "b")
+    site.include_all()
+    site.world.inject(Loss(0.03))
+    site.nodes["a"].do(lambda host, now_ns: host.send_all(now_ns, size=5_000_000))
+    site.world.run_until(lambda: site.all_have("a", 1))
+    (row,) = site.nodes["a"].machine.statistics().peers
+    packet_count = 5_000_000 // LinkConfig().fragment_bytes
+    # Those that were lost, some of them twice, and some whose acknowledgement was.
+    assert 0.02 * packet_count < row.retransmission_count < 0.06 * packet_count
+    assert row.sent_packet_count < 1.2 * packet_count
+
+
+def test_fs_10_a_fragment_that_never_arrives_by_multicast_is_repaired_by_unicast() -> None:
+    site = Site("a", "b", "c")
+    site.include_all()
+
+    def is_third(packet: Packet) -> bool:
+        at = packet.data.find(b"\x16\x01")
+        return packet.kind == MULTICAST and packet.data[at + 24 : at + 28] == b"\x03\0\0\0"
+
+    site.world.inject(LoseIf(is_third).between(destinations=["c"]))
+    site.nodes["a"].do(lambda host, now_ns: host.send_all(now_ns, size=100_000))
+    site.world.run_until(lambda: site.all_have("a", 1))
+    rows = {row.node: row for row in site.nodes["a"].machine.statistics().peers}
+    assert (rows[101].retransmission_count, rows[102].retransmission_count) == (0, 1)
+
+
+def test_fs_11_a_lost_last_packet_is_repaired_within_the_first_retry_timeout() -> None:
+    site = Site("a", "b", "c")
+    site.include_all()
+    site.world.run_for(SECOND)
+    lost = LoseIf(lambda packet: packet.kind == MULTICAST and len(packet.data) > 100)
+    site.world.inject(lost)
+    site.nodes["a"].do(lambda host, now_ns: host.send_all(now_ns))
+    site.world.run_until(lambda: site.all_have("a", 1), timeout_ns=32 * MS)
+
+
+def test_fs_12_without_acknowledgements_the_intervals_follow_the_retry_timeouts() -> None:
+    site = Site("a", "b")
+    site.include_all()
+    site.world.run_for(500 * MS)
+    sent_ns: list[int] = []
+
+    class Seen(Checker):
+        def arrived(self, packet: Packet) -> str | None:
+            if packet.destination.name == "b" and b"\x15\x05" in packet.data[20:60]:
+                sent_ns.append(packet.sent_ns)
+            return None
+
+    site.world.watch(Seen())
+    cut = Partition(sources=["b"], destinations=["a"])
+    site.world.inject(cut)
+    site.nodes["a"].do(lambda host, now_ns: host.send_all(now_ns))
+    site.world.run_for(SECOND)
+    gaps_ms = [round((after - before) / MS) for before, after in pairwise(sent_ns)]
+    assert gaps_ms[0] == 20
+    assert set(gaps_ms[1:]) == {80}
+    cut.stop(site.world)
+    site.world.run_for(200 * MS)
+    count = len(sent_ns)
+    site.world.run_for(SECOND)
+    assert len(sent_ns) == count, "it is acknowledged at last"
+    assert site.checker.counts["b"] == 1, "delivered once"
+    (row,) = site.nodes["b"].machine.statistics().peers
+    assert row.duplicate_count == count - 1
+
+
+def test_fs_13_a_full_queue_refuses_and_reports_once_that_there_is_room() -> None:
+    site = Site("a", "b", config=LinkConfig(send_queue_packet_count=10))
+    site.include_all()
+    site.world.run_for(100 * MS)
+    cut = Partition(sources=["b"], destinations=["a"])
+    site.world.inject(cut)
+    node = site.nodes["a"]
+
+    def fill(host: LinkHost, now_ns: int) -> int:
+        count = 0
+        while host.send_all(now_ns, size=1000):
+            count += 1
+        return count
+
+    assert 10 <= node.do(fill) <= 12
+    assert not node.do(lambda host, now_ns: host.send_all(now_ns))
+    assert [event for event in node.events if isinstance(event, NotFull)] == []
+    cut.stop(site.world)
+    site.world.run_for(SECOND)
+    assert [event for event in node.events if isinstance(event, NotFull)] == [
+        NotFull(node_type="server", node=0)
+    ]
+    site.world.run_for(SECOND)
+    assert site.all_have("a", node.machine.sent["server"])
+    assert node.machine.statistics().refused_message_count == 2
+
+
+def test_fs_14_unacknowledged_messages_without_room_are_dropped_and_counted() -> None:
+    site = Site("a", "b", config=LinkConfig(send_queue_packet_count=10))
+    site.include_all()
+
+    def flood(host: LinkHost, now_ns: int) -> None:
+        for _ in range(50):
+            assert host.send_all(now_ns, size=1000, is_reliable=False)
+
+    site.nodes["a"].do(flood)
+    site.world.run_for(SECOND)
+    statistics = site.nodes["a"].machine.statistics()
+    assert statistics.dropped_message_count + site.checker.counts["b"] == 50
+    assert site.checker.counts["b"] in (10, 11)
+
+
+def test_fs_15_a_host_that_takes_nothing_for_two_seconds_is_waited_for() -> None:
+    site = Site("a", "b", "c")
+    site.include_all()
+    site.world.run_for(100 * MS)
+    site.nodes["b"].do(lambda host, _: host.link.pause())
+    site.flood("a", 5000, size=300)
+    site.flood("b", 2000, size=300)
+    site.world.run_for(2 * SECOND)
+    assert site.checker.counts["b"] == 0
+    assert site.checker.next["c", "b", False] == 2000, "its own sending goes on"
+    (row,) = [row for row in site.nodes["c"].machine.statistics().peers if row.node == 101]
+    assert site.nodes["c"].now_ns - (row.received_ns or 0) < 1100 * MS, "so do its keep-alives"
+    incoming = site.nodes["b"].machine.link
+    assert sum(map(incoming.waiting_bytes, (100, 102))) <= 21 * 1450
+    site.nodes["b"].do(lambda host, now_ns: host.link.resume(now_ns))
+    site.world.run_until(lambda: site.all_have("a", 5000))
+    assert [node.machine.stalled for node in site.nodes.values()] == [[], [], []]
+
+
 def test_fs_18_a_node_that_is_included_in_the_middle_starts_at_its_welcome() -> None:
     site = Site("a", "b", "c")
     a, b, c = site.nodes["a"], site.nodes["b"], site.nodes["c"]
@@ -106,3 +250,114 @@ def test_fs_18_a_node_that_is_included_in_the_middle_starts_at_its_welcome() -> 
         if isinstance(event, LinkDelivered) and event.numbers[0] == c.events[0].numbers[0]
     ]
     assert first == number, "nothing from before its inclusion, and all from there on"
+
+
+def test_fs_19_a_lost_welcome_is_repeated_and_nothing_is_delivered_before() -> None:
+    site = Site("a", "b")
+    welcome_count = 0
+
+    def is_welcome(packet: Packet) -> bool:
+        nonlocal welcome_count
+        found = packet.source.name == "a" and packet.data[36:37] == b"\x08"
+        welcome_count += found
+        return found and welcome_count <= 10
+
+    site.world.inject(LoseIf(is_welcome))
+    site.include_all()
+    site.flood("a", 500)
+    while welcome_count <= 10:
+        assert site.checker.counts["b"] == 0
+        site.world.run_for(10 * MS)
+    site.world.run_until(lambda: site.all_have("a", 500))
+
+
+def test_fs_20_nodes_that_are_reached_by_unicast_never_receive_multicast() -> None:
+    site = Site("a", "b", fields=("c", "d"))
+    kinds: dict[str, set[str]] = defaultdict(set)
+
+    class Seen(Checker):
+        def arrived(self, packet: Packet) -> str | None:
+            kinds[packet.destination.name].add(packet.kind)
+            return None
+
+    site.world.watch(Seen())
+    site.include_all()
+    for name in site.nodes:
+        site.flood(name, 300)
+        site.flood(name, 300, type_name="field")
+    site.world.run_for(2 * SECOND)
+    for sender in site.nodes:
+        for name in site.nodes:
+            if name != sender:
+                assert site.checker.next[name, sender, False] == 300
+    assert kinds["c"] == kinds["d"] == {UNICAST}
+    assert MULTICAST in kinds["a"]
+
+
+def test_states_that_a_later_one_replaces_are_left_out_for_a_node_that_lags() -> None:
+    site = Site("a", "b", "c", config=SMALL)
+    site.include_all()
+    slow = RateLimit(bytes_per_s=30_000, queue_bytes_max=3_000).between(destinations=["c"])
+    site.world.inject(slow)
+    node, keys = site.nodes["a"], 7
+    last: dict[int, int] = {}
+
+    def more() -> None:
+        def send(host: LinkHost, now_ns: int) -> None:
+            number = host.sent.get("server", 0)
+            while number < 6000 and host.send_all(now_ns, size=300, key=number % keys):
+                last[number % keys] = number
+                number += 1
+
+        node.do(send)
+        if node.machine.sent["server"] < 6000:
+            site.world.after(5 * MS, lambda _: more())
+
+    site.checker.is_gapless = False
+    more()
+    backlogs = []
+    for _ in range(40):
+        site.world.run_for(100 * MS)
+        (row,) = [row for row in node.machine.statistics().peers if row.node == 102]
+        backlogs.append(row.backlog_bytes)
+    assert 0 < max(backlogs) < 500_000, "of 2.5 MB"
+    slow.stop(site.world)
+    site.world.run_for(3 * SECOND)
+    numbers = [
+        n
+        for event in site.nodes["c"].events
+        if isinstance(event, LinkDelivered)
+        for n in event.numbers
+    ]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) < 4000
+    assert set(last.values()) <= set(numbers), "the last state of each key arrives"
+
+
+def test_a_thousand_random_datagrams_do_no_harm() -> None:
+    site = Site("a", "b")
+    site.include_all()
+    site.flood("a", 100)
+    rng = Random(7)
+    captured: list[bytes] = []
+
+    class Seen(Checker):
+        def arrived(self, packet: Packet) -> str | None:
+            captured.append(packet.data)
+            return None
+
+    site.world.watch(Seen())
+    site.world.run_for(SECOND)
+    receiver = site.nodes["b"]
+    for _ in range(3000):
+        data = bytearray(rng.choice(captured))
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        del data[rng.randrange(len(data) + 1) :]
+        if rng.random() < 0.5 and len(data) > 28:
+            # With a right checksum, what is behind the header is read.
+            data = data[:-8] + b"\xf0\x01\x04\0"
+            data += crc32(bytes(data)).to_bytes(4, "little")
+        receiver.do(lambda host, now_ns, d=bytes(data): host.receive(d, Address("a", 1), now_ns))
+    assert site.checker.counts["b"] == 100
+    assert sum(receiver.machine.statistics().drops.values()) > 0

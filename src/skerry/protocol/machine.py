@@ -5,10 +5,10 @@ one input, then takes the transmits, then the events, then reads the next deadli
 blocks, logs, sleeps or keeps a callback. The order of its inputs and the `Random` that it was given
 determine its output.
 
-For datagrams, `Machine` is enough; one with several sockets is a `PortMachine`. A machine that uses streams is a `StreamMachine`: it opens a
-connection with a `Connect` among its transmits, closes it with a `Disconnect`, and is notified when
-a stream opened or closed. Both are in order with the data, so data that is sent before a
-`Disconnect` still arrives.
+For datagrams, `Machine` is enough; one with several sockets is a `PortMachine`. A machine that
+uses streams is a `StreamMachine`: it opens a connection with a `Connect` among its transmits,
+closes it with a `Disconnect`, and is notified when a stream opened or closed. Both are in order
+with the data, so data that is sent before a `Disconnect` still arrives.
 """
 
 from __future__ import annotations

@@ -24,6 +24,11 @@ class Assembly:
     def __len__(self) -> int:
         return len(self._parts)
 
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the fragments that have arrived."""
+        return sum(map(len, self._parts.values()))
+
     def add(self, fragment: DataFragment) -> bool | None:
         """Add a fragment; False if it had arrived before, None if it contradicts the others."""
         if (fragment.sample_bytes, fragment.fragment_bytes) != (

@@ -59,6 +59,12 @@ class IncomingStream:
         """Whether it is known where the stream begins."""
         return self._next_seq > 0
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait for what is missing before them, or for the host."""
+        waiting = sum(map(len, self._samples.values()))
+        return waiting + sum(assembly.received_bytes for assembly in self._assemblies.values())
+
     # -- input
 
     def data_received(self, data: Data, now_ns: int) -> None:

@@ -78,6 +78,10 @@ class Link:
         self._channel = channel
         self._types = node_types
         self._own_type = own_type
+        self._message_bytes_max = min(
+            self.config.message_bytes_max,
+            FRAGMENT_COUNT_MAX * self.config.fragment_bytes - SAMPLE_BYTES - RECORD_BYTES,
+        )
         self._tracer = tracer
         prefix = guid_prefix(node, channel)
         has_checksum = self.config.checksum
@@ -87,12 +91,14 @@ class Link:
             self.config.fragment_bytes,
             wall_offset_ns,
         )
-        self._shared: dict[int, OutgoingStream] = {}
-        self._shared_best: dict[int, BestEffortOutput] = {}
+        self._own_tag = own_type.tag
+        self._shared: dict[str, OutgoingStream] = {}
+        """Acknowledged streams to all nodes of a type, by its name."""
+        self._shared_best: dict[str, BestEffortOutput] = {}
         for one in node_types:
-            self._shared[one.tag] = self._outgoing(StreamClass.RELIABLE_SHARED, one, one.tag)
+            self._shared[one.name] = self._outgoing(StreamClass.RELIABLE_SHARED, one, one.tag)
             writer = writer_id(StreamClass.BEST_EFFORT_SHARED, one.tag)
-            self._shared_best[one.tag] = BestEffortOutput(
+            self._shared_best[one.name] = BestEffortOutput(
                 writer, self.config, self._output, group=one.group(channel)
             )
         self._single: dict[int, OutgoingStream] = {}
@@ -134,11 +140,10 @@ class Link:
         assert not peer.is_included
         peer.is_included = True
         self._now_ns = now_ns
-        tag = peer.type.tag
-        stream = self._shared[tag]
+        stream = self._shared[peer.type.name]
         stream.add_reader(peer, now_ns)
         self._active[stream.writer] = stream
-        self._shared_best[tag].peers[node] = peer
+        self._shared_best[peer.type.name].peers[node] = peer
 
     def exclude(self, node: int, now_ns: int) -> None:
         """Forget a node and all that waits for it. Its messages are dropped from now on."""
@@ -146,11 +151,10 @@ class Link:
         if peer is None:
             return
         self._now_ns = now_ns
-        tag = peer.type.tag
-        shared = self._shared[tag]
+        shared = self._shared[peer.type.name]
         shared.remove_reader(node)
         self._active[shared.writer] = shared
-        self._shared_best[tag].peers.pop(node, None)
+        self._shared_best[peer.type.name].peers.pop(node, None)
         single = self._single.pop(peer.index, None)
         if single is not None:
             self._active.pop(single.writer, None)
@@ -180,21 +184,21 @@ class Link:
         out for a receiver that lags behind, if a later one has the same key. A message that is not
         reliable is dropped if there is no room. Raises LimitExceeded if it is too large.
         """
-        if len(data) > self._message_bytes_max():
+        if len(data) > self._message_bytes_max:
             self._refuse_large(len(data))
         self._now_ns = now_ns
         if not is_reliable:
-            best = self._shared_best[node_type.tag]
+            best = self._shared_best[node_type.name]
             self._active_best[id(best)] = best
             self._count_best(best.send(data_type, 0, data, now_ns))
             return True
-        return self._send(self._shared[node_type.tag], data_type, data, key)
+        return self._send(self._shared[node_type.name], data_type, data, key)
 
     def send_to(
         self, node: int, data_type: int, data: bytes, now_ns: int, *, is_reliable: bool = True
     ) -> bool:
         """Send a message to one node, as `send_all`. It is dropped if the node is not included."""
-        if len(data) > self._message_bytes_max():
+        if len(data) > self._message_bytes_max:
             self._refuse_large(len(data))
         peer = self.peers.get(node)
         if peer is None or not peer.is_included:
@@ -314,13 +318,18 @@ class Link:
         """The counters of one node."""
         peer = self.peers[node]
         backlog_bytes = lag_ns = unanswered = 0
-        for stream in (self._shared[peer.type.tag], self._single.get(peer.index)):
+        for stream in (self._shared[peer.type.name], self._single.get(peer.index)):
             reader = stream.readers.get(node) if stream is not None else None
             if reader is not None:
                 backlog_bytes += reader.backlog_bytes
                 lag_ns = max(lag_ns, self._now_ns - reader.lag_ns if reader.is_lagging else 0)
                 unanswered = max(unanswered, reader.unanswered_count)
         return peer.statistics(backlog_bytes=backlog_bytes, lag_ns=lag_ns, unanswered=unanswered)
+
+    def waiting_bytes(self, node: int) -> int:
+        """The bytes of acknowledged streams of a node that wait to be delivered."""
+        streams = self._incoming.items()
+        return sum(stream.waiting_bytes for (sender, _), stream in streams if sender == node)
 
     def statistics(self) -> LinkStatistics:
         """The counters of the channel."""
@@ -364,21 +373,14 @@ class Link:
         else:
             self._dropped_count += 1
 
-    def _message_bytes_max(self) -> int:
-        config = self.config
-        return min(
-            config.message_bytes_max,
-            FRAGMENT_COUNT_MAX * config.fragment_bytes - SAMPLE_BYTES - RECORD_BYTES,
-        )
-
     def _refuse_large(self, size: int) -> None:
         raise LimitExceeded(
-            what="size of a message between nodes", value=size, limit=self._message_bytes_max()
+            what="size of a message between nodes", value=size, limit=self._message_bytes_max
         )
 
     def _keep_alive(self, now_ns: int) -> None:
-        for tag, stream in self._shared.items():
-            peers = [peer for peer in self.peers.values() if peer.type.tag == tag]
+        for name, stream in self._shared.items():
+            peers = [peer for peer in self.peers.values() if peer.type.name == name]
             if not peers:
                 continue
             group = stream.type.group(self._channel)
@@ -411,7 +413,7 @@ class Link:
             self._answered(peer, submessage)
             return
         found = stream_of(submessage.writer)
-        if found is None or (found[0].is_shared and found[1] != self._own_type.tag):
+        if found is None or (found[0].is_shared and found[1] != self._own_tag):
             peer.corrupt_count += 1
             return
         stream_class, bits = found
@@ -488,7 +490,8 @@ class Link:
         stream = None
         if found is not None:
             if found[0] is StreamClass.RELIABLE_SHARED:
-                stream = self._shared.get(found[1])
+                node_type = self._types.by_tag(found[1])
+                stream = None if node_type is None else self._shared[node_type.name]
             elif found[0] is StreamClass.RELIABLE_SINGLE and found[1] == peer.index:
                 stream = self._single.get(found[1])
         if stream is None:

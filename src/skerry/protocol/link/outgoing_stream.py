@@ -82,6 +82,8 @@ class OutgoingStream:
         self._unasked_count = 0
         """Packets since an acknowledgement was requested last."""
         self._heartbeat_count = 0
+        self._queued_count = 0
+        """The queued packets at most: what was counted last, and what was added since."""
         self._was_refused = False
         self._accounted_ns = 0
         self._tick_due_ns: int | None = None
@@ -92,7 +94,8 @@ class OutgoingStream:
         """Queue a message; False if there is no room for it."""
         if not self.readers:
             return True
-        if self.queued_packet_count >= self._queue_max:
+        # The count is taken again only when it says that the queue is full.
+        if self._queued_count >= self._queue_max and self.queued_packet_count >= self._queue_max:
             self._was_refused = True
             self.refused_count += 1
             return False
@@ -105,7 +108,9 @@ class OutgoingStream:
     def queued_packet_count(self) -> int:
         """Packets that wait for the acknowledgement of the slowest current receiver."""
         current = [reader for reader in self.readers.values() if not reader.is_lagging]
-        return max(map(self._kept_for, current)) if current else len(self._packets)
+        kept = max(map(self._kept_for, current)) if current else len(self._packets)
+        self._queued_count = kept
+        return kept
 
     @property
     def due_ns(self) -> int | None:
@@ -132,7 +137,7 @@ class OutgoingStream:
         if reader is None:
             return
         for sample in list(self._samples.values()):
-            if sample.seq >= reader.base_seq and sample.seq not in reader.done:
+            if reader.needs(sample.seq):
                 self._release(sample)
         if not self.readers:
             self._packing.close()
@@ -175,7 +180,7 @@ class OutgoingStream:
         numbers = ack.numbers
         if reader is None or not reader.is_new_count(ack.count):
             return True
-        if max(numbers.base, numbers.stop) > self._sent_seq + 1:
+        if max(numbers.base, numbers.stop) > max(self._sent_seq + 1, reader.first_seq):
             return False
         if numbers.base < reader.first_seq:
             return True  # It does not know its welcome yet.
@@ -234,6 +239,7 @@ class OutgoingStream:
             self._packets[packet.number] = packet
         self._end_seq += 1
         self._end_packet += len(sample.packets)
+        self._queued_count += len(sample.packets)
         for reader in self.readers.values():
             if reader.is_lagging:
                 for replaced in reader.append(sample, self._samples):
@@ -297,10 +303,12 @@ class OutgoingStream:
                 self._next_seq, self._next_fragment = self._next_seq + 1, 0
 
     def _transmit(self, packet: Packet, current: list[ReaderProgress], now_ns: int) -> None:
-        number = packet.number
+        number, seq = packet.number, packet.sample.seq
+        # A receiver that was added a moment ago does not need what was queued before.
+        current = [reader for reader in current if reader.needs(seq)]
         for reader in current:
             reader.sent(number, now_ns)
-        self._sent_seq = max(self._sent_seq, packet.sample.seq)
+        self._sent_seq = max(self._sent_seq, seq)
         self.used_ns = now_ns
         self._unasked_count += 1
         heartbeat = None

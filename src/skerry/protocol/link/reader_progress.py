@@ -81,6 +81,10 @@ class ReaderProgress:
         """Whether an acknowledgement is expected."""
         return bool(self.flight) or bool(self.done)
 
+    def needs(self, seq: int) -> bool:
+        """Return whether it needs a sample."""
+        return seq >= self.base_seq and seq not in self.done
+
     def take(self, sample: Sample) -> bool:
         """Note that it does not need a sample any more; return whether it had needed it."""
         seq = sample.seq
@@ -162,7 +166,7 @@ class ReaderProgress:
         for sample in list(samples.values()):
             if sample.seq >= seq:
                 replaced += self.append(sample, samples)
-            elif sample.seq >= self.base_seq and sample.seq not in self.done:
+            elif self.needs(sample.seq):
                 self.backlog_bytes += len(sample.data)
         return replaced
 

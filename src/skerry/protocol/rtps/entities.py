@@ -9,6 +9,7 @@ the stream is for all nodes of a type, or the index that the sender gave to its 
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Final
 
 from skerry.ids import hash64
@@ -16,8 +17,10 @@ from skerry.ids import hash64
 __all__ = [
     "DISCOVERY_READER",
     "DISCOVERY_WRITER",
+    "MAPPING_VERSION",
     "PARTICIPANT",
     "PREFIX_BYTES",
+    "VENDOR",
     "Channel",
     "StreamClass",
     "guid_prefix",
@@ -87,6 +90,7 @@ def node_of(prefix: bytes) -> int:
     return int.from_bytes(prefix[4:12], "big", signed=True)
 
 
+@functools.cache
 def type_tag(node_type: str) -> int:
     """Return the 16 bits that identify a node type in writer ids."""
     return (hash64(node_type) >> 48) & 0xFFFF

@@ -1,0 +1,418 @@
+"""The machine of discovery: who is asked when, and what is answered.
+
+Every one to three seconds it asks all addresses and nodes from which nothing, or not all, has been
+received. An answer lists the nodes and addresses that the answering node knows. A multicast group
+can be asked as well: often while no other node is known, seldom afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from random import Random
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.discovery.descriptions import (
+    DiscoveryKind,
+    DiscoveryMessage,
+    NodeDescription,
+)
+from skerry.protocol.discovery.directory import (
+    DISCOVERY_NODE_COUNT_MAX,
+    Directory,
+    KnownNode,
+)
+from skerry.protocol.discovery.events import (
+    DiscoveryStatistics,
+    LightSeed,
+    NodeFound,
+    NodesRefused,
+    RefusedBy,
+)
+from skerry.protocol.machine import Address, MachineEvent, Transmit
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.rtps.datagram_reader import Datagram
+from skerry.protocol.rtps.datagram_writer import DatagramWriter
+from skerry.protocol.rtps.entities import (
+    DISCOVERY_READER,
+    DISCOVERY_WRITER,
+    Channel,
+    guid_prefix,
+)
+from skerry.protocol.rtps.submessages import Data
+from skerry.tracing import DropReason
+
+__all__ = ["ASK_COUNT_MAX", "Discovery"]
+
+_SECOND: Final = 1_000_000_000
+_ASK_NS_MIN: Final = 1 * _SECOND
+_ASK_NS_MAX: Final = 3 * _SECOND
+_GROUP_NS: Final = 30 * _SECOND
+"""How often a multicast group is asked while other nodes are known."""
+_REFUSAL_NS: Final = _SECOND
+"""A node is refused no more often than this."""
+ASK_COUNT_MAX: Final = 50
+"""Nodes and addresses that are asked at once. More of them take turns."""
+_ANSWER_COUNT_MAX: Final = 4
+"""Answers to one node between two ticks."""
+_LIGHT_MEMORY_FACTOR: Final = 4
+"""A light node remembers an excluded node for this many of the longest dead timeouts."""
+_DATA_BYTES: Final = 24
+"""Bytes of a message in a datagram before its payload."""
+_FRAME_BYTES: Final = 20 + 16 + 12 + 8
+"""Header, destination, timestamp and checksum."""
+
+
+class Discovery:
+    """Finds the other nodes of a system, and lets them find this one."""
+
+    def __init__(
+        self,
+        *,
+        me: NodeDescription,
+        own_type: NodeType,
+        node_types: NodeTypes,
+        system: int,
+        rng: Random,
+        now_ns: int,
+        seeds: Sequence[Address] = (),
+        groups: Sequence[Address] = (),
+        datagram_bytes: int = 1450,
+        checksum: bool = True,
+        wall_offset_ns: int = 0,
+    ) -> None:
+        """`system` is the hash of the system's name. `groups` are multicast groups to ask at."""
+        self.directory = Directory(me.node, me.control)
+        self.directory.add_seeds(seeds)
+        self.clock_offsets_ns: dict[int, int] = {}
+        """By how much the wall clock of each node is ahead, as far as it was measured."""
+        self._me = me
+        self._own_type = own_type
+        self._types = node_types
+        self._system = system
+        self._groups = {Directory.seed_id(group): group for group in groups}
+        self._rng = rng
+        self._datagram_bytes = datagram_bytes
+        self._writer = DatagramWriter(guid_prefix(me.node, Channel.CONTROL), has_checksum=checksum)
+        self._wall_offset_ns = wall_offset_ns
+        self._seq = 0
+        self._ask_ns = now_ns
+        self._group_ns = now_ns
+        self._turn = 0
+        """Where the next turn of asking begins, if there are too many to be asked at once."""
+        self._asked_ns: dict[int, int] = {}
+        """When each id was asked last."""
+        self._refused_ns: dict[int, int] = {}
+        self._reasons: dict[int, int] = {}
+        self._was_full = False
+        self._datagrams: list[tuple[Address, bytes]] = []
+        self._events: list[MachineEvent] = []
+        self._drops: Counter[DropReason] = Counter()
+        self._discover_count = 0
+        self._node_info_count = 0
+        self._refusal_count = 0
+
+    # -- for the caller
+
+    def add_seeds(self, addresses: Iterable[Address]) -> None:
+        """Add addresses at which a node may be. The own one is ignored."""
+        self.directory.add_seeds(addresses)
+
+    def is_excluded(self, node: int) -> bool:
+        """Return whether a node was excluded."""
+        return self.directory.is_excluded(node)
+
+    def exclude(self, node: int, reason: int, now_ns: int) -> None:
+        """Forget a node and refuse it, for ever unless one of the two nodes is light."""
+        known = self.directory.known.get(node)
+        other = None if known is None else self._types.by_id(known.description.type_id)
+        until_ns: int | None = None
+        if self._own_type.light:
+            longest_ns = max(one.dead_timeout_ns for one in self._types)
+            until_ns = now_ns + _LIGHT_MEMORY_FACTOR * longest_ns
+        self.directory.exclude(node, until_ns)
+        self._reasons[node] = reason
+        self.clock_offsets_ns.pop(node, None)
+        if other is not None and other.light:
+            self.directory.readmit(node)
+
+    def forget(self, nodes: Iterable[int]) -> None:
+        """Forget that nodes were excluded, since they will not return."""
+        for node in nodes:
+            self.directory.readmit(node)
+            self._reasons.pop(node, None)
+            self._refused_ns.pop(node, None)
+
+    def refuse(self, node: int, address: Address, now_ns: int) -> None:
+        """Tell a node that it is excluded, at most once a second."""
+        last_ns = self._refused_ns.get(node)
+        if last_ns is not None and now_ns - last_ns < _REFUSAL_NS:
+            return
+        self._refused_ns[node] = now_ns
+        self._refusal_count += 1
+        message = DiscoveryMessage(
+            kind=DiscoveryKind.REFUSAL,
+            node=self._me,
+            system=self._system,
+            reason=self._reasons.get(node, 0),
+        )
+        self._send(address, [message.encode()], now_ns, to=node)
+
+    # -- the contract
+
+    def receive(self, datagram: Datagram, source: Address, now_ns: int) -> DropReason | None:
+        """Process the messages of discovery in a datagram; return why it is dropped, or None."""
+        messages: list[DiscoveryMessage] = []
+        is_addressed = False
+        for part in datagram.submessages:
+            if isinstance(part, Data) and part.writer == DISCOVERY_WRITER:
+                is_addressed = part.is_addressed
+                try:
+                    messages.append(DiscoveryMessage.decode(part.payload))
+                except DecodeError:
+                    return self._drop(DropReason.BODY)
+        if not messages:
+            return None
+        first = messages[0]
+        if first.node is None or first.system is None or first.node.node != datagram.node:
+            return self._drop(DropReason.BODY)
+        if first.system != self._system:
+            return self._drop(DropReason.SYSTEM)
+        self._measure_clock(first, datagram.sent_ns, now_ns)
+        return self._process(first, messages[1:], source, now_ns, is_addressed=is_addressed)
+
+    def advance(self, now_ns: int) -> None:
+        """Ask where it is due."""
+        if now_ns < self._ask_ns:
+            return
+        self._ask_ns = now_ns + self._rng.randrange(_ASK_NS_MIN, _ASK_NS_MAX)
+        self.directory.expire(now_ns)
+        directory = self.directory
+        for known in directory.known.values():
+            known.answered_count = 0
+        targets = list(directory.seeds.items())
+        targets += [(node, one.control) for node, one in directory.reported.items()]
+        targets += [
+            (node, one.description.control)
+            for node, one in directory.known.items()
+            if not one.is_complete
+        ]
+        if not directory.known or now_ns >= self._group_ns:
+            self._group_ns = now_ns + _GROUP_NS
+            targets = [*self._groups.items(), *targets]
+        if len(targets) > ASK_COUNT_MAX:
+            start = self._turn % len(targets)
+            self._turn += ASK_COUNT_MAX
+            targets = list(islice([*targets[start:], *targets[:start]], ASK_COUNT_MAX))
+        for asked_id, address in targets:
+            self._ask(asked_id, address, now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When to call `advance`."""
+        return self._ask_ns
+
+    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+        """Return what is to be sent since the last call."""
+        datagrams, self._datagrams = self._datagrams, []
+        return datagrams
+
+    def take_transmits(self) -> list[Transmit]:
+        """Return the same as transmits."""
+        return [Transmit(destination=address, data=data) for address, data in self.take_datagrams()]
+
+    def take_events(self) -> list[MachineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
+        """Set the offset of wall time, after the wall clock was changed."""
+        self._wall_offset_ns = wall_offset_ns
+        self.clock_offsets_ns.clear()
+
+    def statistics(self) -> DiscoveryStatistics:
+        """The counters."""
+        directory = self.directory
+        return DiscoveryStatistics(
+            known_count=len(directory.known),
+            reported_count=len(directory.reported),
+            seed_count=len(directory.seeds),
+            excluded_count=len(directory.excluded),
+            discover_sent_count=self._discover_count,
+            node_info_sent_count=self._node_info_count,
+            refusal_sent_count=self._refusal_count,
+            drops={reason.value: count for reason, count in self._drops.items()},
+        )
+
+    # -- inside: receiving
+
+    def _process(
+        self,
+        first: DiscoveryMessage,
+        listed: list[DiscoveryMessage],
+        source: Address,
+        now_ns: int,
+        *,
+        is_addressed: bool,
+    ) -> DropReason | None:
+        assert first.node is not None
+        node = first.node.node
+        if node == self._me.node:
+            # An address of this node that it did not know as its own.
+            self.directory.drop_seed(first.sent_to or 0)
+            return self._drop(DropReason.OWN)
+        if first.kind is DiscoveryKind.REFUSAL:
+            if not is_addressed:
+                return self._drop(DropReason.BODY)
+            self._events.append(RefusedBy(node=node, reason=first.reason))
+            return None
+        if self.directory.is_excluded(node):
+            if first.kind is DiscoveryKind.DISCOVER:
+                self.refuse(node, first.node.control, now_ns)
+            return None
+        other = self._types.by_id(first.node.type_id)
+        if other is None:
+            return self._drop(DropReason.NODE_TYPE)
+        if other.light and self._own_type.light:
+            self._events.append(LightSeed(address=source))
+            self.directory.drop_seed(Directory.seed_id(first.node.control))
+            return None
+        if first.kind is DiscoveryKind.DISCOVER:
+            return self._asked(first, first.node, other, now_ns)
+        if first.kind is DiscoveryKind.SELF:
+            return self._answered(first, first.node, other, listed)
+        return self._drop(DropReason.BODY)
+
+    def _asked(
+        self, message: DiscoveryMessage, sender: NodeDescription, other: NodeType, now_ns: int
+    ) -> DropReason | None:
+        known = self._meet(sender, other)
+        if known is None:
+            return self._drop(DropReason.SENDERS)
+        if known.answered_count < _ANSWER_COUNT_MAX:
+            known.answered_count += 1
+            self._answer(message.sent_to or 0, sender, other, now_ns)
+        return None
+
+    def _answered(
+        self,
+        message: DiscoveryMessage,
+        sender: NodeDescription,
+        other: NodeType,
+        listed: list[DiscoveryMessage],
+    ) -> DropReason | None:
+        self.directory.drop_seed(message.sent_to or 0)
+        known = self._meet(sender, other)
+        if known is None:
+            return self._drop(DropReason.SENDERS)
+        known.packet_received(message.packet, message.packet_count)
+        for one in listed:
+            if one.kind is DiscoveryKind.OTHER and one.node is not None:
+                self.directory.add_reported(one.node)
+            elif one.kind is DiscoveryKind.SEED and one.seed is not None:
+                self.directory.add_seeds([one.seed])
+        return None
+
+    def _meet(self, sender: NodeDescription, other: NodeType) -> KnownNode | None:
+        """Return what is known of a node, and report it if it is new."""
+        known = self.directory.known.get(sender.node)
+        if known is not None:
+            return known
+        known = self.directory.add_known(sender)
+        if known is None:
+            if not self._was_full:
+                self._was_full = True
+                self._events.append(NodesRefused(limit=DISCOVERY_NODE_COUNT_MAX))
+            return None
+        self._events.append(
+            NodeFound(
+                node=sender.node,
+                name=sender.name,
+                type_name=other.name,
+                control=sender.control,
+                data=sender.data,
+            )
+        )
+        return known
+
+    def _measure_clock(self, message: DiscoveryMessage, sent_ns: int | None, now_ns: int) -> None:
+        """Compare the clock of a node that answers at once with the own one."""
+        if message.kind is not DiscoveryKind.SELF or sent_ns is None or message.node is None:
+            return
+        asked_ns = self._asked_ns.get(message.sent_to or 0)
+        # An answer to a multicast group, and one that was delayed, say little.
+        if asked_ns is not None and now_ns - asked_ns < _SECOND:
+            middle_ns = (asked_ns + now_ns) // 2 + self._wall_offset_ns
+            self.clock_offsets_ns[message.node.node] = sent_ns - middle_ns
+
+    # -- inside: sending
+
+    def _ask(self, asked_id: int, address: Address, now_ns: int) -> None:
+        self._asked_ns[asked_id] = now_ns
+        self._discover_count += 1
+        message = DiscoveryMessage(
+            kind=DiscoveryKind.DISCOVER, node=self._me, sent_to=asked_id, system=self._system
+        )
+        self._send(address, [message.encode()], now_ns)
+
+    def _answer(self, sent_to: int, asker: NodeDescription, other: NodeType, now_ns: int) -> None:
+        """Send all known nodes and seeds, in as many datagrams as are needed."""
+        parts = self._listed(asker, other)
+        own_size = len(self._self_message(sent_to, 0, 1)) + _DATA_BYTES
+        room_bytes = self._datagram_bytes - _FRAME_BYTES - own_size
+        packets: list[list[bytes]] = [[]]
+        left_bytes = room_bytes
+        for part in parts:
+            size = len(part) + _DATA_BYTES
+            if size > left_bytes:
+                packets.append([])
+                left_bytes = room_bytes
+            packets[-1].append(part)
+            left_bytes -= size
+        for number, packet in enumerate(packets):
+            head = self._self_message(sent_to, number, len(packets))
+            self._node_info_count += 1
+            self._send(asker.control, [head, *packet], now_ns, to=asker.node)
+
+    def _listed(self, asker: NodeDescription, other: NodeType) -> list[bytes]:
+        """Return the nodes and seeds for an answer. Light nodes do not learn of each other."""
+        if self._own_type.light:
+            return []
+        parts: list[bytes] = []
+        for node, known in self.directory.known.items():
+            node_type = self._types.by_id(known.description.type_id)
+            is_light = node_type is not None and node_type.light
+            if node != asker.node and not (is_light and other.light):
+                message = DiscoveryMessage(kind=DiscoveryKind.OTHER, node=known.description)
+                parts.append(message.encode())
+        for address in self.directory.seeds.values():
+            parts.append(DiscoveryMessage(kind=DiscoveryKind.SEED, seed=address).encode())
+        return parts
+
+    def _self_message(self, sent_to: int, packet: int, packet_count: int) -> bytes:
+        return DiscoveryMessage(
+            kind=DiscoveryKind.SELF,
+            node=self._me,
+            sent_to=sent_to,
+            packet=packet,
+            packet_count=packet_count,
+            system=self._system,
+        ).encode()
+
+    def _send(
+        self, address: Address, payloads: list[bytes], now_ns: int, to: int | None = None
+    ) -> None:
+        writer = self._writer
+        if to is not None:
+            writer.destination(guid_prefix(to, Channel.CONTROL))
+        writer.timestamp(now_ns + self._wall_offset_ns)
+        for payload in payloads:
+            self._seq += 1
+            writer.data(Data(DISCOVERY_WRITER, self._seq, payload), DISCOVERY_READER)
+        self._datagrams.append((address, writer.finish()))
+
+    def _drop(self, reason: DropReason) -> DropReason:
+        self._drops[reason] += 1
+        return reason
