@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skerry.ids import hash64
+from skerry.protocol.discovery.descriptions import (
+    DiscoveryKind,
+    DiscoveryMessage,
+    NodeDescription,
+)
+from skerry.protocol.machine import Address
 from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
-from skerry.protocol.rtps.entities import Channel, StreamClass, guid_prefix, type_tag, writer_id
+from skerry.protocol.rtps.entities import (
+    DISCOVERY_READER,
+    DISCOVERY_WRITER,
+    Channel,
+    StreamClass,
+    guid_prefix,
+    type_tag,
+    writer_id,
+)
 from skerry.protocol.rtps.number_sets import NumberSet
 from skerry.protocol.rtps.samples import read_records, record_head, whole_sample
 from skerry.protocol.rtps.submessages import (
@@ -145,6 +160,54 @@ WRITTEN = {
 }
 
 
+def described(node: int, name: str, node_type: str, number: int) -> NodeDescription:
+    return NodeDescription(
+        node=node,
+        name=name,
+        type_id=hash64(node_type),
+        control=Address(f"10.0.0.{number}", 26660),
+        data=Address(f"10.0.0.{number}", 26661),
+    )
+
+
+ALPHA = described(NODE_A, "alpha", "Server", 1)
+BETA = described(NODE_B, "beta", "Server", 2)
+GAMMA = described(NODE_C, "gamma", "Client", 3)
+SYSTEM, SEED_ID = hash64("StandAlone"), hash64("10.0.0.2:26660")
+DISCOVERY = {
+    "01_discover": [
+        DiscoveryMessage(kind=DiscoveryKind.DISCOVER, node=ALPHA, sent_to=SEED_ID, system=SYSTEM)
+    ],
+    "02_node_info": [
+        DiscoveryMessage(kind=DiscoveryKind.SELF, node=BETA, sent_to=SEED_ID, system=SYSTEM),
+        DiscoveryMessage(kind=DiscoveryKind.OTHER, node=GAMMA),
+        DiscoveryMessage(kind=DiscoveryKind.SEED, seed=Address("10.0.0.9", 26660)),
+    ],
+    "17_refusal": [
+        DiscoveryMessage(
+            kind=DiscoveryKind.REFUSAL,
+            node=replace(ALPHA, control=Address(""), data=Address("")),
+            system=SYSTEM,
+            reason=1,
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", DISCOVERY)
+def test_a_message_of_discovery_is_written_byte_for_byte(name: str) -> None:
+    source, to = (NODE_B, NODE_A) if name == "02_node_info" else (NODE_A, None)
+    writer = DatagramWriter(guid_prefix(source, Channel.CONTROL))
+    to = NODE_B if name == "17_refusal" else to
+    if to is not None:
+        writer.destination(guid_prefix(to, Channel.CONTROL))
+    writer.timestamp(TIME_NS)
+    first_seq = 2 if name == "17_refusal" else 1
+    for seq, message in enumerate(DISCOVERY[name], first_seq):
+        writer.data(Data(DISCOVERY_WRITER, seq, message.encode()), DISCOVERY_READER)
+    assert writer.finish().hex(" ", 4) == content(name).hex(" ", 4)
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_vector_is_written_byte_for_byte(name: str) -> None:
     assert WRITTEN[name].hex(" ", 4) == content(name).hex(" ", 4)
@@ -173,7 +236,9 @@ def test_a_vector_is_read_again_and_gives_the_same_bytes(name: str) -> None:
     is_timed = "INFO_TS.seconds" in fields
     assert found.sent_ns == (TIME_NS if is_timed else None)
     if name.startswith(("01", "02", "17")):
-        return  # The participant reader is not that of a stream; discovery tests these.
+        messages = [DiscoveryMessage.decode(part.payload) for part in found.submessages]
+        assert messages == DISCOVERY[name]
+        return
     again = made(*found.submessages, source=found.node, channel=channel, to=to, is_timed=is_timed)
     assert again == data
 

@@ -19,7 +19,13 @@ from skerry.protocol.rtps.parameters import (
     text,
 )
 
-__all__ = ["NODE_NAME_CHAR_COUNT_MAX", "DiscoveryKind", "DiscoveryMessage", "NodeDescription"]
+__all__ = [
+    "NODE_NAME_CHAR_COUNT_MAX",
+    "DiscoveryKind",
+    "DiscoveryMessage",
+    "NodeDescription",
+    "SystemStanding",
+]
 
 NODE_NAME_CHAR_COUNT_MAX: Final = 100
 """Of the name of a node, so that a description fits a datagram."""
@@ -38,6 +44,9 @@ _SENT_TO: Final = 0x8003
 _PACKET: Final = 0x8004
 _SYSTEM: Final = 0x8005
 _REASON: Final = 0x8006
+_INCARNATION: Final = 0x8007
+_SIZE: Final = 0x8008
+_ELECTED: Final = 0x8009
 
 _I64: Final = struct.Struct("<q")
 _U32: Final = struct.Struct("<I")
@@ -71,6 +80,17 @@ class NodeDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemStanding:
+    """What a node that refuses another one tells of its system, so that of two halves of one system
+    the smaller one can leave."""
+
+    incarnation_id: int
+    size: int
+    """How many nodes are alive."""
+    elected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryMessage:
     """One message; which fields it has depends on its kind."""
 
@@ -84,6 +104,8 @@ class DiscoveryMessage:
     packet_count: int = 1
     system: int | None = None
     reason: int = 0
+    standing: SystemStanding | None = None
+    """In a refusal: the system of the sender; None if it belongs to none."""
 
     def encode(self) -> bytes:
         """Return the payload."""
@@ -109,6 +131,10 @@ class DiscoveryMessage:
             parameters.append((_PACKET, _PAIR.pack(self.packet, self.packet_count)))
         if kind is DiscoveryKind.REFUSAL:
             parameters.append((_REASON, _U32.pack(self.reason)))
+        if self.standing is not None:
+            parameters.append((_INCARNATION, _I64.pack(self.standing.incarnation_id)))
+            parameters.append((_SIZE, _U32.pack(self.standing.size)))
+            parameters.append((_ELECTED, _I64.pack(self.standing.elected)))
         if self.system is not None:
             parameters.append((_SYSTEM, _I64.pack(self.system)))
         return parameter_list(parameters)
@@ -124,7 +150,7 @@ class DiscoveryMessage:
             raise DecodeError(type_name="Discovery", detail=detail) from error
 
 
-_NOWHERE: Final = Address("0.0.0.0", 0)
+_NOWHERE: Final = Address("")
 _ABOUT_SENDER: Final = (DiscoveryKind.DISCOVER, DiscoveryKind.SELF, DiscoveryKind.REFUSAL)
 
 
@@ -154,4 +180,13 @@ def _message(found: dict[int, bytes]) -> DiscoveryMessage:
         packet_count=packet_count,
         system=_I64.unpack(found[_SYSTEM])[0] if kind in _ABOUT_SENDER else None,
         reason=_U32.unpack(found[_REASON])[0] if kind is DiscoveryKind.REFUSAL else 0,
+        standing=_standing(found) if _INCARNATION in found else None,
+    )
+
+
+def _standing(found: dict[int, bytes]) -> SystemStanding:
+    return SystemStanding(
+        incarnation_id=_I64.unpack(found[_INCARNATION])[0],
+        size=_U32.unpack(found[_SIZE])[0],
+        elected=_I64.unpack(found[_ELECTED])[0],
     )

@@ -18,6 +18,7 @@ from skerry.protocol.discovery.descriptions import (
     DiscoveryKind,
     DiscoveryMessage,
     NodeDescription,
+    SystemStanding,
 )
 from skerry.protocol.discovery.directory import (
     DISCOVERY_NODE_COUNT_MAX,
@@ -88,6 +89,8 @@ class Discovery:
         self.directory.add_seeds(seeds)
         self.clock_offsets_ns: dict[int, int] = {}
         """By how much the wall clock of each node is ahead, as far as it was measured."""
+        self.standing: SystemStanding | None = None
+        """The system of this node, for the nodes that it refuses; None if it belongs to none."""
         self._me = me
         self._own_type = own_type
         self._types = node_types
@@ -157,6 +160,7 @@ class Discovery:
             node=self._me,
             system=self._system,
             reason=self._reasons.get(node, 0),
+            standing=self.standing,
         )
         self._send(address, [message.encode()], now_ns, to=node)
 
@@ -266,7 +270,7 @@ class Discovery:
         if first.kind is DiscoveryKind.REFUSAL:
             if not is_addressed:
                 return self._drop(DropReason.BODY)
-            self._events.append(RefusedBy(node=node, reason=first.reason))
+            self._events.append(RefusedBy(node=node, reason=first.reason, standing=first.standing))
             return None
         if self.directory.is_excluded(node):
             if first.kind is DiscoveryKind.DISCOVER:
@@ -387,8 +391,8 @@ class Discovery:
             if node != asker.node and not (is_light and other.light):
                 message = DiscoveryMessage(kind=DiscoveryKind.OTHER, node=known.description)
                 parts.append(message.encode())
-        for address in self.directory.seeds.values():
-            parts.append(DiscoveryMessage(kind=DiscoveryKind.SEED, seed=address).encode())
+        seeds = self.directory.seeds.values()
+        parts += [DiscoveryMessage(kind=DiscoveryKind.SEED, seed=one).encode() for one in seeds]
         return parts
 
     def _self_message(self, sent_to: int, packet: int, packet_count: int) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from skerry.protocol.discovery.descriptions import SystemStanding
 from skerry.protocol.machine import Address, MachineEvent, Statistics
 
 __all__ = [
@@ -13,34 +13,8 @@ __all__ = [
     "LightSeed",
     "NodeFound",
     "NodesRefused",
-    "RefusalReason",
     "RefusedBy",
 ]
-
-
-class RefusalReason(enum.IntEnum):
-    """Why a node is excluded. The values are those on the wire."""
-
-    SILENT = 1
-    """Its keep-alives were lost."""
-    UNANSWERED = 2
-    """It acknowledges nothing."""
-    SLOW = 3
-    """It does not keep up with the others."""
-    INCARNATION = 4
-    """It belongs to another run of the system."""
-    BLACK_LISTED = 5
-    """It belongs to a run of the system that was stopped."""
-    ORDERED = 6
-    """It was told to stop."""
-    COORDINATOR = 7
-    """The elected node decided so."""
-    CLOCK = 8
-    """Its clock differs too much."""
-    VETO = 9
-    """The program that controls the node does not admit it."""
-    STREAM = 10
-    """A stream of messages from it or to it cannot continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +34,9 @@ class RefusedBy(MachineEvent):
 
     node: int
     reason: int
-    """A `RefusalReason`, or a number that a later version has added."""
+    """An `ExclusionReason`, or a number that a later version has added."""
+    standing: SystemStanding | None
+    """The system of that node; None if it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

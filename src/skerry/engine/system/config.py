@@ -1,0 +1,54 @@
+"""The parameters of a node in a system."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from skerry.protocol.link.config import LinkConfig
+from skerry.protocol.machine import Address
+from skerry.protocol.node_types import NodeTypes
+from skerry.protocol.picture.entries import NodeEntry
+
+__all__ = ["Rejoin", "SystemConfig"]
+
+
+class Rejoin(enum.Enum):
+    """What a full node does that the system has excluded."""
+
+    AUTO = "auto"
+    """It takes a new id and joins again."""
+    MANUAL = "manual"
+    """It leaves, and its program ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemConfig:
+    """A node, its system, and where it is reached."""
+
+    system: str
+    """Nodes with the same name are one system."""
+    name: str
+    node_types: NodeTypes
+    type_name: str
+    control: Address
+    """The unicast address of the control channel."""
+    data: Address
+    """The unicast address of the data channel."""
+    seeds: tuple[Address, ...] = ()
+    """Addresses at which other nodes may be."""
+    seed_groups: tuple[Address, ...] = ()
+    """Multicast groups in which other nodes may be."""
+    link: LinkConfig = field(default=LinkConfig())
+    alone_timeout_ns: int = 0
+    """How long a node waits for others before it is a system of its own; 0 for a suitable time."""
+    clock_skew_ns_max: int = 60_000_000_000
+    """A node whose clock differs by more may not join."""
+    rejoin: Rejoin = Rejoin.AUTO
+    black_list: frozenset[int] = frozenset()
+    """Incarnations that were stopped."""
+    node_id: int = 0
+    """A fixed id, for tests; 0 for a random one."""
+    is_vetoed: Callable[[NodeEntry], bool] | None = None
+    """Asked about each node that wants to join."""

@@ -1,0 +1,553 @@
+"""The machine of the picture: it joins raw statistics, election, membership and states.
+
+It decides who is excluded, and asks its caller to include and exclude nodes and to send messages.
+All of its messages are sent on the control channel, acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.deadlines import earliest
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.machine import MachineEvent
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.bodies import (
+    ELECTION,
+    FORGET,
+    RAW,
+    STATE,
+    read_election,
+    read_forget,
+    read_raw,
+    read_state,
+    write_election,
+    write_forget,
+    write_raw,
+    write_state,
+)
+from skerry.protocol.picture.election import FORCED_AFTER_COUNT, Election
+from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.events import (
+    Ejected,
+    Elected,
+    Exclude,
+    IncarnationEntered,
+    Include,
+    LoopWasLate,
+    NodeDead,
+    PictureAction,
+    PictureStatistics,
+    SendAll,
+    SendOne,
+    StateChanged,
+)
+from skerry.protocol.picture.liveness import ChannelHealth
+from skerry.protocol.picture.membership import Membership
+from skerry.protocol.picture.production import Production
+from skerry.protocol.picture.raw_table import RawTable, TrackedNode
+
+__all__ = ["Picture"]
+
+_MS: Final = 1_000_000
+_SECOND: Final = 1_000_000_000
+_CHECK_FACTOR_PERCENT: Final = 110
+"""Nodes are checked once in this part of a second, or of the shortest keep-alive interval."""
+_RAW_NS: Final = 30 * _SECOND
+"""Raw statistics are sent at least this often, and when nodes change."""
+_COALESCE_NS: Final = 200 * _MS
+"""Changes within this time are sent together. Counters alone are no change."""
+_RAW_RETRY_NS: Final = 100 * _MS
+_ELECTION_RETRY_NS: Final = 10 * _MS
+_STATE_NS: Final = _SECOND
+_STATE_NS_MAX: Final = 10 * _SECOND
+"""The elected node repeats its state after a second, two, four and eight, then this often."""
+_FAILED_COUNT_MAX: Final = 60
+"""Updates in a row without a state, after which a new election is forced."""
+_MISSING_COUNT: Final = 3
+"""States without this node, after which it counts as excluded."""
+
+
+class Picture:
+    """The picture of the system, as one node sees and makes it."""
+
+    def __init__(
+        self,
+        *,
+        me: NodeEntry,
+        own_type: NodeType,
+        node_types: NodeTypes,
+        rng: Random,
+        now_ns: int,
+        alone_timeout_ns: int = 0,
+        black_list: Collection[int] = (),
+        clock_skew_ns_max: int = 60 * _SECOND,
+        is_vetoed: Callable[[NodeEntry], bool] | None = None,
+    ) -> None:
+        """`is_vetoed` is asked about each node that wants to join."""
+        self.state: SystemState | None = None
+        """The last accepted state; None before the first."""
+        self.table = RawTable(me, own_type, node_types)
+        self.membership = Membership(own_type, rng, now_ns, black_list=black_list)
+        self.election = Election(
+            self.table, own_type, node_types, rng, now_ns, alone_timeout_ns=alone_timeout_ns
+        )
+        self._me = me
+        self._own_type = own_type
+        self._types = node_types
+        self._production = Production(self.table, is_light=own_type.light)
+        self._clock_skew_ns_max = clock_skew_ns_max
+        self._is_vetoed = is_vetoed
+        self._started_ns = now_ns
+        shortest_ns = min(_SECOND, *(one.heartbeat_ns for one in node_types))
+        self._check_period_ns = shortest_ns * _CHECK_FACTOR_PERCENT // 100
+        self._check_ns = now_ns + self._check_period_ns
+        self._suspended_ns = now_ns
+        """Until when no node is declared dead."""
+        self._raw_ns: int | None = now_ns + _RAW_NS
+        self._retries: dict[tuple[str, int], tuple[int, bytes]] = {}
+        """Messages that found no room, by node type and data type: when to send each again."""
+        self._is_update_due = False
+        self._state_ns: int | None = None
+        self._state_pause_ns = _STATE_NS
+        self._missing_count = 0
+        self._missing_ns = 0
+        self._is_ejected = False
+        self._reported_election = (0, 0)
+        self._actions: list[PictureAction] = []
+        self._events: list[MachineEvent] = []
+        self._raw_sent_count = 0
+        self._raw_received_count = 0
+        self._state_sent_count = 0
+        self._state_received_count = 0
+        self._ignored_count = 0
+
+    # -- nodes
+
+    def node_found(self, entry: NodeEntry, now_ns: int) -> None:
+        """Process a node that discovery has found."""
+        node_type = self._types.by_id(entry.type_id)
+        if node_type is None or entry.node == self._me.node:
+            return
+        tracked = self.table.nodes.get(entry.node)
+        if tracked is not None:
+            if tracked.is_dead and node_type.light:
+                self.table.nodes[entry.node].entry = _resurrecting(tracked.entry)
+                self._nodes_changed(now_ns)
+            return
+        tracked = self.table.add(entry, node_type, now_ns)
+        if tracked.is_dead:
+            self._actions.append(Exclude(node=entry.node, reason=tracked.entry.dead_reason))
+        elif self._is_vetoed is not None and self._is_vetoed(entry):
+            self._exclude(tracked, ExclusionReason.VETO, now_ns)
+        else:
+            self._actions.append(Include(node=entry.node))
+        self._nodes_changed(now_ns)
+
+    def clock_measured(self, node: int, offset_ns: int, now_ns: int) -> None:
+        """Refuse a node that wants to join and whose clock differs too much."""
+        tracked = self.table.nodes.get(node)
+        if tracked is None or tracked.is_dead or abs(offset_ns) <= self._clock_skew_ns_max:
+            return
+        entry = None if self.state is None else self.state.entry(node)
+        is_member = entry is not None and not entry.is_dead
+        if self.membership.incarnation_id and not is_member:
+            self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
+
+    def stalled(self, node: int, reason: ExclusionReason, now_ns: int) -> None:
+        """Exclude a node to which or from which messages cannot be sent any more."""
+        tracked = self.table.nodes.get(node)
+        if tracked is not None and not tracked.is_dead:
+            self._exclude(tracked, reason, now_ns)
+
+    def refused_by(
+        self, node: int, reason: int, now_ns: int, *, incarnation_id: int, size: int, elected: int
+    ) -> None:
+        """Process that another node has excluded this one.
+
+        `incarnation_id`, `size` and `elected` are those of the system of the other node; zeros if
+        it belongs to none.
+        """
+        tracked = self.table.nodes.get(node)
+        mine = self.membership.incarnation_id
+        is_elected = node == self.election.elected_id
+        if tracked is not None and not tracked.is_dead:
+            self._exclude(tracked, reason, now_ns)
+        if self._own_type.light or not incarnation_id:
+            return
+        if not mine:
+            self._eject(reason, node)
+        elif incarnation_id == mine:
+            # Two halves of one system meet again: the smaller one leaves.
+            own_size = 1 if self.state is None else len(self.state.alive())
+            if is_elected or (size, elected) > (own_size, self.election.elected_id):
+                self._eject(reason, node)
+
+    def stop_ordered(self, node: int, now_ns: int) -> None:
+        """Exclude a node that has said that it stops."""
+        self.stalled(node, ExclusionReason.ORDERED, now_ns)
+
+    def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
+        """Forget dead nodes everywhere in the system; return those that were known here."""
+        ids = tuple(nodes)
+        gone = self.table.forget(ids, now_ns)
+        self._send_all(FORGET, write_forget(ids))
+        self._nodes_changed(now_ns)
+        return gone
+
+    def health(
+        self,
+        control: Mapping[int, ChannelHealth],
+        data: Mapping[int, ChannelHealth],
+    ) -> None:
+        """Update what the channels know of the other nodes. Called before `advance`."""
+        for node, tracked in self.table.nodes.items():
+            if not tracked.is_dead:
+                tracked.control = control.get(node, tracked.control)
+                tracked.data = data.get(node, tracked.data)
+
+    def is_check_due(self, now_ns: int) -> bool:
+        """Return whether `advance` at that time examines the health of the nodes."""
+        return now_ns >= self._check_ns
+
+    # -- messages
+
+    def received(self, node: int, data_type: int, body: bytes, now_ns: int) -> None:
+        """Process a message of another node. Nothing in it can do harm."""
+        tracked = self.table.nodes.get(node)
+        if tracked is None or tracked.is_dead:
+            self._ignored_count += 1
+            return
+        try:
+            if data_type == RAW:
+                self._raw_received(tracked, read_raw(body), now_ns)
+            elif data_type == STATE:
+                self._state_received(tracked, read_state(body), now_ns)
+            elif data_type == ELECTION:
+                self.election.received(node, read_election(body), now_ns)
+                self._after_election(now_ns)
+            elif data_type == FORGET:
+                if self.table.forget(read_forget(body), now_ns):
+                    self._nodes_changed(now_ns)
+            else:
+                self._ignored_count += 1
+        except DecodeError:
+            self._ignored_count += 1
+
+    def not_sent(self, action: SendAll, now_ns: int) -> None:
+        """Send a message again soon, since there was no room for it."""
+        if action.data_type == STATE:
+            return  # The next one follows.
+        delay_ns = _ELECTION_RETRY_NS if action.data_type == ELECTION else _RAW_RETRY_NS
+        self._retries[action.type_name, action.data_type] = now_ns + delay_ns, action.body
+
+    # -- time and output
+
+    def advance(self, now_ns: int) -> None:
+        """Do what is due: look for dead nodes, elect, send raw statistics and states."""
+        if now_ns >= self._check_ns:
+            self._check(now_ns)
+        self.election.advance(now_ns)
+        self._after_election(now_ns)
+        self._form_if_due(now_ns)
+        for key, (due_ns, body) in list(self._retries.items()):
+            if now_ns >= due_ns:
+                del self._retries[key]
+                if key[1] == RAW:
+                    body = self._raw_body()
+                self._actions.append(SendAll(type_name=key[0], data_type=key[1], body=body))
+        if self._raw_ns is not None and now_ns >= self._raw_ns:
+            self._raw_ns = now_ns + _RAW_NS
+            self._raw_sent_count += 1
+            self._send_all(RAW, self._raw_body())
+        if self.election.is_elected:
+            self._update(now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When to call `advance`."""
+        due_ns = earliest(self._check_ns, self.election.deadline_ns())
+        due_ns = earliest(due_ns, self._raw_ns)
+        if self.election.is_elected:
+            due_ns = earliest(due_ns, self._state_ns)
+        for retry_ns, _ in self._retries.values():
+            due_ns = earliest(due_ns, retry_ns)
+        return due_ns
+
+    def take_actions(self) -> list[PictureAction]:
+        """Return what is to be done since the last call, in order."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def take_events(self) -> list[MachineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def raw(self) -> RawStatistics:
+        """The raw statistics of this node."""
+        return self.table.statistics(self.election.election_id, self.membership.incarnation_id)
+
+    def statistics(self) -> PictureStatistics:
+        """The counters."""
+        dead_count = len(self.table.more_dead)
+        dead_count += sum(one.is_dead for one in self.table.nodes.values())
+        return PictureStatistics(
+            raw_sent_count=self._raw_sent_count,
+            raw_received_count=self._raw_received_count,
+            state_sent_count=self._state_sent_count,
+            state_received_count=self._state_received_count,
+            ignored_count=self._ignored_count,
+            election_count=self.election.count,
+            state_sequence=0 if self.state is None else self.state.sequence,
+            dead_count=dead_count,
+        )
+
+    # -- inside: who is dead
+
+    def _check(self, now_ns: int) -> None:
+        late_ns = now_ns - self._check_ns
+        self._check_ns = now_ns + self._check_period_ns
+        if late_ns > self._own_type.dead_timeout_ns // 2:
+            # What the others sent meanwhile may not have been read yet.
+            self._suspended_ns = now_ns + self._own_type.dead_timeout_ns
+            self._events.append(LoopWasLate(late_ns=late_ns))
+        self.table.expire(now_ns)
+        if now_ns >= self._suspended_ns:
+            for tracked, reason in self.table.found_dead(now_ns):
+                self._exclude(tracked, reason, now_ns)
+        self._is_update_due = True
+        if self._production.failed_count >= _FAILED_COUNT_MAX:
+            self._production.failed_count = 0
+            self.election.changed(now_ns, is_forced=True)
+        if self._own_type.light:
+            self._detach_if_alone(now_ns)
+
+    def _exclude(self, tracked: TrackedNode, reason: int, now_ns: int) -> None:
+        self.table.kill(tracked, reason, now_ns)
+        self._actions.append(Exclude(node=tracked.entry.node, reason=reason))
+        self._events.append(NodeDead(entry=tracked.entry, by=self._me.node))
+        self._nodes_changed(now_ns)
+
+    def _nodes_changed(self, now_ns: int) -> None:
+        self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
+        self._is_update_due = True
+        self._state_ns = earliest(self._state_ns, now_ns)
+        self.election.changed(now_ns)
+
+    def _eject(self, reason: int, by: int) -> None:
+        if not self._is_ejected:
+            self._is_ejected = True
+            self._events.append(Ejected(reason=reason, by=by))
+
+    def _detach_if_alone(self, now_ns: int) -> None:
+        """Let a light node without full nodes be a system of its own."""
+        is_alone = not self.table.alive_full()
+        is_early = now_ns - self._started_ns < self.election.alone_timeout_ns
+        was_attached = self.membership.incarnation_id and not self.membership.is_detached
+        if not is_alone or self.membership.is_detached or (is_early and not was_attached):
+            return
+        self.table.forget_all()
+        self.state = None
+        self.membership.form(is_detached=True)
+        self.election.elect_self()
+        self._entered(is_formed=True)
+        self._after_election(now_ns)
+        self._nodes_changed(now_ns)
+
+    # -- inside: incarnation and election
+
+    def _form_if_due(self, now_ns: int) -> None:
+        membership, election = self.membership, self.election
+        if self._own_type.light or not membership.may_form(now_ns, election.alone_timeout_ns):
+            return
+        if election.is_elected:
+            membership.form()
+            self._entered(is_formed=True)
+            self._nodes_changed(now_ns)
+
+    def _entered(self, *, is_formed: bool) -> None:
+        membership = self.membership
+        self._events.append(
+            IncarnationEntered(
+                incarnation_id=membership.incarnation_id,
+                is_formed=is_formed,
+                is_detached=membership.is_detached,
+            )
+        )
+
+    def _after_election(self, now_ns: int) -> None:
+        """Send the messages of the election, and report its result."""
+        election = self.election
+        for to, message in election.outgoing:
+            body = write_election(message)
+            if to is None or to is True:
+                self._send_all(ELECTION, body, is_full_only=to is None)
+            else:
+                self._actions.append(SendOne(node=int(to), data_type=ELECTION, body=body))
+        election.outgoing.clear()
+        decided = election.elected_id, election.election_id
+        if decided != self._reported_election:
+            self._reported_election = decided
+            self._events.append(Elected(node=decided[0], election_id=decided[1]))
+            self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
+            self._is_update_due = True
+            self._state_ns = now_ns if election.is_elected else None
+            self._missing_count = 0
+
+    # -- inside: raw statistics
+
+    def _raw_received(self, tracked: TrackedNode, raw: RawStatistics, now_ns: int) -> None:
+        self._raw_received_count += 1
+        before_id = self.membership.incarnation_id
+        verdict = self.membership.met(raw.incarnation_id, is_light=tracked.type.light)
+        if isinstance(verdict, ExclusionReason):
+            self._exclude(tracked, verdict, now_ns)
+            return
+        if self.membership.incarnation_id != before_id:
+            if before_id:
+                self.state = None
+            self._entered(is_formed=False)
+            self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
+        if not verdict:
+            self._ignored_count += 1
+            return
+        if self.table.merge_more_dead(raw.more_dead):
+            self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
+        tracked.raw = raw
+        self._is_update_due = True
+        self._state_ns = earliest(self._state_ns, now_ns)
+        if not tracked.type.light:
+            self._compare_elections(tracked, raw.election_id, now_ns)
+
+    def _compare_elections(self, tracked: TrackedNode, election_id: int, now_ns: int) -> None:
+        mine = self.election.election_id
+        if not election_id or not mine or election_id == mine:
+            tracked.wrong_election_count = 0
+            return
+        is_same = election_id == tracked.wrong_election_id
+        tracked.wrong_election_id = election_id
+        tracked.wrong_election_count = tracked.wrong_election_count + 1 if is_same else 1
+        if tracked.wrong_election_count >= FORCED_AFTER_COUNT:
+            tracked.wrong_election_count = 0
+            self.election.changed(now_ns, is_forced=True)
+
+    def _raw_body(self) -> bytes:
+        return write_raw(self.raw())
+
+    def _send_all(self, data_type: int, body: bytes, *, is_full_only: bool = False) -> None:
+        for one in self._types:
+            if not (is_full_only and one.light):
+                self._actions.append(SendAll(type_name=one.name, data_type=data_type, body=body))
+
+    # -- inside: states
+
+    def _update(self, now_ns: int) -> None:
+        """Make the next state while this node is elected, and send it."""
+        if not self.membership.incarnation_id:
+            return
+        if self._is_update_due:
+            self._is_update_due = False
+            proposal = self._production.propose(
+                self.state,
+                self.election.election_id,
+                now_ns,
+                is_detached=self.membership.is_detached,
+            )
+            for tracked in proposal.dead:
+                self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
+            for tracked in proposal.returned:
+                self._include_again(tracked, now_ns)
+            if proposal.state is not None and proposal.state is not self.state:
+                self._accept_state(proposal.state, now_ns)
+                self._state_pause_ns = _STATE_NS
+                self._state_ns = now_ns
+        if self._state_ns is not None and now_ns >= self._state_ns:
+            self._state_ns = now_ns + self._state_pause_ns
+            self._state_pause_ns = min(2 * self._state_pause_ns, _STATE_NS_MAX)
+            self._is_update_due = True
+            if self.state is not None and self.state.election_id == self.election.election_id:
+                self._state_sent_count += 1
+                self._send_all(STATE, write_state(self.state))
+
+    def _include_again(self, tracked: TrackedNode, now_ns: int) -> None:
+        self.table.revive(tracked, now_ns)
+        self._production.returned(tracked.entry.node)
+        self._actions.append(Include(node=tracked.entry.node))
+        self._nodes_changed(now_ns)
+
+    def _state_received(self, sender: TrackedNode, state: SystemState, now_ns: int) -> None:
+        election, mine = self.election, self.state
+        node = sender.entry.node
+        is_right = node == election.elected_id == state.elected_id
+        if not is_right or state.election_id != election.election_id:
+            self._ignored_count += 1
+            return
+        if not self.membership.incarnation_id:
+            self._ignored_count += 1
+            return
+        is_same_election = mine is not None and mine.election_id == state.election_id
+        if mine is not None and is_same_election and state.sequence < mine.sequence:
+            self._ignored_count += 1
+            return
+        self._state_received_count += 1
+        reconciled = _reconciled(state)
+        own = reconciled.entry(self._me.node)
+        if own is None:
+            self._note_missing(now_ns, node)
+            return
+        self._missing_count = 0
+        if own.is_dead:
+            if not self._own_type.light:
+                self._eject(own.dead_reason, node)
+            return
+        if mine is None or (mine.election_id, mine.sequence) != (
+            reconciled.election_id,
+            reconciled.sequence,
+        ):
+            self._accept_state(reconciled, now_ns)
+
+    def _note_missing(self, now_ns: int, by: int) -> None:
+        """Count a state without this node, which has to leave if that goes on."""
+        if not self._missing_count:
+            self._missing_ns = now_ns
+        self._missing_count += 1
+        is_long = now_ns - self._missing_ns >= 2 * self._own_type.dead_timeout_ns
+        if self._missing_count >= _MISSING_COUNT and is_long and not self._own_type.light:
+            self._eject(ExclusionReason.COORDINATOR, by)
+
+    def _accept_state(self, state: SystemState, now_ns: int) -> None:
+        self.state = state
+        for entry in state.nodes:
+            tracked = self.table.nodes.get(entry.node)
+            if tracked is None:
+                continue
+            if entry.is_dead and not tracked.is_dead:
+                is_older = entry.generation < tracked.entry.generation
+                if not is_older:
+                    self._exclude(tracked, entry.dead_reason or ExclusionReason.COORDINATOR, now_ns)
+            elif not entry.is_dead and tracked.is_dead and tracked.entry.is_resurrecting:
+                self._include_again(tracked, now_ns)
+            elif not entry.is_dead and tracked.data_since_ns is None:
+                tracked.data_since_ns = now_ns
+        self._events.append(StateChanged(state=state))
+
+
+def _resurrecting(entry: NodeEntry) -> NodeEntry:
+    return replace(entry, is_resurrecting=True)
+
+
+def _reconciled(state: SystemState) -> SystemState:
+    """Return a state in which each node occurs once: of contradictions, the higher generation
+    counts, then death."""
+    found: dict[int, NodeEntry] = {}
+    for entry in state.nodes:
+        other = found.get(entry.node)
+        if other is None or (entry.generation, entry.is_dead) > (other.generation, other.is_dead):
+            found[entry.node] = entry
+    if len(found) == len(state.nodes):
+        return state
+    return replace(state, nodes=tuple(found.values())).sealed()

@@ -1,0 +1,204 @@
+"""What this node knows of the others, and they of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.entries import NodeCounters, NodeEntry, RawStatistics
+from skerry.protocol.picture.liveness import ChannelHealth, dead_reason
+
+__all__ = ["MORE_DEAD_COUNT_MAX", "RawTable", "TrackedNode"]
+
+MORE_DEAD_COUNT_MAX: Final = 100_000
+"""Ids of dead nodes. The oldest are forgotten first; until then, `skerry picture forget` does."""
+DEAD_ENTRY_NS: Final = 300_000_000_000
+"""After this time only the id of a dead node is kept."""
+FORGOTTEN_NS: Final = 120_000_000_000
+"""For this time after an order to forget a node, others may still name it."""
+_US: Final = 1000
+_MS: Final = 1_000_000
+_NEVER_HEARD: Final = ChannelHealth()
+
+
+class TrackedNode:
+    """One other node."""
+
+    def __init__(self, entry: NodeEntry, node_type: NodeType, now_ns: int) -> None:
+        self.entry = entry
+        self.type = node_type
+        self.since_ns = now_ns
+        self.data_since_ns: int | None = None
+        """Since when its data channel is used, as it is in the state."""
+        self.dead_ns: int | None = None
+        self.control = _NEVER_HEARD
+        self.data = _NEVER_HEARD
+        self.raw: RawStatistics | None = None
+        """The last raw statistics of it."""
+        self.wrong_election_id = 0
+        self.wrong_election_count = 0
+        """How often in a row it has named this other election."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is excluded."""
+        return self.entry.is_dead
+
+
+class RawTable:
+    """All nodes that this node has known. Nodes are never alive again, but light ones."""
+
+    def __init__(self, me: NodeEntry, own_type: NodeType, node_types: NodeTypes) -> None:
+        self.me = me
+        self.nodes: dict[int, TrackedNode] = {}
+        self.more_dead: dict[int, None] = {}
+        """Dead nodes that are not in `nodes` any more, oldest first."""
+        self._own_type = own_type
+        self._types = node_types
+        self._forgotten: dict[int, int] = {}
+        """When each node was forgotten."""
+
+    def alive(self) -> list[TrackedNode]:
+        """Return the nodes that are not dead."""
+        return [one for one in self.nodes.values() if not one.is_dead]
+
+    def alive_full(self) -> list[TrackedNode]:
+        """Return the full nodes that are not dead."""
+        return [one for one in self.nodes.values() if not one.is_dead and not one.type.light]
+
+    def is_known_dead(self, node: int) -> bool:
+        """Return whether a node is dead, remembered or not."""
+        found = self.nodes.get(node)
+        return node in self.more_dead if found is None else found.is_dead
+
+    def add(self, entry: NodeEntry, node_type: NodeType, now_ns: int) -> TrackedNode:
+        """Add a new node; one whose id is that of a dead node is dead."""
+        tracked = TrackedNode(entry, node_type, now_ns)
+        if entry.node in self.more_dead:
+            tracked.entry = replace(entry, is_dead=True, dead_reason=ExclusionReason.COORDINATOR)
+            tracked.dead_ns = now_ns
+        self.nodes[entry.node] = tracked
+        return tracked
+
+    def kill(self, tracked: TrackedNode, reason: int, now_ns: int) -> None:
+        """Note that a node is dead."""
+        tracked.entry = replace(
+            tracked.entry, is_dead=True, is_resurrecting=False, dead_reason=reason
+        )
+        tracked.dead_ns = now_ns
+        tracked.raw = None
+
+    def revive(self, tracked: TrackedNode, now_ns: int) -> None:
+        """Note that a light node is alive again."""
+        before = tracked.entry
+        tracked.entry = replace(
+            before,
+            is_dead=False,
+            is_resurrecting=False,
+            dead_reason=0,
+            generation=before.generation + 1,
+            counters=NodeCounters(),
+        )
+        tracked.dead_ns = None
+        tracked.since_ns = now_ns
+        tracked.data_since_ns = None
+        tracked.control = tracked.data = _NEVER_HEARD
+        tracked.raw = None
+
+    def found_dead(self, now_ns: int) -> list[tuple[TrackedNode, ExclusionReason]]:
+        """Return the nodes that are dead by the counters of their channels."""
+        has_multicast = bool(self._own_type.multicast_control)
+        found: list[tuple[TrackedNode, ExclusionReason]] = []
+        for tracked in self.alive():
+            for is_data, health, since_ns in (
+                (False, tracked.control, tracked.since_ns),
+                (True, tracked.data, tracked.data_since_ns),
+            ):
+                if since_ns is None:
+                    continue
+                reason = dead_reason(
+                    health,
+                    tracked.type,
+                    since_ns=since_ns,
+                    now_ns=now_ns,
+                    has_multicast=has_multicast,
+                    is_data=is_data,
+                )
+                if reason is not None:
+                    found.append((tracked, reason))
+                    break
+        return found
+
+    def merge_more_dead(self, ids: Iterable[int]) -> bool:
+        """Note dead nodes that another node names; return whether one of them was unknown."""
+        before_count = len(self.more_dead)
+        for node in ids:
+            if node != self.me.node and node not in self._forgotten and node not in self.nodes:
+                self._add_more_dead(node)
+        return len(self.more_dead) != before_count
+
+    def expire(self, now_ns: int) -> None:
+        """Keep only the ids of nodes that have been dead for long."""
+        for node, tracked in list(self.nodes.items()):
+            if tracked.dead_ns is not None and now_ns - tracked.dead_ns >= DEAD_ENTRY_NS:
+                del self.nodes[node]
+                if not tracked.type.light:
+                    self._add_more_dead(node)
+        for node, forgotten_ns in list(self._forgotten.items()):
+            if now_ns - forgotten_ns >= FORGOTTEN_NS:
+                del self._forgotten[node]
+
+    def forget(self, ids: Iterable[int], now_ns: int) -> list[int]:
+        """Forget dead nodes; return those that were known."""
+        gone: list[int] = []
+        for node in ids:
+            tracked = self.nodes.get(node)
+            if tracked is not None and not tracked.is_dead:
+                continue
+            self._forgotten[node] = now_ns
+            if tracked is not None or node in self.more_dead:
+                gone.append(node)
+            self.nodes.pop(node, None)
+            self.more_dead.pop(node, None)
+        return gone
+
+    def forget_all(self) -> None:
+        """Forget all nodes, since the system is gone."""
+        self.nodes.clear()
+        self.more_dead.clear()
+
+    def statistics(self, election_id: int, incarnation_id: int) -> RawStatistics:
+        """Return the raw statistics of this node."""
+        return RawStatistics(
+            me=self.me,
+            election_id=election_id,
+            incarnation_id=incarnation_id,
+            nodes=tuple(
+                replace(tracked.entry, counters=_counters(tracked))
+                for tracked in self.nodes.values()
+            ),
+            more_dead=tuple(self.more_dead),
+        )
+
+    def _add_more_dead(self, node: int) -> None:
+        self.more_dead[node] = None
+        while len(self.more_dead) > MORE_DEAD_COUNT_MAX:
+            del self.more_dead[next(iter(self.more_dead))]
+
+
+def _counters(tracked: TrackedNode) -> NodeCounters:
+    control, data = tracked.control, tracked.data
+    return NodeCounters(
+        control_received_count=control.received_count,
+        control_duplicate_count=control.duplicate_count,
+        control_retransmission_count=control.retransmission_count,
+        data_received_count=data.received_count,
+        data_duplicate_count=data.duplicate_count,
+        data_retransmission_count=data.retransmission_count,
+        round_trip_us=(control.round_trip_ns or data.round_trip_ns) // _US,
+        lag_ms=max(control.lag_ns, data.lag_ns) // _MS,
+        backlog_bytes=control.backlog_bytes + data.backlog_bytes,
+    )
