@@ -448,6 +448,7 @@ class Picture:
     def _update(self, now_ns: int) -> None:
         """Make the next state while this node is elected, and send it."""
         if not self.membership.incarnation_id:
+            self._state_ns = None
             return
         if self._is_update_due:
             self._is_update_due = False

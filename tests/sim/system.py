@@ -1,0 +1,187 @@
+"""Whole systems of nodes: discovery, picture and both channels, for tests and scenarios."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from skerry.engine.system.config import Rejoin, SystemConfig
+from skerry.engine.system.events import SystemLeft
+from skerry.engine.system.system_core import SystemCore
+from skerry.ids import hash64
+from skerry.protocol.link.events import RecordsReceived
+from skerry.protocol.machine import Address, MachineEvent
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.entries import digest_of
+from skerry.protocol.picture.events import NodeDead, StateChanged
+from skerry.protocol.rtps.entities import Channel
+from skerry.testing.checkers import Checker
+from skerry.testing.node import Node, Setting
+from skerry.testing.world import MS, SECOND, World
+
+__all__ = [
+    "CONTROL_PORT",
+    "DATA_PORT",
+    "FIELD",
+    "LIGHT",
+    "SERVER",
+    "TYPES",
+    "OnePicture",
+    "SystemSite",
+]
+
+CONTROL_PORT: Final = 26660
+DATA_PORT: Final = 26661
+SEED_GROUP: Final = Address("239.192.77.1", 26650)
+SERVER: Final = NodeType(
+    name="server", multicast_control="239.192.77.1:26650", multicast_data="239.192.77.1:26651"
+)
+FIELD: Final = NodeType(name="field", may_form_system=False)
+"""Full nodes that are reached by unicast only, and need another type to form a system."""
+LIGHT: Final = NodeType(name="light", light=True, may_form_system=False)
+TYPES: Final = NodeTypes([SERVER, FIELD, LIGHT])
+MESSAGE: Final = hash64("test.message")
+
+
+class OnePicture(Checker):
+    """All nodes accept the same state under the same number, and no full node returns."""
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[int, int], int] = {}
+        self._dead: dict[str, set[int]] = defaultdict(set)
+        self.state_count = 0
+
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if not isinstance(event, StateChanged):
+            return None
+        state = event.state
+        self.state_count += 1
+        if digest_of(state.nodes) != state.digest:
+            return f"{node.name} has a state with a wrong digest"
+        known = self._states.setdefault((state.election_id, state.sequence), state.digest)
+        if known != state.digest:
+            return f"{node.name} has another state {state.sequence} of election {state.election_id}"
+        machine: SystemCore = node.machine
+        life = f"{node.name}/{node.life}/{machine.node}"
+        light = {one.id for one in machine.config.node_types if one.light}
+        for entry in state.nodes:
+            if entry.type_id in light:
+                continue
+            if entry.is_dead:
+                self._dead[life].add(entry.node)
+            elif entry.node in self._dead[life]:
+                return f"{node.name} has {entry.name} alive again"
+        return None
+
+
+class SystemSite:
+    """Nodes that seed each other as told, in one simulated network."""
+
+    def __init__(self, seed: int = 1, *, world: World | None = None) -> None:
+        self.world = world or World(seed)
+        self.checker = OnePicture()
+        self._hosts: dict[str, str] = {}
+        self.world.watch(self.checker)
+        self.nodes: dict[str, Node[SystemCore]] = {}
+
+    def host(self, name: str) -> str:
+        """The host of a node, which is its name in the world: addresses on the wire are of IP."""
+        if name not in self._hosts:
+            number = len(self._hosts) + 1
+            self._hosts[name] = f"10.0.{number >> 8}.{number & 255}"
+        return self._hosts[name]
+
+    def hosts(self, *names: str) -> list[str]:
+        """The hosts of some nodes."""
+        return [self.host(name) for name in names]
+
+    def add(
+        self,
+        name: str,
+        *,
+        node_type: NodeType = SERVER,
+        types: NodeTypes = TYPES,
+        seeds: tuple[str, ...] = (),
+        by_group: bool = False,
+        system: str = "harbour",
+        rejoin: Rejoin = Rejoin.MANUAL,
+        **more: Any,
+    ) -> Node[SystemCore]:
+        """Add a node that begins with the addresses of some others, or with a multicast group."""
+
+        def make(setting: Setting) -> SystemCore:
+            config = SystemConfig(
+                system=system,
+                name=name,
+                node_types=types,
+                type_name=node_type.name,
+                control=Address(self.host(name), CONTROL_PORT),
+                data=Address(self.host(name), DATA_PORT),
+                seeds=tuple(Address(self.host(one), CONTROL_PORT) for one in seeds),
+                seed_groups=(SEED_GROUP,) if by_group else (),
+                rejoin=rejoin,
+                **more,
+            )
+            return SystemCore(
+                config,
+                rng=setting.rng,
+                now_ns=setting.now_ns,
+                wall_offset_ns=setting.wall_offset_ns,
+                tracer=setting.tracer,
+            )
+
+        groups = [node_type.group(channel) for channel in Channel]
+        joined = [group for group in groups if group is not None]
+        if by_group and SEED_GROUP not in joined:
+            joined.append(SEED_GROUP)
+        node = self.world.add(
+            self.host(name), make, port=CONTROL_PORT, more_ports=(DATA_PORT,), groups=joined
+        )
+        self.nodes[name] = node
+        return node
+
+    # -- conditions
+
+    def alive_at(self, name: str) -> set[str]:
+        """The names of the nodes that are alive in the picture of a node."""
+        node = self.nodes[name]
+        if not node.is_up or node.machine.state is None:
+            return set()
+        return {entry.name for entry in node.machine.state.alive()}
+
+    def agree(self, *names: str) -> bool:
+        """Whether these nodes have one picture, and just these are alive in it."""
+        found = [self.nodes[name] for name in names]
+        if not all(node.is_up and node.machine.state is not None for node in found):
+            return False
+        states = [node.machine.state for node in found]
+        digests = {state.digest for state in states if state is not None}
+        return len(digests) == 1 and all(self.alive_at(name) == set(names) for name in names)
+
+    def agreed(self, *names: str) -> Callable[[], bool]:
+        """`agree` as a condition."""
+        return partial(self.agree, *names)
+
+    def left(self, name: str) -> list[SystemLeft]:
+        """The events by which a node has left."""
+        return [event for event in self.nodes[name].events if isinstance(event, SystemLeft)]
+
+    def deaths(self, name: str) -> list[tuple[str, int]]:
+        """Name and reason of the nodes that a node has excluded."""
+        return [
+            (event.entry.name, event.entry.dead_reason)
+            for event in self.nodes[name].events
+            if isinstance(event, NodeDead)
+        ]
+
+    def received(self, name: str) -> list[tuple[int, bytes]]:
+        """Sender and content of all messages on the data channel."""
+        return [
+            (event.node, data)
+            for event in self.nodes[name].events
+            if isinstance(event, RecordsReceived)
+            for _, _, data in event.records
+        ]
