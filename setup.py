@@ -61,6 +61,7 @@ HOT_MODULES = (
     "src/skerry/engine/connections/output_batches.py",
     "src/skerry/engine/connections/turn_queue.py",
     "src/skerry/engine/dispatch/dispatcher.py",
+    "src/skerry/engine/dispatch/source.py",
     "src/skerry/engine/dispatch/client_queue.py",
     "src/skerry/engine/node.py",
     "src/skerry/engine/delivery/replay_parts.py",

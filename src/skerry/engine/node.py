@@ -344,6 +344,6 @@ class NodeCore:
         client = self._clients[peer]
         client.meter = None
         client.input.can_wait = False
-        client.queue.update_bytes_max = PAYLOAD_BYTES_MAX
+        client.queue.source.update_bytes_max = PAYLOAD_BYTES_MAX
         client.limit_frames()
         self._routing.carry(client)

@@ -55,4 +55,4 @@ class ClientTable:
     def has_published(self, client_id: int, type_name: str) -> bool:
         """Whether a connected client has published objects of a type."""
         client = self.by_id.get(client_id)
-        return client is not None and type_name in client.queue.published
+        return client is not None and type_name in client.queue.source.published

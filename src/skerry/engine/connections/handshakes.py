@@ -124,9 +124,9 @@ class Handshakes:
         limits = self._admission.limits
         queue = ClientQueue(self._table.next_id, wire, self._listed)
         self._table.next_id += 1
-        queue.object_count_max = limits.object_count_max
-        queue.object_bytes_max = limits.object_bytes_max
-        queue.update_bytes_max = limits.update_bytes_max
+        queue.source.object_count_max = limits.object_count_max
+        queue.source.object_bytes_max = limits.object_bytes_max
+        queue.source.update_bytes_max = limits.update_bytes_max
         connection = ServerConnection(wire, client_id=int(queue.client_id), outgoing=queue)
         client = Client(peer, connection, queue, origin=origin, limits=limits, opened_ns=now_ns)
         client.limit_frames()
@@ -170,6 +170,7 @@ class Handshakes:
             client.meter = self._admission.meter(client.origin)
         if client.has_extensions:
             client.queue.has_subjects = bool(asked.extensions & _SUBJECTS)
+            client.queue.source.has_subjects = client.queue.has_subjects
             client.queue.has_origin = bool(asked.extensions & _ORIGIN)
         has_additions = bool(client.queue.has_subjects)
         client.connection.accept(asked, self._clock.wall_s(now_ns), has_additions=has_additions)

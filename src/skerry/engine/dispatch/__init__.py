@@ -20,6 +20,8 @@ cache
 : The current objects by type and key.
 cache_quotas
 : How much of the cache clients and addresses may use.
+source
+: The publisher of updates.
 client_queue
 : The frames that wait to be sent to one client.
 node_publisher

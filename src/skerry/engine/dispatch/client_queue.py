@@ -13,12 +13,8 @@ from mypy_extensions import i64
 
 from skerry.codec.frame import LARGE_FRAME_BYTES
 from skerry.codec.hot_loops import FrameRelay
-from skerry.limits import (
-    CACHE_BYTES_MAX,
-    CACHE_OBJECT_COUNT_MAX,
-    PAYLOAD_BYTES_MAX,
-    SELECT_SLICE_COUNT,
-)
+from skerry.engine.dispatch.source import Source
+from skerry.limits import SELECT_SLICE_COUNT
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -72,11 +68,13 @@ class Tally:
 
 
 class ClientQueue(Outgoing):
-    """The output of one client, and what the dispatcher needs to know about the client."""
+    """The output of one client, and what the dispatcher needs to know about a subscriber."""
 
     def __init__(self, client_id: int, wire: Wire, listed: list[ClientQueue]) -> None:
         super().__init__()
         self.client_id: i64 = client_id
+        self.source: Source = Source(client_id)
+        """The same client as a publisher."""
         self.wire: Wire = wire
         self.is_framed: bool = wire.version == 2
         """Whether it accepts the common frames of version 2."""
@@ -86,22 +84,8 @@ class ClientQueue(Outgoing):
         """Whether the client understands subjects and our own types."""
         self.has_origin: bool = False
         """Whether the client receives the position and the sequence number of updates."""
-        self.sequence: i64 = 0
-        """Updates of this client that were accepted."""
-        self.stored_number: i64 = 0
-        """Number of its last change in the journal; 0 if there is none."""
-        self.published: dict[str, None] = {}
-        """Names of all types that it published, in the order of their first object."""
         self.relay: FrameRelay = FrameRelay(wire.version, TIME_S_MAX)
         """The header templates of the client, by which its frames are forwarded."""
-        self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
-        self.object_bytes_max: i64 = CACHE_BYTES_MAX
-        """What the objects that it created may use of the cache."""
-        self.update_bytes_max: i64 = PAYLOAD_BYTES_MAX
-        """The limit for one published object."""
-        self.doubtful_types: set[str] | None = None
-        """Types for which the client's own definition is not part of the served one: each of its
-        updates is checked."""
         self.work_max: i64 = SELECT_SLICE_COUNT
         """Work units of one turn of the client (`limits.SELECT_SLICE_COUNT`)."""
         self.work_left: i64 = SELECT_SLICE_COUNT
@@ -191,10 +175,6 @@ class ClientQueue(Outgoing):
             tallies.append(tally)
             self._counts.append(int(count))
 
-    def note_published(self, type_name: str) -> None:
-        """Note the first update that the client published of a type."""
-        self.published[type_name] = None
-
     def begin_turn(self) -> None:
         """Start another turn, after other clients had theirs."""
         self.work_left = self.work_max
@@ -227,7 +207,7 @@ class ClientQueue(Outgoing):
             return False
         if self.batch_due_ns != 0:
             return now_ns < self.batch_due_ns and count < BATCH_COUNT
-        if now_ns >= self._stream_stop_ns or self.sequence != self._batch_sequence:
+        if now_ns >= self._stream_stop_ns or self.source.sequence != self._batch_sequence:
             return False
         if self._undelayed_count > 0:
             self._undelayed_count -= 1
@@ -248,7 +228,7 @@ class ClientQueue(Outgoing):
             self._undelayed_count = BATCH_UNDELAYED_COUNT
         self.batch_due_ns = 0
         self._has_message = False
-        self._batch_sequence = self.sequence
+        self._batch_sequence = self.source.sequence
         if now_ns - self._window_ns > BATCH_GAP_NS:
             self._window_ns = now_ns
             self._window_count = 0

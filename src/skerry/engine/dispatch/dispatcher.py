@@ -15,6 +15,7 @@ from skerry.codec.pieces import Pieces, canonical_key, cut, split
 from skerry.codec.subjects import short_subject
 from skerry.engine.dispatch.cache import Cache, Entry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
+from skerry.engine.dispatch.source import Source
 from skerry.engine.dispatch.topics import (
     ObjectKeeper,
     Route,
@@ -64,21 +65,21 @@ class Dispatcher:
 
     def take(
         self,
-        queue: ClientQueue,
+        source: Source,
         topic: Topic,
         header: Header,
         payload: bytes,
         now_s: float,
         wall_ns: i64,
     ) -> str | None:
-        """Process an object from a client; returns what is wrong with it, or None.
+        """Process an object of a source; returns what is wrong with it, or None.
 
         Raises Refused if the object is too large or belongs to another client. In both cases
         nothing has changed, so a second call has the same result.
         """
         plan = topic.plan
-        if len(payload) > queue.update_bytes_max:
-            size, limit = len(payload), int(queue.update_bytes_max)
+        if len(payload) > source.update_bytes_max:
+            size, limit = len(payload), int(source.update_bytes_max)
             raise Refused(
                 f"{topic.name}: an object of {size} bytes, the limit is {limit}"
                 " (node.admission.limits.update_bytes_max)"
@@ -96,15 +97,15 @@ class Dispatcher:
         owners = topic.owners
         if owners is not None:
             key = canonical_key(plan, pieces)
-            if not owners.allow(key, queue.client_id):
+            if not owners.allow(key, source.client_id):
                 subject = short_subject(plan, pieces)
                 raise Refused(f"{subject:.200}: it is owned by client {owners.of(key)}")
         named = header.attributes | plan.key_mask
         if pieces.present & ~named or not pieces.is_canonical:
             # Only fields that the header names are forwarded, in canonical form.
             pieces = split(plan, cut(plan, pieces, named), 0)
-        subject = header.subject if queue.has_subjects else ""
-        header.sender = queue.client_id
+        subject = header.subject if source.has_subjects else ""
+        header.sender = source.client_id
         header.server_sent_time = now_s
         if header.sent_time == NEVER:
             header.sent_time = now_s
@@ -112,19 +113,19 @@ class Dispatcher:
         header.from_cache = ABSENT
         header.is_from_myself = 0
         header.subscription_id = ABSENT
-        self.accept(queue, topic, header, pieces, subject, wall_ns)
+        self.accept(source, topic, header, pieces, subject, wall_ns)
         return None
 
     def accept(
         self,
-        queue: ClientQueue | None,
+        source: Source | None,
         topic: Topic,
         header: Header,
         pieces: Pieces,
         subject: str,
         wall_ns: i64,
     ) -> None:
-        """Cache a valid object and deliver it; `queue` is that of its publisher, None for the node.
+        """Cache a valid object and deliver it; `source` is its publisher, None for the node.
 
         Raises LocalProtocolError if the subject is invalid, and LimitExceeded if the cache or the
         journal has no room; nothing has changed then.
@@ -145,16 +146,16 @@ class Dispatcher:
         # Before anything is changed, since the subject may be invalid.
         route = self.route(topic, subject, pieces)
         if topic.is_cached:
-            self._cache(queue, topic, update, pieces, wall_ns)
+            self._cache(source, topic, update, pieces, wall_ns)
         self.position += 1
         topic.accepted += 1
         header.position = self.position
         header.node = self.node
-        if queue is not None:
-            queue.sequence += 1
-            header.sequence = queue.sequence
-            if topic.name not in queue.published:
-                queue.note_published(topic.name)
+        if source is not None:
+            source.sequence += 1
+            header.sequence = source.sequence
+            if topic.name not in source.published:
+                source.note_published(topic.name)
         if old_subject is None:
             self._deliver(topic, update, route)
         else:
@@ -185,7 +186,7 @@ class Dispatcher:
 
     def _cache(
         self,
-        queue: ClientQueue | None,
+        source: Source | None,
         topic: Topic,
         update: UpdateInTransit,
         pieces: Pieces,
@@ -194,7 +195,7 @@ class Dispatcher:
         key = update.key()
         header = update.header
         object_keeper = self.object_keeper if topic.is_persistent else None
-        if object_keeper is not None and queue is not None:
+        if object_keeper is not None and source is not None:
             object_keeper.check()
         if update.is_remove:
             gone = self.cache.drop(topic.type_cache, key)
@@ -220,13 +221,13 @@ class Dispatcher:
                 ns_of_seconds(header.sent_time),
                 wall_ns,
                 self.position + 1,
-                CACHE_OBJECT_COUNT_MAX if queue is None else queue.object_count_max,
-                CACHE_BYTES_MAX if queue is None else queue.object_bytes_max,
+                CACHE_OBJECT_COUNT_MAX if source is None else source.object_count_max,
+                CACHE_BYTES_MAX if source is None else source.object_bytes_max,
             )
         if object_keeper is not None:
             number = object_keeper.keep(topic, key, update.entry)
-            if queue is not None:
-                queue.stored_number = number
+            if source is not None:
+                source.stored_number = number
 
     def _deliver(self, topic: Topic, update: UpdateInTransit, route: Route) -> None:
         tally = topic.tally

@@ -17,6 +17,7 @@ from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
+from skerry.engine.dispatch.source import Source
 from skerry.engine.dispatch.topics import Route, UpdateInTransit
 from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import ns_of_seconds
@@ -43,11 +44,11 @@ class FrameForwarding:
         If it returns False, the cutter is at the first frame of another kind: a message for the
         node, an object of a type that no client described, or an invalid object.
         """
-        relay = queue.relay
+        relay, source = queue.relay, queue.source
         dispatcher = self._dispatcher
         # Frames above the limit of an update are not forwarded by the relay, nor are large ones,
         # which it would copy for each subscriber.
-        bytes_max = min(cutter.frame_bytes_max, int(queue.update_bytes_max))
+        bytes_max = min(cutter.frame_bytes_max, int(source.update_bytes_max))
         bytes_max = min(bytes_max, LARGE_FRAME_BYTES)
         try:
             while queue.work_left > 0:
@@ -61,7 +62,7 @@ class FrameForwarding:
                 count: i64 = relay.count
                 if count > 0:
                     dispatcher.position += count
-                    queue.sequence += count
+                    source.sequence += count
                     cutter.skip(relay.stop, relay.stop, int(count))
                     queue.work_left -= i64(relay.work) // DELIVERIES_PER_WORK_UNIT
                     if relay.is_spent:
@@ -82,6 +83,7 @@ class FrameForwarding:
 
     def _count_forwarded(self, queue: ClientQueue) -> None:
         """Count the frames that the relay wrote to the queues of subscribers."""
+        source = queue.source
         for template, number in queue.relay.take_touched():
             assert isinstance(template, HeaderTemplate)
             topic, route = template.topic, template.route
@@ -89,8 +91,8 @@ class FrameForwarding:
             count: i64 = number
             topic.accepted += count
             topic.tally.due += len(route.queues) * count
-            if topic.name not in queue.published:
-                queue.note_published(topic.name)
+            if topic.name not in source.published:
+                source.note_published(topic.name)
             for member in route.queues:
                 member.delivered(count, topic.tally)
 
@@ -100,13 +102,14 @@ class FrameForwarding:
         topic = self._dispatcher.topics.get(header.type_name)
         if topic is None or topic.is_special or header.attributes < 0:
             return False
-        doubtful = queue.doubtful_types
+        source = queue.source
+        doubtful = source.doubtful_types
         if doubtful is not None and topic.name in doubtful:
             return False
         relay = queue.relay
         if relay.is_new and header.remove_obj != 1 and relay.wants():
-            relay.learn(HeaderTemplate(header, relay.parts(), topic, queue).form)
-        return self._dispatcher.take(queue, topic, header, payload, now_s, wall_ns) is None
+            relay.learn(HeaderTemplate(header, relay.parts(), topic, source).form)
+        return self._dispatcher.take(source, topic, header, payload, now_s, wall_ns) is None
 
     def _renew(self, queue: ClientQueue, template: HeaderTemplate) -> bool:
         """Resolve the route of a template again; False if the template cannot be used now."""
@@ -167,25 +170,26 @@ class FrameForwarding:
             if known is not None and known.subject != subject:
                 return False
             owners = topic.owners
-            if owners is not None and not owners.allow(key, queue.client_id):
+            if owners is not None and not owners.allow(key, queue.source.client_id):
                 return False
             if update is not None:
                 update.known_key = key
                 update.before = None if known is None else known.payload
-            entry = self._cache(queue, template, key, payload, present, sent_s, wall_ns)
+            entry = self._cache(queue.source, template, key, payload, present, sent_s, wall_ns)
             if update is not None:
                 update.entry = entry
+        source = queue.source
         dispatcher.position += 1
-        queue.sequence += 1
+        source.sequence += 1
         dispatcher.work += len(route.queues)
         if template.route is not None:
             # Counted by `_count_forwarded`, with the frames that the relay forwarded.
             relay.deliver()
         else:
-            self._deliver(queue, template, route, payload, sent_s, now_s)
+            self._deliver(source, template, route, payload, sent_s, now_s)
         if update is not None:
             update.header.position = dispatcher.position
-            update.header.sequence = queue.sequence
+            update.header.sequence = source.sequence
             dispatcher.work += len(route.listeners) * DELIVERIES_PER_WORK_UNIT
             for listener in route.listeners:
                 listener.receive(update)
@@ -193,7 +197,7 @@ class FrameForwarding:
 
     def _deliver(
         self,
-        queue: ClientQueue,
+        source: Source,
         template: HeaderTemplate,
         route: Route,
         payload: bytes,
@@ -203,8 +207,8 @@ class FrameForwarding:
         """Deliver an object whose route depends on more than its header."""
         topic = template.topic
         topic.accepted += 1
-        if topic.name not in queue.published:
-            queue.note_published(topic.name)
+        if topic.name not in source.published:
+            source.note_published(topic.name)
         topic.tally.due += len(route.queues)
         frames: list[bytes] = [b"", b"", b""]
         for member in route.queues:
@@ -246,12 +250,12 @@ class FrameForwarding:
         full_data = b"" if full is None else full.take()
         # Frames that were written before are counted first.
         self._count_forwarded(queue)
-        dispatcher = self._dispatcher
+        dispatcher, source = self._dispatcher, queue.source
         dispatcher.position += count
         topic.accepted += count
-        queue.sequence += count
-        if topic.name not in queue.published:
-            queue.note_published(topic.name)
+        source.sequence += count
+        if topic.name not in source.published:
+            source.note_published(topic.name)
         tally = topic.tally
         tally.due += len(route.queues) * count
         dispatcher.work += len(route.queues)
@@ -262,7 +266,7 @@ class FrameForwarding:
 
     def _cache(
         self,
-        queue: ClientQueue,
+        source: Source,
         template: HeaderTemplate,
         key: bytes,
         payload: bytes,
@@ -283,13 +287,13 @@ class FrameForwarding:
             present,
             template.header.attributes,
             template.subject,
-            queue.client_id,
+            source.client_id,
             ns_of_seconds(sent_s),
             wall_ns,
             dispatcher.position + 1,
-            queue.object_count_max,
-            queue.object_bytes_max,
+            source.object_count_max,
+            source.object_bytes_max,
         )
         if object_keeper is not None:
-            queue.stored_number = object_keeper.keep(topic, key, entry)
+            source.stored_number = object_keeper.keep(topic, key, entry)
         return entry

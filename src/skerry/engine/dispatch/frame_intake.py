@@ -98,7 +98,7 @@ class FrameIntake:
         """Dispatch an object of a client; the client is disconnected if the object is invalid."""
         wall_ns = self._clock.wall_ns(now_ns)
         now_s = seconds_of_ns(wall_ns)
-        fault = self._dispatcher.take(client.queue, topic, header, payload, now_s, wall_ns)
+        fault = self._dispatcher.take(client.queue.source, topic, header, payload, now_s, wall_ns)
         if fault is not None:
             self._disconnection.drop(client, now_ns, f"{topic.name}: {fault}")
 
@@ -273,7 +273,7 @@ class FrameIntake:
                 return
             if self._services.serve(client, topic, header, payload, now_ns):
                 return
-            doubtful = client.queue.doubtful_types
+            doubtful = client.queue.source.doubtful_types
             if doubtful is not None and name in doubtful:
                 conflict = self._services.definition_refusal(client, name, now_ns)
                 if conflict is not None:

@@ -15,6 +15,7 @@ from skerry.codec.frame import PREFIX_BYTES, FrameCutter
 from skerry.codec.hot_loops import AlikeFrames, ForwardedHeader, Frames
 from skerry.codec.plans import StructPlan
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
+from skerry.engine.dispatch.source import Source
 from skerry.engine.dispatch.topics import Route, Topic
 from skerry.protocol.access.header import SERVER_SENT_TIME, Header, copy_header, write_header
 from skerry.protocol.access.wire import OldWire
@@ -30,21 +31,21 @@ class HeaderTemplate:
     """A header that a client sent, and the header with which its objects are forwarded."""
 
     def __init__(
-        self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, queue: ClientQueue
+        self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, source: Source
     ) -> None:
         """`parts` are the parts of the header as the client's relay returns them."""
         self.topic: Topic = topic
         self.plan: StructPlan = topic.plan
         """The definition of the type for which the template is valid."""
         self.named: i64 = header.attributes | topic.plan.key_mask
-        self.subject: str = header.subject if queue.has_subjects else ""
+        self.subject: str = header.subject if source.has_subjects else ""
         self.route: Route | None = None
         """None if the route depends on the object."""
         out = Header(header.type_name)
         out.sent_time = 0.0
         out.server_sent_time = 0.0
         out.attributes = header.attributes
-        out.sender = queue.client_id
+        out.sender = source.client_id
         out.remove_obj = header.remove_obj
         out.is_from_myself = 0
         self.header: Header = out
@@ -65,7 +66,7 @@ class HeaderTemplate:
             [*self._heads, old[:old_at]],
             [*self._rests, old[old_at + _TIMES_BYTES :]],
         )
-        self._bytes_max: int = int(queue.update_bytes_max)
+        self._bytes_max: int = int(source.update_bytes_max)
         """Frames up to this size are within every limit."""
         self._alike: AlikeFrames = AlikeFrames(
             parts[0], parts[1], SERVER_SENT_TIME if parts[2] else -1

@@ -196,7 +196,7 @@ def client_row(client: Client) -> ClientRow:
         stage=client.connection.stage.name.lower(),
         received_count=client.received_count,
         received_bytes=client.received_bytes,
-        accepted=int(queue.sequence),
+        accepted=int(queue.source.sequence),
         refused_count=client.refused_count,
         sent_count=int(queue.sent_count),
         sent_bytes=int(queue.sent_bytes),

@@ -103,7 +103,7 @@ class ClientCleanup:
         yield from self._routing.leaving(client)
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns
-        for name in client.queue.published:
+        for name in client.queue.source.published:
             # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:

@@ -205,7 +205,7 @@ class NodeServices:
         if not message.request:
             return
         message.request = False
-        journal, number = self._node.journal, int(client.queue.stored_number)
+        journal, number = self._node.journal, int(client.queue.source.stored_number)
 
         def reply(now_s: float) -> None:
             client.answered(len(payload))

@@ -144,7 +144,7 @@ class StatusObjects:
         for client in clients:
             if self._publish_types(client, now_ns):
                 name_count = (
-                    len(client.queue.published)
+                    len(client.queue.source.published)
                     + len(client.groups)
                     + len(client.filtered_subscriptions)
                 )
@@ -192,13 +192,13 @@ class StatusObjects:
 
     def _publish_types(self, client: Client, now_ns: int) -> bool:
         """Publish which types a client publishes and joined, if that changed."""
-        counts = (len(client.queue.published), client.interest_count)
+        counts = (len(client.queue.source.published), client.interest_count)
         if counts == client.told or not client.is_in:
             return False
         client.told = counts
         obj = internal_class("DotsClient")(
             id=client.client_id,
-            publishedTypes=sorted(set(client.queue.published) - SPECIAL_TYPES),
+            publishedTypes=sorted(set(client.queue.source.published) - SPECIAL_TYPES),
             subscribedTypes=sorted(
                 {*client.groups, *(name for name, _ in client.filtered_subscriptions)}
             ),
@@ -210,7 +210,7 @@ class StatusObjects:
         """Publish the counters of a client, if they changed."""
         queue = client.queue
         # Sent bytes are not compared: sending the counters would change them each time.
-        counted = (client.received_count, client.received_bytes, int(queue.sequence))
+        counted = (client.received_count, client.received_bytes, int(queue.source.sequence))
         if not client.is_in or self._counted.get(client.client_id) == counted:
             return False
         self._counted[client.client_id] = counted

@@ -177,7 +177,7 @@ class TypeDescriptions:
                 client=client.client_id,
                 client_name=client.name,
                 may_publish=lambda used: self._may_define(client, used),
-                is_publishing=is_publishing or name in client.queue.published,
+                is_publishing=is_publishing or name in client.queue.source.published,
                 address="" if client.address_usage is None else client.address_usage.address,
                 address_count_max=self._node.limits.type_count_per_address_max,
                 type_count_max=(
@@ -205,11 +205,11 @@ class TypeDescriptions:
         """
         registry, queue = self._types.registry, client.queue
         held = registry.held(client.client_id, name)
-        doubtful = queue.doubtful_types or set()
+        doubtful = queue.source.doubtful_types or set()
         doubtful.discard(name)
         if held is not None and not held.is_accepted:
             doubtful.add(name)
-        queue.doubtful_types = doubtful or None
+        queue.source.doubtful_types = doubtful or None
         queue.relay.forget()
         conflict = registry.conflict(client.client_id, name)
         if conflict is not None:

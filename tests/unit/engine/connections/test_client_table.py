@@ -55,7 +55,7 @@ def test_a_table_is_unused_before_the_first_and_after_the_last_client(harbour: H
 def test_types_that_a_client_published_are_known_while_it_is_connected(harbour: Harbour) -> None:
     guest = harbour.guest()
     table = harbour.node._table
-    table.by_id[guest.client_id].queue.note_published("Boat")
+    table.by_id[guest.client_id].queue.source.note_published("Boat")
     assert table.has_published(guest.client_id, "Boat")
     assert not table.has_published(guest.client_id, "Car")
     assert not table.has_published(99, "Boat")

@@ -115,7 +115,7 @@ def test_slow_single_updates_are_not_a_stream() -> None:
 
 def test_a_client_that_publishes_meanwhile_is_not_delayed() -> None:
     queue = streaming()
-    queue.sequence += 1
+    queue.source.sequence += 1
     put(queue, 1)
     assert not queue.is_delayed(1, MS)
     hand_out(queue, 1)

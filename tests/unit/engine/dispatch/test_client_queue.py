@@ -99,13 +99,6 @@ def test_only_version_2_takes_the_common_frames() -> None:
     assert not ClientQueue(2, OldWire(), []).is_framed
 
 
-def test_published_types_are_noted_in_order_and_once() -> None:
-    queue, _ = make()
-    for name in ("Boat", "Car", "Boat"):
-        queue.note_published(name)
-    assert list(queue.published) == ["Boat", "Car"]
-
-
 def test_updates_of_one_read_are_accounted_for_like_single_ones() -> None:
     queue, listed = make()
     boats, cars = Tally(), Tally()

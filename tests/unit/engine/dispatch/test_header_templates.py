@@ -35,11 +35,11 @@ def template(subject: str) -> HeaderTemplate:
     facts = {"is_cached": False, "is_persistent": False, "is_special": False}
     topic = Topic(Note.descriptor, codec_of(Note).plan, TypeCache("Note"), **facts)
     queue = ClientQueue(9, Wire(), [])
-    queue.has_subjects = True
+    queue.source.has_subjects = True
     data = frames([Note(who=0, number=0)], subject=subject)
     assert queue.relay.pass_on(data, 0, len(data), 0.0, 1) is None
     known, _ = read_header(data[5:], 0)
-    return HeaderTemplate(known, queue.relay.parts(), topic, queue)
+    return HeaderTemplate(known, queue.relay.parts(), topic, queue.source)
 
 
 def wanted(notes: list[Any], time_s: float, subject: str) -> bytes:
