@@ -7,6 +7,7 @@ storage         persistent objects in SQLite or PostgreSQL
 health          the HTTP server for health and metrics
 clock           wall time and monotonic time
 loops           selects the event loop
+loop_turns      the reader, the wake-up and the timer of a socket on an asyncio loop
 collector       shortens the pauses of the garbage collector
 whole_files     reads whole files, and replaces files atomically
 system_folders  the folders for sockets and stored objects

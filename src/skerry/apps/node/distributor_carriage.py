@@ -26,7 +26,7 @@ from skerry.runtime.key_files import open_seal, read_keys
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
-from skerry.runtime.udp.loop_turns import LoopTurns
+from skerry.runtime.loop_turns import LoopTurns
 
 __all__ = ["NodeDistributorCarriage", "NodeDistributorConfig", "group_of_node"]
 

@@ -26,7 +26,7 @@ from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.udp.loop_turns import LoopTurns
+from skerry.runtime.loop_turns import LoopTurns
 
 __all__ = [
     "DISTRIBUTOR_WAITING_COUNT_MAX",

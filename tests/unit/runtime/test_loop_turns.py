@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from skerry.runtime.udp.loop_turns import LoopTurns
+from skerry.runtime.loop_turns import LoopTurns
 
 
 def test_turn_is_called_when_woken_readable_and_due() -> None:
