@@ -1,4 +1,4 @@
-"""The vectors of the node-to-node wire: written byte for byte, and read with the fields they state."""
+"""The vectors of the node-to-node wire: written byte for byte, read with the fields they state."""
 
 from __future__ import annotations
 

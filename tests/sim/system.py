@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any, Final
 
 from skerry.engine.system.config import Rejoin, SystemConfig
@@ -20,7 +19,7 @@ from skerry.protocol.picture.events import NodeDead, StateChanged
 from skerry.protocol.rtps.entities import Channel
 from skerry.testing.checkers import Checker
 from skerry.testing.node import Node, Setting
-from skerry.testing.world import MS, SECOND, World
+from skerry.testing.world import World
 
 __all__ = [
     "CONTROL_PORT",

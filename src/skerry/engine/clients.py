@@ -234,7 +234,10 @@ class Client:
         Larger frames are dropped while they are received, so that they take no memory.
         """
         may_publish = self.rights is not None and self.rights.may_publish
-        size = max(int(self.queue.source.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
+        size = (
+            max(int(self.queue.source.update_bytes_max), SMALL_FRAME_BYTES_MAX)
+            + FRAME_HEADER_BYTES_MAX
+        )
         if not may_publish:
             size = SMALL_FRAME_BYTES_MAX
         self.connection.wire.limit_frames(size, skips_large=True)

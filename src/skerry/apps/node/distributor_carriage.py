@@ -23,10 +23,10 @@ from skerry.protocol.distributor.events import ConnectionClosed
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.key_files import open_seal, read_keys
+from skerry.runtime.loop_turns import LoopTurns
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
-from skerry.runtime.loop_turns import LoopTurns
 
 __all__ = ["NodeDistributorCarriage", "NodeDistributorConfig", "group_of_node"]
 

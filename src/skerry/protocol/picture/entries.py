@@ -10,7 +10,20 @@ from typing import Final
 
 from skerry.protocol.machine import Address
 
-__all__ = ["NodeCounters", "NodeEntry", "RawStatistics", "SystemState", "digest_of"]
+__all__ = [
+    "PICTURE_NODE_COUNT_MAX",
+    "PICTURE_TEXT_CHAR_COUNT_MAX",
+    "NodeCounters",
+    "NodeEntry",
+    "RawStatistics",
+    "SystemState",
+    "digest_of",
+]
+
+PICTURE_NODE_COUNT_MAX: Final = 4000
+"""Nodes in one message of the picture, alive and dead: four times the largest system."""
+PICTURE_TEXT_CHAR_COUNT_MAX: Final = 100
+"""Characters of the name of a node, and of an address."""
 
 _DIGESTED: Final = struct.Struct(">qBI")
 
