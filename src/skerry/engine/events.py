@@ -13,6 +13,7 @@ __all__ = [
     "ConnectionTurnedAway",
     "DefinitionRefused",
     "NodeEvents",
+    "NodesForgotten",
     "TypeChanged",
 ]
 
@@ -95,3 +96,11 @@ class TypeChanged(MachineEvent):
     """The name of the client."""
     added: tuple[str, ...]
     """Fields that the definition did not have before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesForgotten(MachineEvent):
+    """A client wants dead nodes of the system to be forgotten."""
+
+    nodes: tuple[int, ...]
+    client_name: str

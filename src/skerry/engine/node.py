@@ -13,7 +13,7 @@ large cache, is done in slices each time the node is advanced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -43,10 +43,12 @@ from skerry.engine.node_statistics import StatisticsCollector
 from skerry.engine.persistence import Journal, StoredObject, StoredType
 from skerry.engine.services.client_cleanup import ClientCleanup
 from skerry.engine.services.node_services import NodeServices
+from skerry.engine.services.picture import PublishedPicture, lone_picture
 from skerry.engine.services.status_objects import StatusObjects
 from skerry.engine.types.node_types import NodeTypes
 from skerry.ids import NODE_CLIENT
 from skerry.limits import PAYLOAD_BYTES_MAX
+from skerry.objects.base import Struct
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.distributor.events import UpdatesLost
@@ -62,7 +64,8 @@ class NodeCore:
 
     Without `extensions` it is a plain DOTS host, which sends nothing that the real ones do not.
     Updates for a client that receives a stream of them are delayed by up to `batch_delay_ns`
-    (`engine.connections.output_batches`).
+    (`engine.connections.output_batches`). With `has_peers` it is one of several nodes, and its
+    program reports the picture of them; else it is a system of its own.
     """
 
     def __init__(
@@ -77,9 +80,14 @@ class NodeCore:
         cache: Cache | None = None,
         extensions: bool = True,
         batch_delay_ns: int = 0,
+        has_peers: bool = False,
     ) -> None:
         self.name = name
         self.system = system
+        self._has_peers = has_peers
+        self._picture: PublishedPicture | None = None
+        """The last picture of the system."""
+        self._endpoints: tuple[str, ...] = ()
         self.journal = journal
         self.cache = cache or Cache()
         self.cache.quotas.exempt_client = NODE_CLIENT
@@ -114,7 +122,12 @@ class NodeCore:
             bulk_removals=self._bulk_removals,
         )
         self._services = NodeServices(
-            self.host, self._dispatcher, self._routing, self._types, self._admission
+            self.host,
+            self._dispatcher,
+            self._routing,
+            self._types,
+            self._admission,
+            has_peers=has_peers,
         )
         self._cleanup = ClientCleanup(
             self.host, self._routing, self._services, self._types, self._bulk_removals
@@ -303,12 +316,25 @@ class NodeCore:
         """Set what the node uses of its computer: fields of DotsResourceUsage."""
         self._status_objects.usage = usage
 
-    def tell_picture(self, now_ns: int, *, endpoints: Sequence[str]) -> None:
-        """Publish the picture of a system that consists of this node, with its endpoints."""
+    def tell_endpoints(self, endpoints: Sequence[str], now_ns: int) -> None:
+        """Publish the endpoints of this node as part of the picture."""
+        self._endpoints = tuple(endpoints)
+        self._publish_picture(now_ns)
+
+    def tell_picture(self, seen: PublishedPicture, now_ns: int) -> None:
+        """Publish the picture of the system after a change."""
+        self._picture = seen
+        self._publish_picture(now_ns)
+
+    def wants(self, type_name: str) -> bool:
+        """Whether any client subscribed to an internal type of which the program makes objects."""
+        return self._publisher.is_wanted(type_name)
+
+    def tell(self, objects: Iterable[Struct], now_ns: int) -> None:
+        """Publish objects of internal types as the node."""
         self._clock.set(now_ns)
-        self._publisher.publish_picture(
-            now_ns, system=self.system, name=self.name, endpoints=endpoints
-        )
+        for obj in objects:
+            self._publisher.publish(obj, now_ns)
 
     def tell_loss(self, lost: UpdatesLost, now_ns: int) -> None:
         """Publish that messages of another node were lost and cannot be delivered here."""
@@ -347,3 +373,12 @@ class NodeCore:
         client.queue.source.update_bytes_max = PAYLOAD_BYTES_MAX
         client.limit_frames()
         self._routing.carry(client)
+
+    def _publish_picture(self, now_ns: int) -> None:
+        self._clock.set(now_ns)
+        if self._picture is None and not self._has_peers:
+            self._picture = lone_picture(node=int(self._dispatcher.node), name=self.name)
+        if self._picture is not None:
+            self._publisher.publish_picture(
+                self._picture, now_ns, system=self.system, endpoints=self._endpoints
+            )

@@ -77,12 +77,13 @@ struct SkerryLoss [internal, cached=false] {
 }
 
 /// Addition: quality of the link from a sender to a receiver since the last SkerryLink. Receivers
-/// of a group, and clients that wait for responses, publish it every ten seconds.
+/// of a group, nodes of a system, and clients that wait for responses, publish it every ten
+/// seconds.
 struct SkerryLink [internal, cached=false] {
     1: [key] string sender;         //< address and sender id in the group, or name of the client
     2: [key] string receiver;       //< the same of the receiver, or address of the node
     3: string application;          //< name of the sender in the group, if it is known
-    4: string carrier;              //< distributor or access
+    4: string carrier;              //< distributor, link or access
     5: int64 senderNumber;          //< number of the sender in recordings
     6: uint32 datagrams;            //< received or given up
     7: uint32 requests;             //< repair requests
@@ -188,13 +189,17 @@ struct SkerryNode [internal, substruct_only] {
     1: int64 id;                    //< new at each start
     2: string name;
     3: string kind;                 //< full, or light
-    4: vector<string> endpoints;    //< endpoints at which it listens
+    4: vector<string> endpoints;    //< endpoints at which it listens; only of the publishing node
     5: bool isDead;
-    6: uint32 generation;           //< count of its restarts
-    7: timepoint started;
+    6: uint32 generation;           //< how often a light node has returned
+    7: timepoint started;           //< only of the publishing node
+    8: string nodeType;             //< name of its node type
+    9: string control;              //< address of its control channel; absent without a system
+    10: string data;                //< address of its data channel
+    11: string reason;              //< why it is dead
 }
 
-/// Addition: the nodes of the system, published by the elected node.
+/// Addition: the nodes of the system, made by the elected node and published by each node.
 struct SkerryPicture [internal] {
     1: string system;
     2: int64 elected;               //< the elected node
@@ -203,6 +208,35 @@ struct SkerryPicture [internal] {
     5: bool isDetached;
     6: vector<SkerryNode> nodes;
     7: uint64 digest;               //< hash of the nodes
+    8: int64 node;                  //< the node that publishes the picture
+    9: int64 incarnation;           //< number of the run of the system
+}
+
+/// Addition: what one node of the system observes of another one. A node publishes what it knows
+/// of all pairs every second while it has subscribers.
+struct SkerryRawStatistics [internal, cached=false] {
+    1: [key] int64 observer;
+    2: [key] int64 node;
+    3: string observerName;
+    4: string nodeName;
+    5: bool isDead;                 //< whether the observer has excluded the node
+    6: string reason;               //< why it has
+    7: uint32 controlReceived;      //< datagrams received from the node, on the control channel
+    8: uint32 controlDuplicates;
+    9: uint32 controlRetransmissions;   //< datagrams sent again to the node
+    10: uint32 dataReceived;
+    11: uint32 dataDuplicates;
+    12: uint32 dataRetransmissions;
+    13: duration roundTripTime;
+    14: duration lag;               //< how long the node has been behind the others
+    15: uint64 backlogBytes;        //< bytes that wait for it
+    16: duration clockOffset;       //< of its clock; only of the publishing node
+    17: duration silence;           //< since its last datagram; only of the publishing node
+}
+
+/// Addition: a client wants dead nodes to be forgotten everywhere in the system.
+struct SkerryForget [internal, cached=false] {
+    1: vector<int64> nodes;
 }
 
 /// Addition: the account of the updates of a type, or of those due to a client. A node publishes

@@ -35,6 +35,7 @@ KEYS = {
     "SkerryHolder": ["kind", "subject"],
     "SkerryLedger": ["kind", "name"],
     "SkerryLink": ["sender", "receiver"],
+    "SkerryRawStatistics": ["observer", "node"],
 }
 CACHED = {
     *("DotsClient", "DotsStatistics", "DotsCacheStatus", "DotsResourceUsage", "DotsDaemonStatus"),

@@ -26,12 +26,20 @@ class PictureNode:
     kind: str
     """`full` or `light`."""
     endpoints: tuple[str, ...]
-    """Where it listens."""
+    """Where it listens; empty for other nodes than the one of this space."""
     is_dead: bool
     generation: int
-    """How often the node was started again."""
+    """How often a light node has returned."""
     started: float
-    """When, in seconds since the epoch."""
+    """When, in seconds since the epoch; 0 for other nodes than the one of this space."""
+    node_type: str = ""
+    """The name of its node type."""
+    control: str = ""
+    """Address of its control channel; empty for a node without a system."""
+    data: str = ""
+    """Address of its data channel."""
+    reason: str = ""
+    """Why it is dead."""
 
 
 class PictureFeed:
@@ -120,6 +128,16 @@ class Picture:
         return tuple(_node(node) for node in self._feed.state().nodes or ())
 
     @property
+    def node(self) -> int:
+        """The node of this space."""
+        return self._feed.state().node or 0
+
+    @property
+    def incarnation(self) -> int:
+        """The number of the run of the system: other nodes with this name are another system."""
+        return self._feed.state().incarnation or 0
+
+    @property
     def elected(self) -> int:
         """The node that made the picture."""
         return self._feed.state().elected or 0
@@ -167,4 +185,8 @@ def _node(node: Any) -> PictureNode:
         is_dead=bool(node.isDead),
         generation=node.generation or 0,
         started=node.started or 0.0,
+        node_type=node.nodeType or "",
+        control=node.control or "",
+        data=node.data or "",
+        reason=node.reason or "",
     )

@@ -8,7 +8,7 @@ from skerry.codec.pieces import split
 from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.services.picture import lone_picture
+from skerry.engine.services.picture import PublishedPicture, picture_object
 from skerry.engine.types.node_types import NodeTypes
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
@@ -43,7 +43,6 @@ class NodePublisher:
         self._routing = routing
         self._types = types
         self._has_extensions = has_extensions
-        self._picture_count = 0
 
     def publish(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
         """Publish an object, or remove it."""
@@ -97,23 +96,20 @@ class NodePublisher:
                 now_ns,
             )
 
+    def is_wanted(self, type_name: str) -> bool:
+        """Whether any client subscribed to an internal type, of which objects are expensive."""
+        return self._has_extensions and bool(self._routing.member_count(type_name))
+
     def publish_link(self, link: Link, receiver: str, now_ns: int) -> None:
         """Publish how well the datagrams of a sender arrive here, if any client subscribed."""
-        if self._has_extensions and self._routing.member_count(LINK_TYPE):
+        if self.is_wanted(LINK_TYPE):
             self.publish(link.message(receiver), now_ns)
 
     def publish_picture(
-        self, now_ns: int, *, system: str, name: str, endpoints: Sequence[str]
+        self, seen: PublishedPicture, now_ns: int, *, system: str, endpoints: Sequence[str]
     ) -> None:
-        """Publish the picture of a system that consists of this node, with its endpoints."""
+        """Publish the picture of the system, with the endpoints of this node."""
         if self._has_extensions:
-            self._picture_count += 1
-            picture = lone_picture(
-                system=system,
-                node_id=int(self._dispatcher.node),
-                name=name,
-                endpoints=endpoints,
-                started_s=seconds_of_ns(self._clock.started_ns),
-                sequence=self._picture_count,
-            )
+            started_s = seconds_of_ns(self._clock.started_ns)
+            picture = picture_object(seen, system=system, endpoints=endpoints, started_s=started_s)
             self.publish(picture, now_ns)

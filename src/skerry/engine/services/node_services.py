@@ -19,6 +19,7 @@ from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
+from skerry.engine.events import NodesForgotten
 from skerry.engine.persistence import Journal
 from skerry.engine.services.joining import Joining, JoiningNode
 from skerry.engine.services.requests import RequestNode, RequestTable
@@ -26,6 +27,7 @@ from skerry.engine.types.node_types import SPECIAL_TYPES, NodeTypes
 from skerry.engine.types.type_descriptions import DescribingNode, TypeDescriptions
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
+from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
 
 __all__ = ["RUNNING_CHANGE_COUNT_MAX", "SERVICE_BYTES_MAX", "NodeServices", "ServicesNode"]
@@ -68,6 +70,7 @@ class ServicesNode(JoiningNode, DescribingNode, RequestNode, Protocol):
 
     @property
     def journal(self) -> Journal | None: ...
+    def report(self, event: MachineEvent) -> None: ...
     def clear(
         self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
     ) -> None: ...
@@ -83,8 +86,11 @@ class NodeServices:
         routing: Routing,
         types: NodeTypes,
         admission: Admission,
+        *,
+        has_peers: bool = False,
     ) -> None:
         self._node = node
+        self._has_peers = has_peers
         self._types = types
         self._admission = admission
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
@@ -103,6 +109,7 @@ class NodeServices:
             "DotsMember": self._joining.take,
             "EnumDescriptorData": self._type_descriptions.take,
             "SkerryClaim": self._with_extensions(self._ownership.take),
+            "SkerryForget": self._with_extensions(self._forget),
             "SkerryRequest": self._with_extensions(self._requests.take_request),
             "SkerryResponse": self._with_extensions(self._requests.take_response),
             "StructDescriptorData": self._type_descriptions.take,
@@ -280,6 +287,23 @@ class NodeServices:
             payload = cut(topic.plan, split(topic.plan, payload, 0), ~_SECRET_BIT)
             header.attributes &= ~_SECRET_BIT
         self._node.take(client, topic, header, payload, now_ns)
+
+    def _forget(
+        self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """Let the program of the node forget dead nodes of the system."""
+        rights = client.rights
+        assert rights is not None
+        if not rights.allows_group("administer", topic.name):
+            self._node.refuse(client, "administer", f"{topic.name}: not permitted", now_ns)
+            return
+        if not self._has_peers:
+            reason = f"{topic.name}: the node has no system, so it knows no other nodes"
+            self._node.refuse(client, "administer", reason, now_ns)
+            return
+        message: Any = self._types.class_of(topic).decode(payload)
+        nodes = tuple(message.nodes or ())
+        self._node.report(NodesForgotten(nodes=nodes, client_name=client.name))
 
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int

@@ -1,50 +1,114 @@
-"""The picture of a system that consists of one node, which is the elected one."""
+"""The picture of the system as an object, made from the states of its machine.
+
+A node without a system runs the same machine, which then has no peers and elects itself at once.
+"""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
 from typing import Any
 
-from skerry.ids import hash64
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.machine import Address
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.entries import NodeEntry, SystemState
+from skerry.protocol.picture.picture import Picture
 
-__all__ = ["lone_picture", "picture_digest"]
+__all__ = ["PublishedPicture", "exclusion_text", "lone_picture", "picture_object"]
 
 
-def lone_picture(
-    *,
-    system: str,
-    node_id: int,
-    name: str,
-    endpoints: Sequence[str],
-    started_s: float,
-    sequence: int,
-) -> Struct:
-    """The SkerryPicture of a node without peers."""
-    node = internal_class("SkerryNode")(
-        id=node_id,
-        name=name,
-        kind="full",
-        endpoints=list(endpoints),
-        isDead=False,
-        generation=0,
-        started=started_s,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedPicture:
+    """What a node publishes of its system: the state, and what it needs to be understood."""
+
+    node: int
+    """The publishing node."""
+    state: SystemState
+    node_types: NodeTypes
+    incarnation_id: int = 0
+
+
+def lone_picture(*, node: int, name: str) -> PublishedPicture:
+    """The picture of a node without peers."""
+    node_type = NodeType()
+    types = NodeTypes([node_type])
+    nowhere = Address("")
+    me = NodeEntry(node=node, name=name, type_id=node_type.id, control=nowhere, data=nowhere)
+    machine = Picture(
+        me=me,
+        own_type=node_type,
+        node_types=types,
+        rng=Random(node),
+        now_ns=0,
+        alone_timeout_ns=1,
     )
+    while machine.state is None:
+        due_ns = machine.deadline_ns()
+        assert due_ns is not None
+        machine.advance(due_ns)
+    return PublishedPicture(
+        node=node,
+        state=machine.state,
+        node_types=types,
+        incarnation_id=machine.membership.incarnation_id,
+    )
+
+
+def picture_object(
+    seen: PublishedPicture, *, system: str, endpoints: Sequence[str], started_s: float
+) -> Struct:
+    """The SkerryPicture. `endpoints` and `started_s` are those of the publishing node."""
+    nodes = []
+    for entry in seen.state.nodes:
+        node = _node(entry, seen.node_types)
+        if entry.node == seen.node:
+            node.endpoints, node.started = list(endpoints), started_s
+        nodes.append(node)
+    state = seen.state
     picture: Struct = internal_class("SkerryPicture")(
         system=system,
-        elected=node_id,
-        election=node_id,
-        sequence=sequence,
-        isDetached=False,
-        nodes=[node],
-        digest=picture_digest([node]),
+        elected=state.elected_id,
+        election=state.election_id,
+        sequence=state.sequence,
+        isDetached=state.is_detached,
+        nodes=nodes,
+        digest=state.digest,
+        node=seen.node,
+        incarnation=seen.incarnation_id,
     )
     return picture
 
 
-def picture_digest(nodes: Iterable[Any]) -> int:
-    """A hash of the nodes of a system, independent of their order."""
-    entries = sorted((node.id, bool(node.isDead), node.generation or 0) for node in nodes)
-    return hash64(b"".join(struct.pack(">qBI", *entry) for entry in entries)) % 2**64
+def exclusion_text(reason: int) -> str:
+    """The name of an exclusion reason, which people read and `docs/guides/systems.md` explains."""
+    try:
+        return ExclusionReason(reason).name.lower().replace("_", " ")
+    except ValueError:
+        return f"reason {reason}"  # of a later version
+
+
+def _node(entry: NodeEntry, node_types: NodeTypes) -> Any:
+    node_type = node_types.by_id(entry.type_id)
+    is_light = node_type is not None and node_type.light
+    made: Any = internal_class("SkerryNode")(
+        id=entry.node,
+        name=entry.name,
+        kind="light" if is_light else "full",
+        isDead=entry.is_dead,
+        generation=entry.generation,
+        nodeType="" if node_type is None else node_type.name,
+    )
+    if entry.control.host:
+        made.control, made.data = _text(entry.control), _text(entry.data)
+    if entry.is_dead:
+        made.reason = exclusion_text(entry.dead_reason)
+    return made
+
+
+def _text(address: Address) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"

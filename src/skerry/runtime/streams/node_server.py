@@ -146,7 +146,7 @@ class NodeServer:
         """
         text = await self._listeners.listen(endpoint)
         self._endpoints.append(text)
-        self.core.tell_picture(monotonic_ns(), endpoints=self._endpoints)
+        self.core.tell_endpoints(self._endpoints, monotonic_ns())
         self._carry()
         return text
 

@@ -37,10 +37,13 @@ def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
         "kind": "full",
         "endpoints": ["tcp://127.0.0.1:1"],
         "started": 1.5,
+        "nodeType": "server",
+        "control": "10.0.0.1:26660",
+        "data": "10.0.0.1:26661",
     }
     nodes = [internal_class("SkerryNode")(**node) for node in facts.pop("nodes", [alone])]
     usual = {"system": "harbour", "sequence": 1, "digest": 5, "isDetached": False}
-    usual |= {"elected": id(core), "election": 3}
+    usual |= {"elected": id(core), "election": 3, "node": id(core), "incarnation": 8}
     core.host.say(
         internal_class("SkerryPicture")(nodes=nodes, **{**usual, **facts}), monotonic_ns()
     )
@@ -68,6 +71,9 @@ def test_first_access_waits_for_the_picture(running_node: RunningNode) -> None:
         assert (node.name, node.kind, node.is_dead) == ("skerry", "full", False)
         assert node.endpoints == ("tcp://127.0.0.1:1",)
         assert (node.generation, node.started) == (0, 1.5)
+        assert (node.node_type, node.reason) == ("server", "")
+        assert (node.control, node.data) == ("10.0.0.1:26660", "10.0.0.1:26661")
+        assert (picture.node, picture.incarnation) == (node.id, 8)
         assert (picture.elected, picture.election, picture.digest) == (node.id, 3, 5)
         assert repr(picture) == "<picture 1 of harbour: skerry>"
 
@@ -83,12 +89,16 @@ def test_picture_follows_changes_and_calls_back(running_node: RunningNode) -> No
             sequence=2,
             isDetached=True,
             digest=2**64 - 1,
-            nodes=[{"id": -5, "name": "a"}, {"id": 7, "isDead": True, "generation": 3}],
+            nodes=[
+                {"id": -5, "name": "a"},
+                {"id": 7, "isDead": True, "generation": 3, "reason": "silent"},
+            ],
         )
         assert changes.get(timeout=30) == 2, "what was known before is no change"
         assert picture.is_detached
         assert picture.digest == 2**64 - 1
         assert [(node.id, node.generation) for node in picture.nodes] == [(-5, 0), (7, 3)]
+        assert [node.reason for node in picture.nodes] == ["", "silent"]
         assert repr(picture) == "<picture 2 of harbour: a, 7 (dead)>"
     assert picture.sequence == 2, "the last that was heard stays"
 

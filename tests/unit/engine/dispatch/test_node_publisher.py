@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from skerry.engine.dispatch.node_publisher import NodePublisher
+from skerry.engine.services.picture import lone_picture
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.objects.internal import internal_class
@@ -32,12 +33,19 @@ def test_a_plain_host_publishes_no_own_types(make_harbour: Callable[..., Harbour
     harbour = make_harbour(extensions=False)
     publisher = harbour.node._publisher
     publisher.publish_conflict(CONFLICT, 0)
-    publisher.publish_picture(0, system="s", name="n", endpoints=())
+    seen = lone_picture(node=5, name="n")
+    publisher.publish_picture(seen, 0, system="s", endpoints=())
+    assert not publisher.is_wanted("SkerryLink")
     assert harbour.node.statistics().accepted_count == 0
 
 
-def test_each_picture_has_a_higher_number(harbour: Harbour) -> None:
-    for _ in range(2):
-        harbour.node.tell_picture(0, endpoints=["tcp://here:1"])
-    ((_, entry),) = harbour.node.cache.objects("SkerryPicture")
-    assert internal_class("SkerryPicture").decode(entry.payload).sequence == 2
+def test_expensive_objects_are_wanted_while_a_client_subscribes(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    assert not harbour.node.wants("SkerryRawStatistics")
+    guest.join("SkerryRawStatistics")
+    assert harbour.node.wants("SkerryRawStatistics")
+    statistics = internal_class("SkerryRawStatistics")
+    harbour.node.tell([statistics(observer=1, node=2)], harbour.now_ns)
+    harbour.pump()
+    (received,) = guest.messages("SkerryRawStatistics")
+    assert (received.observer, received.node) == (1, 2)

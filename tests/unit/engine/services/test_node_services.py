@@ -45,7 +45,7 @@ SERVED = {
     *("DotsAuthentication", "DotsAuthenticationPolicy", "DotsClearCache", "DotsClient"),
     *("DotsDescriptorRequest", "DotsEcho", "DotsMember"),
     *("EnumDescriptorData", "StructDescriptorData"),
-    *("SkerryClaim", "SkerryRequest", "SkerryResponse"),
+    *("SkerryClaim", "SkerryForget", "SkerryRequest", "SkerryResponse"),
 }
 """Internal types of messages to the node."""
 ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")

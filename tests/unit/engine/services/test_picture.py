@@ -1,63 +1,138 @@
-"""The picture of a system of one."""
+"""The picture of a system of one, and of several nodes."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from skerry.engine.services.picture import picture_digest
+from skerry.engine.events import NodesForgotten
+from skerry.engine.services.picture import PublishedPicture, exclusion_text
 from skerry.objects.internal import internal_class
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.machine import Address
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.entries import NodeEntry, SystemState
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Harbour
-
-Node: Any = internal_class("SkerryNode")
 
 
 def test_a_node_alone_is_a_system_of_one(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(name="north", system="fleet", node_id=77)
     guest = harbour.guest()
     places = ["tcp://127.0.0.1:11235"]
-    harbour.node.tell_picture(harbour.now_ns, endpoints=places)
+    harbour.node.tell_endpoints(places, harbour.now_ns)
     guest.join("SkerryPicture")
     (picture,) = guest.messages("SkerryPicture")
-    assert (picture.system, picture.elected, picture.election) == ("fleet", 77, 77)
+    assert (picture.system, picture.node, picture.elected) == ("fleet", 77, 77)
     assert (picture.sequence, picture.isDetached) == (1, False)
+    assert picture.election
+    assert picture.incarnation
     (node,) = picture.nodes
     assert (node.id, node.name, node.kind, node.endpoints) == (77, "north", "full", places)
-    assert (node.isDead, node.generation) == (False, 0)
+    assert (node.isDead, node.generation, node.reason) == (False, 0, None)
+    assert (node.nodeType, node.control, node.data) == ("node", None, None)
     assert node.started == 1_700_000_000.0
     harbour.check()
 
 
-def test_each_change_has_a_number(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_further_endpoint_is_published_in_the_same_picture(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(node_id=77)
     guest = harbour.guest()
     guest.join("SkerryPicture")
-    for place in ("a", "b"):
-        harbour.node.tell_picture(harbour.now_ns, endpoints=[place])
+    for places in (["a"], ["a", "b"]):
+        harbour.node.tell_endpoints(places, harbour.now_ns)
     harbour.pump()
     pictures = guest.messages("SkerryPicture")
-    assert [p.sequence for p in pictures] == [1, 2]
+    assert [p.nodes[0].endpoints for p in pictures] == [["a"], ["a", "b"]]
+    assert [p.sequence for p in pictures] == [1, 1]
     assert pictures[0].digest == pictures[1].digest
+
+
+SERVER = NodeType(name="server")
+LIGHT = NodeType(name="light", light=True, may_form_system=False)
+ENTRIES = (
+    NodeEntry(
+        node=77,
+        name="north",
+        type_id=SERVER.id,
+        control=Address("10.0.0.1", 26660),
+        data=Address("10.0.0.1", 26661),
+    ),
+    NodeEntry(
+        node=-5,
+        name="south",
+        type_id=LIGHT.id,
+        control=Address("fe80::1", 26660),
+        data=Address("fe80::1", 26661),
+        is_dead=True,
+        generation=3,
+        dead_reason=ExclusionReason.SILENT,
+    ),
+)
+
+
+def seen_by(node: int) -> PublishedPicture:
+    state = SystemState(elected_id=77, election_id=9, sequence=4, nodes=ENTRIES).sealed()
+    return PublishedPicture(
+        node=node, state=state, node_types=NodeTypes([SERVER, LIGHT]), incarnation_id=6
+    )
+
+
+def test_a_node_with_peers_publishes_the_picture_that_it_is_given(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(system="fleet", node_id=77, has_peers=True)
+    harbour.node.tell_endpoints(["tcp://127.0.0.1:1"], harbour.now_ns)
+    assert harbour.cached(internal_class("SkerryPicture")) == [], "no system was joined yet"
+    harbour.node.tell_picture(seen_by(77), harbour.now_ns)
+    (picture,) = harbour.cached(internal_class("SkerryPicture"))
+    assert (picture.elected, picture.election, picture.sequence) == (77, 9, 4)
+    assert (picture.node, picture.incarnation) == (77, 6)
+    wanted = hashlib.sha256(struct.pack(">qBIqBI", -5, 1, 3, 77, 0, 0)).digest()[:8]
+    assert picture.digest == int.from_bytes(wanted, "big")
+    south, north = picture.nodes
+    assert (north.nodeType, north.kind, north.endpoints) == (
+        "server",
+        "full",
+        ["tcp://127.0.0.1:1"],
+    )
+    assert (south.nodeType, south.kind, south.endpoints) == ("light", "light", None)
+    assert (south.control, south.data) == ("[fe80::1]:26660", "[fe80::1]:26661")
+    assert (south.isDead, south.generation, south.reason) == (True, 3, "silent")
+
+
+def test_reasons_of_later_versions_have_a_text() -> None:
+    assert exclusion_text(ExclusionReason.BLACK_LISTED) == "black listed"
+    assert exclusion_text(99) == "reason 99"
+
+
+def test_a_client_asks_to_forget_nodes(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(has_peers=True)
+    guest = harbour.guest("operator")
+    harbour.node.take_events()
+    guest.send("SkerryForget", nodes=[5, -6])
+    assert harbour.node.take_events() == [NodesForgotten(nodes=(5, -6), client_name="operator")]
+    assert guest.refusals() == []
+
+
+def test_a_node_alone_has_no_others_to_forget(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.send("SkerryForget", nodes=[5])
+    why = "SkerryForget: the node has no system, so it knows no other nodes"
+    assert guest.refusals() == [("administer", why)]
 
 
 def test_a_node_without_extensions_publishes_no_picture(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(extensions=False)
-    harbour.node.tell_picture(harbour.now_ns, endpoints=[])
+    harbour.node.tell_endpoints([], harbour.now_ns)
     assert harbour.cached(internal_class("SkerryPicture")) == []
-
-
-def test_the_digest_does_not_depend_on_the_order_of_nodes() -> None:
-    one, two = Node(id=-5, isDead=True, generation=3), Node(id=9, isDead=False, generation=0)
-    wanted = hashlib.sha256(struct.pack(">qBIqBI", -5, 1, 3, 9, 0, 0)).digest()[:8]
-    assert picture_digest([one, two]) == picture_digest([two, one])
-    assert picture_digest([two, one]) == int.from_bytes(wanted, "big")
-    assert picture_digest([one, two]) != picture_digest([Node(id=-5, generation=3), two])
 
 
 def test_only_a_node_publishes_a_picture(harbour: Harbour) -> None:
@@ -68,7 +143,7 @@ def test_only_a_node_publishes_a_picture(harbour: Harbour) -> None:
 
 
 def test_clients_cannot_clear_the_picture(harbour: Harbour) -> None:
-    harbour.node.tell_picture(0, endpoints=["tcp://127.0.0.1:1"])
+    harbour.node.tell_endpoints(["tcp://127.0.0.1:1"], 0)
     guest = harbour.guest()
     guest.join("SkerryPicture")
     guest.send("DotsClearCache", typeNames=["SkerryPicture"])
