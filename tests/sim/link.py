@@ -80,7 +80,7 @@ class Site:
     def include_all(self) -> None:
         for name, node in self.nodes.items():
             others = [other for other in self.nodes if other != name]
-            node.do(lambda host, now_ns, o=others: host.include(*o, now_ns=now_ns))
+            node.do(partial(_include, others))
 
     def flood(self, name: str, count: int, *, gap_ns: int = MS, **how: Any) -> None:
         """Send messages as fast as the link takes them, looking for room every `gap_ns`."""
@@ -227,3 +227,7 @@ link: Final = scenario(
     node_count=4,
     node_count_min=2,
 )(_play)
+
+
+def _include(others: list[str], host: LinkHost, now_ns: int) -> None:
+    host.include(*others, now_ns=now_ns)
