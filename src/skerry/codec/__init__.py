@@ -11,7 +11,6 @@ codec       the codec of one struct: all of the above for its plan
 subjects    the default subject of an object
 envelope    the update, the unit that all parts of the system exchange
 frame       splits a byte stream into frames
-protobuf    the wire format of Protocol Buffers, for messages between nodes
 hot_loops   the loops that run for every message, in Cython or in Python
 uncompiled  the Python form of the hot loops
 """

@@ -1,18 +1,4 @@
-"""The values of the picture as the bytes of messages, in the wire format of Protocol Buffers.
-
-| message  | fields                                                                             |
-|----------|------------------------------------------------------------------------------------|
-| Election | 1 action, 2 election                                                               |
-| Node     | 1 id, 2 name, 3 type, 4 control, 5 data, 6 dead, 7 generation, 8 resurrecting,     |
-|          | 9 reason of death; 10 to 12 packets received, duplicates and retransmissions of    |
-|          | the control channel, 13 to 15 of the data channel; 16 round trip in microseconds,  |
-|          | 17 lag in milliseconds, 18 bytes that wait                                         |
-| Raw      | 1 self (Node), 2 election, 3 incarnation, 4 nodes (Node), 5 ids of more dead nodes |
-| State    | 1 elected node, 2 election, 3 sequence, 4 detached, 5 nodes (Node), 6 digest       |
-| Forget   | 1 ids of nodes                                                                     |
-
-Ids and the digest have 64 bits, other numbers are varints.
-"""
+"""The values of the picture as the bytes of messages, in the wire format of Protocol Buffers."""
 
 from __future__ import annotations
 
@@ -21,19 +7,11 @@ import functools
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from skerry.codec.protobuf import (
-    BLOB,
-    FIXED64,
-    VARINT,
-    blob_field,
-    fixed_field,
-    packed_field,
-    read_fields,
-    read_packed,
-    varint_field,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError as ProtobufError
+
 from skerry.errors import DecodeError
 from skerry.ids import hash64
 from skerry.protocol.machine import Address
@@ -69,8 +47,37 @@ ELECTION: Final = hash64("sp.election")
 FORGET: Final = hash64("sp.forget")
 """The data types of the messages."""
 
+_FIELDS: Final = descriptor_pb2.FieldDescriptorProto
+_KINDS: Final = {
+    "bool": _FIELDS.TYPE_BOOL,
+    "bytes": _FIELDS.TYPE_BYTES,
+    "fixed64": _FIELDS.TYPE_FIXED64,
+    "sfixed64": _FIELDS.TYPE_SFIXED64,
+    "string": _FIELDS.TYPE_STRING,
+    "uint32": _FIELDS.TYPE_UINT32,
+    "uint64": _FIELDS.TYPE_UINT64,
+}
+_MESSAGES: Final[dict[str, tuple[str, ...]]] = {
+    "Election": ("1 uint32 action", "2 sfixed64 election_id"),
+    "Node": (
+        *("1 sfixed64 id", "2 string name", "3 sfixed64 type", "4 string control"),
+        *("5 string data", "6 bool dead", "7 uint32 generation", "8 bool resurrecting"),
+        *("9 uint32 dead_reason", "10 uint32 c_recv", "11 uint32 c_dup", "12 uint32 c_rexmit"),
+        *("13 uint32 d_recv", "14 uint32 d_dup", "15 uint32 d_rexmit", "16 uint32 rtt_us"),
+        *("17 uint32 lag_ms", "18 uint32 backlog"),
+    ),
+    "Raw": (
+        *("1 Node self", "2 sfixed64 election_id", "3 sfixed64 incarnation_id"),
+        *("4 Node* nodes", "5 sfixed64* more_dead"),
+    ),
+    "State": (
+        *("1 sfixed64 elected_id", "2 sfixed64 election_id", "3 uint64 sequence"),
+        *("4 bool detached", "5 Node* nodes", "6 fixed64 digest"),
+    ),
+    "Forget": ("1 sfixed64* nodes",),
+}
+"""Number, type and name of each field; repeated fields have a star."""
 _U32: Final = 0xFFFFFFFF
-_SIGN: Final = 1 << 63
 
 
 class ElectionAction(enum.IntEnum):
@@ -89,196 +96,179 @@ class ElectionMessage:
     election_id: int
 
 
+def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="skerry/picture.proto", package="skerry.picture", syntax="proto3"
+    )
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for line in fields:
+            number, kind, field_name = line.split()
+            made = message.field.add(
+                name=field_name,
+                number=int(number),
+                label=_FIELDS.LABEL_REPEATED if kind.endswith("*") else _FIELDS.LABEL_OPTIONAL,
+            )
+            kind = kind.rstrip("*")
+            if kind in _KINDS:
+                made.type = _KINDS[kind]
+            else:
+                made.type = _FIELDS.TYPE_MESSAGE
+                made.type_name = f".skerry.picture.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"skerry.picture.{name}"))
+        for name in _MESSAGES
+    }
+
+
+_CLASSES: Final = _classes()
+
+
 def write_election(message: ElectionMessage) -> bytes:
     """Return the body of a step of an election."""
-    return varint_field(1, message.action) + fixed_field(2, message.election_id)
+    made = _CLASSES["Election"](action=message.action, election_id=message.election_id)
+    return _bytes(made)
 
 
 def read_election(body: bytes) -> ElectionMessage:
     """Return a step of an election. Raises DecodeError."""
-    numbers = dict(read_fields(body)[0])
-    number = numbers.get(_varint(1), 0)
+    found = _parsed("Election", body)
     try:
-        action = ElectionAction(number)
+        action = ElectionAction(found.action)
     except ValueError as error:
-        detail = f"{number} is not a step of an election"
-        raise DecodeError(type_name="Election", detail=detail) from error
-    return ElectionMessage(action=action, election_id=numbers.get(_fixed(2), 0))
+        raise DecodeError(type_name="Election", detail=str(error)) from error
+    return ElectionMessage(action=action, election_id=found.election_id)
 
 
 def write_raw(raw: RawStatistics) -> bytes:
     """Return the body of raw statistics."""
-    parts = [
-        blob_field(1, _node(raw.me), is_repeated=True),
-        fixed_field(2, raw.election_id),
-        fixed_field(3, raw.incarnation_id),
-        *(blob_field(4, _node(one), is_repeated=True) for one in raw.nodes),
-        packed_field(5, raw.more_dead),
-    ]
-    return b"".join(parts)
+    made = _CLASSES["Raw"](
+        election_id=raw.election_id,
+        incarnation_id=raw.incarnation_id,
+        nodes=[_node(one) for one in raw.nodes],
+        more_dead=raw.more_dead,
+    )
+    # The name of the field is that of the first parameter.
+    made.self.CopyFrom(_node(raw.me))
+    return _bytes(made)
 
 
 def read_raw(body: bytes) -> RawStatistics:
     """Return raw statistics. Raises DecodeError."""
-    fields, blobs = read_fields(body)
-    numbers = dict(fields)
-    me = [data for tag, data in blobs if tag == _blob(1)]
+    found = _parsed("Raw", body)
     return RawStatistics(
-        me=_entry(me[-1] if me else b""),
-        election_id=numbers.get(_fixed(2), 0),
-        incarnation_id=numbers.get(_fixed(3), 0),
-        nodes=_entries("Raw", 4, blobs),
-        more_dead=_ids(5, fields, blobs),
+        me=_entry(found.self),
+        election_id=found.election_id,
+        incarnation_id=found.incarnation_id,
+        nodes=_entries("Raw", found.nodes),
+        more_dead=tuple(found.more_dead),
     )
 
 
 def write_state(state: SystemState) -> bytes:
     """Return the body of a state."""
-    parts = [
-        fixed_field(1, state.elected_id),
-        fixed_field(2, state.election_id),
-        varint_field(3, state.sequence),
-        varint_field(4, state.is_detached),
-        *(blob_field(5, _node(one), is_repeated=True) for one in state.nodes),
-        fixed_field(6, (state.digest ^ _SIGN) - _SIGN),
-    ]
-    return b"".join(parts)
+    made = _CLASSES["State"](
+        elected_id=state.elected_id,
+        election_id=state.election_id,
+        sequence=state.sequence,
+        detached=state.is_detached,
+        nodes=[_node(one) for one in state.nodes],
+        digest=state.digest,
+    )
+    return _bytes(made)
 
 
 def read_state(body: bytes) -> SystemState:
     """Return a state. Raises DecodeError."""
-    fields, blobs = read_fields(body)
-    numbers = dict(fields)
+    found = _parsed("State", body)
     return SystemState(
-        elected_id=numbers.get(_fixed(1), 0),
-        election_id=numbers.get(_fixed(2), 0),
-        sequence=numbers.get(_varint(3), 0),
-        is_detached=bool(numbers.get(_varint(4), 0)),
-        nodes=_entries("State", 5, blobs),
-        digest=numbers.get(_fixed(6), 0) & 2 * _SIGN - 1,
+        elected_id=found.elected_id,
+        election_id=found.election_id,
+        sequence=found.sequence,
+        is_detached=found.detached,
+        nodes=_entries("State", found.nodes),
+        digest=found.digest,
     )
 
 
 def write_forget(nodes: tuple[int, ...]) -> bytes:
     """Return the body of an order to forget dead nodes."""
-    return packed_field(1, nodes)
+    return _bytes(_CLASSES["Forget"](nodes=nodes))
 
 
 def read_forget(body: bytes) -> tuple[int, ...]:
     """Return the nodes that are to be forgotten. Raises DecodeError."""
-    return _ids(1, *read_fields(body))
+    return tuple(_parsed("Forget", body).nodes)
 
 
-def _varint(number: int) -> int:
-    return number << 3 | VARINT
+def _bytes(message: Any) -> bytes:
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
 
 
-def _fixed(number: int) -> int:
-    return number << 3 | FIXED64
+def _parsed(name: str, body: bytes) -> Any:
+    try:
+        return _CLASSES[name].FromString(body)
+    except ProtobufError as error:
+        raise DecodeError(type_name=name, detail="not a message of this type") from error
 
 
-def _blob(number: int) -> int:
-    return number << 3 | BLOB
-
-
-def _ids(
-    number: int, numbers: Sequence[tuple[int, int]], blobs: Sequence[tuple[int, bytes]]
-) -> tuple[int, ...]:
-    """Return the ids of a repeated field, packed or not."""
-    packed, single = _blob(number), _fixed(number)
-    ids = [one for tag, data in blobs if tag == packed for one in read_packed(data)]
-    return (*ids, *(value for tag, value in numbers if tag == single))
-
-
-def _entries(
-    type_name: str, number: int, blobs: Sequence[tuple[int, bytes]]
-) -> tuple[NodeEntry, ...]:
-    wanted = _blob(number)
-    found = [data for tag, data in blobs if tag == wanted]
-    if len(found) > PICTURE_NODE_COUNT_MAX:
-        detail = f"{len(found)} nodes; the limit is {PICTURE_NODE_COUNT_MAX}"
-        raise DecodeError(type_name=type_name, field="nodes", detail=detail)
-    return tuple(map(_entry, found))
-
-
-@functools.lru_cache(maxsize=2 * PICTURE_NODE_COUNT_MAX)
-def _identity(node: int, name: str, type_id: int, control: Address, data: Address) -> bytes:
-    """Return the fields of a node that never change: most of a message, and the same in each."""
-    return (
-        fixed_field(1, node)
-        + blob_field(2, name.encode())
-        + fixed_field(3, type_id)
-        + blob_field(4, _address_text(control).encode())
-        + blob_field(5, _address_text(data).encode())
+def _node(entry: NodeEntry) -> Any:
+    counters = entry.counters
+    return _CLASSES["Node"](
+        id=entry.node,
+        name=entry.name,
+        type=entry.type_id,
+        control=_address_text(entry.control),
+        data=_address_text(entry.data),
+        dead=entry.is_dead,
+        generation=entry.generation & _U32,
+        resurrecting=entry.is_resurrecting,
+        dead_reason=entry.dead_reason & _U32,
+        c_recv=counters.control_received_count & _U32,
+        c_dup=counters.control_duplicate_count & _U32,
+        c_rexmit=counters.control_retransmission_count & _U32,
+        d_recv=counters.data_received_count & _U32,
+        d_dup=counters.data_duplicate_count & _U32,
+        d_rexmit=counters.data_retransmission_count & _U32,
+        rtt_us=min(counters.round_trip_us, _U32),
+        lag_ms=min(counters.lag_ms, _U32),
+        backlog=min(counters.backlog_bytes, _U32),
     )
 
 
-def _node(entry: NodeEntry) -> bytes:
-    counters = entry.counters
-    parts = [
-        _identity(entry.node, entry.name, entry.type_id, entry.control, entry.data),
-        varint_field(6, entry.is_dead),
-        varint_field(7, entry.generation & _U32),
-        varint_field(8, entry.is_resurrecting),
-        varint_field(9, entry.dead_reason & _U32),
-    ]
-    if counters != _NOTHING:
-        parts += [
-            varint_field(10, counters.control_received_count & _U32),
-            varint_field(11, counters.control_duplicate_count & _U32),
-            varint_field(12, counters.control_retransmission_count & _U32),
-            varint_field(13, counters.data_received_count & _U32),
-            varint_field(14, counters.data_duplicate_count & _U32),
-            varint_field(15, counters.data_retransmission_count & _U32),
-            varint_field(16, min(counters.round_trip_us, _U32)),
-            varint_field(17, min(counters.lag_ms, _U32)),
-            varint_field(18, min(counters.backlog_bytes, _U32)),
-        ]
-    return b"".join(parts)
+def _entries(name: str, nodes: Sequence[Any]) -> tuple[NodeEntry, ...]:
+    if len(nodes) > PICTURE_NODE_COUNT_MAX:
+        detail = f"{len(nodes)} nodes; the limit is {PICTURE_NODE_COUNT_MAX}"
+        raise DecodeError(type_name=name, field="nodes", detail=detail)
+    return tuple(map(_entry, nodes))
 
 
-_NOTHING: Final = NodeCounters()
-
-
-def _entry(data: bytes) -> NodeEntry:
-    fields, blobs = read_fields(data)
-    numbers, texts = dict(fields), dict(blobs)
-
-    def number(field: int) -> int:
-        return numbers.get(field << 3, 0) & _U32
-
+def _entry(node: Any) -> NodeEntry:
     return NodeEntry(
-        node=numbers.get(_fixed(1), 0),
-        name=_text(texts.get(_blob(2), b"")),
-        type_id=numbers.get(_fixed(3), 0),
-        control=_address(texts.get(_blob(4), b"")),
-        data=_address(texts.get(_blob(5), b"")),
-        is_dead=bool(numbers.get(_varint(6), 0)),
-        generation=number(7),
-        is_resurrecting=bool(numbers.get(_varint(8), 0)),
-        dead_reason=number(9),
+        node=node.id,
+        name=_text(node.name),
+        type_id=node.type,
+        control=_address(node.control),
+        data=_address(node.data),
+        is_dead=node.dead,
+        generation=node.generation,
+        is_resurrecting=node.resurrecting,
+        dead_reason=node.dead_reason,
         counters=NodeCounters(
-            control_received_count=number(10),
-            control_duplicate_count=number(11),
-            control_retransmission_count=number(12),
-            data_received_count=number(13),
-            data_duplicate_count=number(14),
-            data_retransmission_count=number(15),
-            round_trip_us=number(16),
-            lag_ms=number(17),
-            backlog_bytes=number(18),
+            control_received_count=node.c_recv,
+            control_duplicate_count=node.c_dup,
+            control_retransmission_count=node.c_rexmit,
+            data_received_count=node.d_recv,
+            data_duplicate_count=node.d_dup,
+            data_retransmission_count=node.d_rexmit,
+            round_trip_us=node.rtt_us,
+            lag_ms=node.lag_ms,
+            backlog_bytes=node.backlog,
         ),
     )
-
-
-@functools.lru_cache(maxsize=4 * PICTURE_NODE_COUNT_MAX)
-def _text(data: bytes) -> str:
-    if len(data) > 4 * PICTURE_TEXT_CHAR_COUNT_MAX:
-        raise DecodeError(type_name="Node", detail=f"a text of {len(data)} bytes")
-    try:
-        return data.decode()[:PICTURE_TEXT_CHAR_COUNT_MAX]
-    except UnicodeDecodeError as error:
-        raise DecodeError(type_name="Node", detail="a text is not UTF-8") from error
 
 
 def _address_text(address: Address) -> str:
@@ -286,10 +276,16 @@ def _address_text(address: Address) -> str:
     return f"{host}:{address.port}" if host else ""
 
 
+def _text(text: str) -> str:
+    if len(text) > 4 * PICTURE_TEXT_CHAR_COUNT_MAX:
+        raise DecodeError(type_name="Node", detail=f"a text of {len(text)} characters")
+    return text[:PICTURE_TEXT_CHAR_COUNT_MAX]
+
+
 @functools.lru_cache(maxsize=4 * PICTURE_NODE_COUNT_MAX)
-def _address(data: bytes) -> Address:
+def _address(text: str) -> Address:
     """Return an address of IP; an empty one if it is not one."""
-    host, _, port = _text(data).rpartition(":")
+    host, _, port = _text(text).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
         ipaddress.ip_address(host)
