@@ -1,13 +1,14 @@
 """All I/O of skerry: sockets, files, clocks and processes.
 
 streams         TCP, TLS, Unix sockets and WebSockets
-udp             UDP and multicast
+udp             UDP and multicast: the distributor, and the nodes of a system
 recordings      recordings in folders and at remote paths
 storage         persistent objects in SQLite or PostgreSQL
 health          the HTTP server for health and metrics
 clock           wall time and monotonic time
 loops           selects the event loop
-loop_turns      the reader, the wake-up and the timer of a socket on an asyncio loop
+machine_driver  drives a machine on an asyncio loop: its turns, its timer and the wall clock
+loop_turns      the readers, the wake-up and the timer of a user of sockets on an asyncio loop
 collector       shortens the pauses of the garbage collector
 whole_files     reads whole files, and replaces files atomically
 system_folders  the folders for sockets and stored objects

@@ -1,27 +1,53 @@
-"""Calls the user of a socket on an asyncio loop: when it is readable, when woken, at a deadline."""
+"""Calls the user of some sockets on an asyncio loop: when readable, when woken, at a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from skerry.runtime.clock import monotonic_ns
+
 __all__ = ["LoopTurns"]
 
 
 class LoopTurns:
-    """The reader, the wake-up and the timer of one socket on the running loop."""
+    """The readers, the wake-up and the one timer of a user on the running loop."""
 
-    def __init__(self, fileno: int, turn: Callable[[], None]) -> None:
+    def __init__(self, turn: Callable[[], None]) -> None:
         """`turn` is called when woken and at the deadline; it sets the next deadline."""
         self._loop = asyncio.get_running_loop()
-        self._fileno = fileno
         self._turn = turn
-        self._timer: asyncio.TimerHandle | None = None
+        self._readers: set[int] = set()
+        self._writers: set[int] = set()
         self._waking: asyncio.Handle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_ns = 0
+        """When the timer fires; never after the deadline."""
+        self._due_ns: int | None = None
 
-    def start(self, readable: Callable[[], None]) -> None:
-        """Call `readable` whenever the socket is readable."""
-        self._loop.add_reader(self._fileno, readable)
+    def add_reader(self, fileno: int, readable: Callable[[], None]) -> None:
+        """Call `readable` whenever a socket is readable."""
+        self._loop.add_reader(fileno, readable)
+        self._readers.add(fileno)
+
+    def add_writer(self, fileno: int, writable: Callable[[], None]) -> None:
+        """Call `writable` whenever a socket has room."""
+        self._loop.add_writer(fileno, writable)
+        self._writers.add(fileno)
+
+    def remove_writer(self, fileno: int) -> None:
+        """Do not ask for room any more."""
+        self._writers.discard(fileno)
+        self._loop.remove_writer(fileno)
+
+    def remove_sockets(self) -> None:
+        """Stop reading and writing. Before the sockets are closed."""
+        for fileno in self._readers:
+            self._loop.remove_reader(fileno)
+        for fileno in self._writers:
+            self._loop.remove_writer(fileno)
+        self._readers.clear()
+        self._writers.clear()
 
     def wake(self) -> None:
         """Call `turn` in the next iteration of the loop: the caller may be in the middle of one."""
@@ -34,16 +60,42 @@ class LoopTurns:
             self._waking.cancel()
             self._waking = None
 
-    def set_timer(self, delay_s: float | None) -> None:
-        """Call `turn` after a delay, in place of the last one; None for no timer."""
+    def set_deadline(self, due_ns: int | None) -> None:
+        """Call `turn` at a monotonic time, in place of the last one; None for no deadline."""
+        self._due_ns = due_ns
+        # A timer that fires too early is set again then, which is cheaper than at every change.
+        if due_ns is not None and (self._timer is None or due_ns < self._timer_ns):
+            self._set_timer(due_ns, monotonic_ns())
+
+    def close(self) -> None:
+        """Stop reading, and cancel the wake-up and the timer. Before the sockets are closed."""
+        self.remove_sockets()
+        self.begin_turn()
+        self._due_ns = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if delay_s is not None:
-            self._timer = self._loop.call_later(delay_s, self._turn)
 
-    def close(self) -> None:
-        """Stop reading, and cancel the wake-up and the timer. Before the socket is closed."""
-        self._loop.remove_reader(self._fileno)
-        self.begin_turn()
-        self.set_timer(None)
+    # -- inside
+
+    def _set_timer(self, due_ns: int, now_ns: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        if due_ns <= now_ns:
+            # After the other callbacks that are ready.
+            self._timer = self._loop.call_soon(self._fired)
+        else:
+            self._timer = self._loop.call_later((due_ns - now_ns) / 1e9, self._fired)
+
+    def _fired(self) -> None:
+        self._timer = None
+        due_ns = self._due_ns
+        if due_ns is None:
+            return
+        now_ns = monotonic_ns()
+        if now_ns < due_ns:
+            self._set_timer(due_ns, now_ns)
+            return
+        self._due_ns = None
+        self._turn()

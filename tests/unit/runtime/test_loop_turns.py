@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 
+from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
+
+MS = 1_000_000
 
 
 def test_turn_is_called_when_woken_readable_and_due() -> None:
@@ -33,17 +36,17 @@ def test_turn_is_called_when_woken_readable_and_due() -> None:
 
         with here, there:
             here.setblocking(False)
-            turns = LoopTurns(here.fileno(), turn)
-            turns.start(readable)
+            turns = LoopTurns(turn)
+            turns.add_reader(here.fileno(), readable)
             there.send(b"x")
             assert await next_call() == "readable"
             turns.wake()
             turns.wake()
             assert await next_call() == "turn"
-            turns.set_timer(0.0)
+            turns.set_deadline(monotonic_ns())
             assert await next_call() == "turn"
             assert calls == ["readable", "turn", "turn"], "two wake-ups are one"
-            turns.set_timer(0.0)
+            turns.set_deadline(monotonic_ns())
             turns.wake()
             turns.close()
             there.send(b"x")
@@ -55,14 +58,67 @@ def test_turn_is_called_when_woken_readable_and_due() -> None:
 
 def test_turn_cancels_a_wake_up() -> None:
     async def main() -> None:
+        calls: list[bool] = []
+        turns = LoopTurns(lambda: calls.append(True))
+        turns.wake()
+        turns.begin_turn()
+        await asyncio.sleep(0)
+        turns.close()
+        assert not calls
+
+    asyncio.run(main())
+
+
+def test_deadline_is_the_last_one_that_was_set() -> None:
+    async def main() -> None:
+        calls: list[int] = []
+        called = asyncio.Event()
+
+        def turn() -> None:
+            calls.append(monotonic_ns())
+            called.set()
+
+        turns = LoopTurns(turn)
+        begin_ns = monotonic_ns()
+        # The timer of the first is kept, and set again when it fires.
+        turns.set_deadline(begin_ns + 10 * MS)
+        turns.set_deadline(begin_ns + 60 * MS)
+        await called.wait()
+        assert calls[0] >= begin_ns + 60 * MS
+        # An earlier one takes its place, and none at all stops it.
+        called.clear()
+        turns.set_deadline(monotonic_ns() + 3_600_000 * MS)
+        turns.set_deadline(monotonic_ns() + MS)
+        await called.wait()
+        turns.set_deadline(monotonic_ns() + MS)
+        turns.set_deadline(None)
+        await asyncio.sleep(0.01)
+        assert len(calls) == 2
+        turns.close()
+
+    asyncio.run(main())
+
+
+def test_writer_is_called_until_it_is_removed() -> None:
+    async def main() -> None:
         here, there = socket.socketpair()
         calls: list[bool] = []
+
+        called = asyncio.Event()
+
+        def writable() -> None:
+            calls.append(True)
+            called.set()
+            turns.remove_writer(here.fileno())
+
         with here, there:
-            turns = LoopTurns(here.fileno(), lambda: calls.append(True))
-            turns.wake()
-            turns.begin_turn()
-            await asyncio.sleep(0)
-            turns.close()
-        assert not calls
+            turns = LoopTurns(lambda: None)
+            turns.add_reader(here.fileno(), lambda: calls.append(False))
+            turns.add_writer(here.fileno(), writable)
+            await called.wait()
+            turns.remove_sockets()
+            there.send(b"x")
+            await asyncio.sleep(0.01)
+        assert calls == [True]
 
     asyncio.run(main())

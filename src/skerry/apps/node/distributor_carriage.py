@@ -23,7 +23,7 @@ from skerry.protocol.distributor.events import ConnectionClosed
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.key_files import open_seal, read_keys
-from skerry.runtime.loop_turns import LoopTurns
+from skerry.runtime.machine_driver import MachineDriver
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
@@ -132,7 +132,9 @@ class NodeDistributorCarriage:
             self._carriage = GroupCarriage(
                 server.core, self._driver.machine, config=parameters, now_ns=monotonic_ns()
             )
-            self._turns = LoopTurns(self._driver.socket.fileno(), self._turn)
+            self._machine_driver = MachineDriver(
+                self._carriage, take_input=self._take_input, send=self._send, on_events=self._report
+            )
         except BaseException:
             self._driver.close()
             raise
@@ -149,8 +151,8 @@ class NodeDistributorCarriage:
 
     def start(self) -> None:
         """Begin to exchange messages."""
-        self._turns.start(self._readable)
-        self._turn()
+        self._machine_driver.turns.add_reader(self._driver.socket.fileno(), self._readable)
+        self._machine_driver.turn()
 
     def reload_keys(self) -> None:
         """Read the keys of the group again; if that fails, raises ConfigError and keeps the old."""
@@ -170,10 +172,10 @@ class NodeDistributorCarriage:
         has_sent = self._driver.machine.statistics().sent_datagram_count > 0
         self._is_closing = True
         self._carriage.close(monotonic_ns())
-        self._turn()
+        self._machine_driver.turn()
         if has_sent:
             await self._is_ended.wait()
-        self._turns.close()
+        self._machine_driver.close()
         self._driver.close()
         if self._stream is not None:
             self._stream.close()
@@ -183,7 +185,7 @@ class NodeDistributorCarriage:
     def data_written(self, stream: InProcessStream) -> None:
         """The node wrote messages, which are processed in the next iteration of the loop."""
         if stream is self._stream:
-            self._turns.wake()
+            self._machine_driver.wake()
 
     def stream_closed(self, stream: InProcessStream) -> None:
         """The node ended the stream."""
@@ -191,18 +193,16 @@ class NodeDistributorCarriage:
             self._stream = None
             if not self._is_closing:
                 self._carriage.node_closed(monotonic_ns())
-                self._turns.wake()
+                self._machine_driver.wake()
 
     # -- inside
 
     def _readable(self) -> None:
         self._driver.read(monotonic_ns())
-        self._turn()
+        self._machine_driver.turn()
 
-    def _turn(self) -> None:
-        """Exchange messages in both directions, do what is due, and set the timer."""
-        self._turns.begin_turn()
-        now_ns = monotonic_ns()
+    def _take_input(self, now_ns: int) -> bool:
+        """Pass what the node wrote, and what was read, to the carriage."""
         self._open_if_due(now_ns)
         stream = self._stream
         if stream is not None and stream.waiting:
@@ -210,12 +210,12 @@ class NodeDistributorCarriage:
             stream.waiting.clear()
             self._carriage.node_said(data, now_ns)
         self._carriage.advance(now_ns)
+        return False
+
+    def _send(self) -> None:
+        """Send in both directions: to the group, and to the clients of the node."""
         self._driver.send_ready()
-        # Messages of the group are sent to the clients.
         self._server.carry()
-        self._report()
-        due_ns = self._carriage.deadline_ns()
-        self._turns.set_timer(None if due_ns is None else max(0, due_ns - now_ns) / 1e9)
 
     def _open_if_due(self, now_ns: int) -> None:
         opens_ns = self._carriage.opens_ns
@@ -227,9 +227,7 @@ class NodeDistributorCarriage:
         if self._stream is stream:
             self._carriage.node_opened(stream.address)
 
-    def _report(self) -> None:
-        events = self._carriage.take_events()
-        if events:
-            self._hear(events)
+    def _report(self, events: Sequence[MachineEvent]) -> None:
+        self._hear(events)
         if any(isinstance(event, ConnectionClosed) for event in events):
             self._is_ended.set()

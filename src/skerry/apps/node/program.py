@@ -26,6 +26,7 @@ from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryErro
 from skerry.observe.events import log_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.health import HealthServer
+from skerry.runtime.machine_driver import WallClockWatch
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.sockets import raise_descriptor_limit
@@ -43,9 +44,6 @@ _SPARE_DESCRIPTORS: Final = 64
 """File descriptors reserved for storage, log, pages and imports."""
 
 _CLOCK_CHECK_S: Final = 1.0
-_WALL_DRIFT_NS_MAX: Final = 1_000_000
-"""Error of wall time above which it is corrected. Smaller errors arise because the two clocks are
-not read at the same instant, and correcting them would make times of objects go back."""
 
 _Report = Callable[[str], None]
 _Reread = Callable[[], NodeConfig]
@@ -249,18 +247,16 @@ class _ClockCheck:
     def __init__(self, core: NodeCore) -> None:
         self._core = core
         self._loop = asyncio.get_running_loop()
-        self._offset_ns = wall_ns() - monotonic_ns()
+        self._clock = WallClockWatch()
         self._timer: asyncio.Handle = self._loop.call_soon(self._check)
 
     def stop(self) -> None:
         self._timer.cancel()
 
     def _check(self) -> None:
-        now_ns = monotonic_ns()
-        offset_ns = wall_ns() - now_ns
-        if abs(offset_ns - self._offset_ns) > _WALL_DRIFT_NS_MAX:
-            self._offset_ns = offset_ns
-            self._core.set_wall_offset(offset_ns, now_ns)
+        offset_ns = self._clock.changed_offset_ns()
+        if offset_ns is not None:
+            self._core.set_wall_offset(offset_ns, monotonic_ns())
         self._core.tell_usage(resource_usage())
         self._timer = self._loop.call_later(_CLOCK_CHECK_S, self._check)
 

@@ -47,7 +47,7 @@ DISTRIBUTOR_WAITING_COUNT_MAX: Final = 10_000
 """Updates that wait for bandwidth where publishing cannot block. Beyond it publishing raises
 WouldBlock."""
 
-_SLEEP_S_MAX: Final = 1.0
+_SLEEP_NS_MAX: Final = 1_000_000_000
 
 
 async def open(  # noqa: A001 - its public name
@@ -101,9 +101,9 @@ class AsyncGroupConnection(GroupConnectionBase):
         loop = asyncio.get_running_loop()
         super().__init__(group, config, seal, False)
         self._closed = loop.create_future()
-        self._turns = LoopTurns(self._session.driver.socket.fileno(), self._turn)
+        self._turns = LoopTurns(self._turn)
         self._session.set_waker(self._wake)
-        self._turns.start(self._turn)
+        self._turns.add_reader(self._session.driver.socket.fileno(), self._turn)
         self._turn()
 
     def publisher(self, on_event: OnEvent | None = None) -> AsyncPublisher:
@@ -186,8 +186,8 @@ class AsyncGroupConnection(GroupConnectionBase):
         if session.is_over:
             self._end()
             return
-        due_ns = min(session.deadline_ns, management.due_ns)
-        self._turns.set_timer(min(max((due_ns - now_ns) / 1e9, 0.0), _SLEEP_S_MAX))
+        due_ns = min(session.deadline_ns, management.due_ns, now_ns + _SLEEP_NS_MAX)
+        self._turns.set_deadline(due_ns)
 
     def _end(self) -> None:
         if self._closed.done():

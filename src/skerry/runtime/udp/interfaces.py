@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,9 @@ from typing import Final
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.suggestions import nearest
 
-__all__ = ["Interface", "find_interface", "list_interfaces", "parse_group"]
+__all__ = ["Interface", "find_interface", "list_addresses", "list_interfaces", "parse_group"]
 
+_GET_ADDRESSES: Final = 0x8912
 _GET_ADDRESS: Final = 0x8915
 _GET_FLAGS: Final = 0x8913
 _GET_MTU: Final = 0x8921
@@ -23,6 +25,9 @@ _IS_LOOPBACK: Final = 0x8
 _HAS_MULTICAST: Final = 0x1000
 _MTU_UNKNOWN: Final = 1500
 _ADDRESSES_V6: Final = Path("/proc/net/if_inet6")
+_REQUEST_BYTES: Final = 40
+"""Size of an entry of the list of IPv4 addresses: a name of 16 bytes, and a socket address."""
+_REQUEST_COUNT_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +62,18 @@ def parse_group(text: str) -> tuple[str, int]:
     return str(group), number
 
 
-def find_interface(text: str, *, group: str, port: int) -> Interface:
+def find_interface(
+    text: str, *, group: str, port: int, key: str = "distributor.interface"
+) -> Interface:
     """The interface with this name or address; for an empty text the one the system chooses.
 
-    ConfigError if there is no such interface, ConnectFailed if the system has no route.
+    ConfigError, with this key, if there is no such interface, ConnectFailed if the system has no
+    route.
     """
     family = socket.AF_INET6 if ":" in group else socket.AF_INET
     known = list_interfaces(family)
     if not text:
-        return _chosen(known, family, group, port)
+        return _chosen(known, family, group, port, key)
     for interface in known:
         if text in (interface.name, interface.address):
             return interface
@@ -75,12 +83,12 @@ def find_interface(text: str, *, group: str, port: int) -> Interface:
         names = [interface.name for interface in known]
         guess = nearest(text, names)
         raise ConfigError(
-            key="distributor.interface",
+            key=key,
             origin="given",
             detail=f"there is no network interface {text!r}",
             hint=f"did you mean {guess!r}?" if guess else f"there are {', '.join(names)}",
         ) from None
-    return _with_further_address(address, family)
+    return _with_further_address(address, family, key)
 
 
 def list_interfaces(family: int = socket.AF_INET) -> list[Interface]:
@@ -108,7 +116,44 @@ def list_interfaces(family: int = socket.AF_INET) -> list[Interface]:
     return found
 
 
-def _chosen(known: list[Interface], family: int, group: str, port: int) -> Interface:
+def list_addresses(family: int = socket.AF_INET) -> list[Interface]:
+    """All addresses of this family, each with its interface."""
+    by_name = {interface.name: interface for interface in list_interfaces(family)}
+    if family == socket.AF_INET6:
+        by_index = {interface.index: interface for interface in by_name.values()}
+        found = [
+            replace(by_index[index], address=address)
+            for index, address, _ in _rows_v6()
+            if index in by_index
+        ]
+    else:
+        # The label of a further address may be longer than the name: eth0:1.
+        found = [
+            replace(by_name[name], address=address)
+            for label, address in _rows_v4()
+            if (name := label.partition(":")[0]) in by_name
+        ]
+    return found or [interface for interface in by_name.values() if interface.address]
+
+
+def _rows_v4() -> list[tuple[str, str]]:
+    """Label and address of all IPv4 addresses; empty where the system does not list them."""
+    if sys.platform != "linux":
+        return []
+    import fcntl
+
+    rows = ctypes.create_string_buffer(_REQUEST_BYTES * _REQUEST_COUNT_MAX)
+    request = struct.pack("@iP", len(rows), ctypes.addressof(rows))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        (used,) = struct.unpack_from("@i", fcntl.ioctl(probe.fileno(), _GET_ADDRESSES, request))
+    raw = rows.raw
+    return [
+        (raw[at : at + 16].split(b"\0")[0].decode(), socket.inet_ntoa(raw[at + 20 : at + 24]))
+        for at in range(0, used, _REQUEST_BYTES)
+    ]
+
+
+def _chosen(known: list[Interface], family: int, group: str, port: int, key: str) -> Interface:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((group, port))
@@ -124,17 +169,17 @@ def _chosen(known: list[Interface], family: int, group: str, port: int) -> Inter
     for interface in known:
         if interface.address == address:
             return interface
-    return _with_further_address(address, family)
+    return _with_further_address(address, family, key)
 
 
-def _with_further_address(address: str, family: int) -> Interface:
+def _with_further_address(address: str, family: int, key: str) -> Interface:
     """The interface with an address that is not listed: it may have several."""
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
         except OSError:
             raise ConfigError(
-                key="distributor.interface",
+                key=key,
                 origin="given",
                 detail=f"no network interface of this computer has the address {address}",
                 hint="`ip address` lists the addresses",
@@ -165,17 +210,24 @@ def _ask(probe: socket.socket, name: str, what: int) -> bytes:
 
 def _addresses_v6() -> dict[int, str]:
     """An address of each interface: the first, or a global one if there is any."""
+    found: dict[int, str] = {}
+    for index, address, scope in _rows_v6():
+        if index not in found or scope == "00":
+            found[index] = address
+    return found
+
+
+def _rows_v6() -> list[tuple[int, str, str]]:
+    """Interface index, address and scope of all IPv6 addresses."""
     try:
         lines = _ADDRESSES_V6.read_text(encoding="ascii").splitlines()
     except OSError:
-        return {}
-    found: dict[int, str] = {}
-    for line in lines:
-        digits, index, _, scope, *_ = line.split()
-        address = str(ip_address(bytes.fromhex(digits)))
-        if int(index, 16) not in found or scope == "00":
-            found[int(index, 16)] = address
-    return found
+        return []
+    rows = [line.split() for line in lines]
+    return [
+        (int(index, 16), str(ip_address(bytes.fromhex(digits))), scope)
+        for digits, index, _, scope, *_ in rows
+    ]
 
 
 def _refusal(text: str, detail: str) -> ConfigError:

@@ -22,6 +22,7 @@ from skerry.apps.node.program import DEFAULT_ENDPOINTS, default_endpoints, run_n
 from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
 from skerry.engine.dispatch.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
+from skerry.runtime import machine_driver
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.storage.config import StorageConfig
@@ -364,7 +365,7 @@ def test_core_gets_the_new_offset_when_the_wall_clock_is_set(
         clock_check = node._ClockCheck(core)
         await asyncio.sleep(0)
         assert told == ["usage"]
-        monkeypatch.setattr(node, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
+        monkeypatch.setattr(machine_driver, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
         clock_check._timer.cancel()
         clock_check._check()
         clock_check.stop()

@@ -1,0 +1,457 @@
+"""The sockets of one channel of a node: one for unicast and for sending, and one per group.
+
+Each group has a socket of its own, bound to the group, so that a datagram is known by its socket to
+be of the group, and datagrams to other groups of other programs are not received. All datagrams are
+sent from the unicast socket, so that answers reach this node and not another one of this computer.
+
+An error never ends the use of a socket. If the interface is gone, all sockets of the channel are
+closed, and opened again as soon as the interface is back.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from skerry.protocol.machine import Address
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.udp.datagrams import (
+    has_segmentation,
+    kernel_drop_count,
+    segment_option,
+    set_buffers,
+    start_coalescing,
+)
+from skerry.runtime.udp.interfaces import Interface, list_addresses
+from skerry.runtime.udp.segmentation import segment_size, segments_stop
+
+__all__ = ["ChannelSockets", "Received"]
+
+Received = tuple[bytes, Address, Address]
+"""A datagram, its source, and the socket or group to which it was sent."""
+
+_READ_COUNT_MAX: Final = 256
+"""Reads of one socket before the others are looked after."""
+_RECEIVE_BYTES: Final = 65_535
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
+_DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
+_BUFFER_BYTES_LOW: Final = 106_496
+"""A receive buffer below this size holds hardly one window of each of several senders."""
+_SOURCE_COUNT_MAX: Final = 4096
+_IP_MULTICAST_ALL: Final = 49
+_IPV6_MULTICAST_ALL: Final = 29
+_SILENCE_NS_MAX: Final = 8_000_000_000
+"""After so long without a datagram from others a group is left and joined again, in case a switch
+has forgotten that it is joined here."""
+_RETRY_NS: Final = 100_000_000
+"""Time between two attempts to open the sockets again."""
+_PENDING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes that wait for room in the send buffer of the kernel. Further ones are dropped, as a network
+would, and repaired."""
+_SEGMENTATION_ERRORS: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE)
+
+_SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+
+log = logging.getLogger(__name__)
+
+
+class ChannelSockets:
+    """The sockets of one channel."""
+
+    def __init__(
+        self,
+        address: Address,
+        interface: Interface,
+        *,
+        groups: Sequence[Address],
+        ttls: Mapping[Address, int],
+        buffer_bytes: int,
+        now_ns: int,
+    ) -> None:
+        """Open the sockets; OSError if that is not possible.
+
+        `ttls` are the multicast TTLs of all groups to which is sent.
+        """
+        self.address = address
+        self.interface = interface
+        self.groups = tuple(groups)
+        self.on_change: Callable[[], None] = _ignore
+        """Called when sockets were closed or opened."""
+        self.send_error_count = 0
+        self.dropped_count = 0
+        """Datagrams that were not sent: without an interface, or without room in the buffer."""
+        self.reopened_count = 0
+        self.rejoined_count = 0
+        self._is_v6 = ":" in address.host
+        self._ttls = ttls
+        self._ttl = -1
+        self._buffer_bytes = buffer_bytes
+        self._sources: dict[Any, Address] = {}
+        self._destinations: dict[Address, _SocketAddress] = {}
+        self._pending: deque[tuple[list[bytes], Address]] = deque()
+        self._pending_bytes = 0
+        self._drop_count = 0
+        """Drops of sockets that are closed."""
+        self._retry_ns = 0
+        self._usable_ns = 0
+        """When the interface was found usable after a send error."""
+        self._heard_ns: dict[Address, int] = {}
+        """When a datagram of another node was received in a group, or the group was joined."""
+        self._sends_trains = True
+        self._unicast: socket.socket | None = None
+        self._by_group: dict[Address, socket.socket] = {}
+        self._warned = False
+        self._open(now_ns)
+
+    # -- state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the interface is there."""
+        return self._unicast is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether datagrams wait for room in the send buffer."""
+        return bool(self._pending)
+
+    @property
+    def sending(self) -> socket.socket | None:
+        """The socket that sends; None while the interface is gone."""
+        return self._unicast
+
+    def sockets(self) -> list[tuple[socket.socket, Address]]:
+        """The open sockets, each with the address to which its datagrams are sent."""
+        if self._unicast is None:
+            return []
+        return [(self._unicast, self.address), *((one, at) for at, one in self._by_group.items())]
+
+    def drop_count(self) -> int:
+        """Datagrams that the kernel has dropped because a receive buffer was full."""
+        made = [one for one, _ in self.sockets()]
+        return self._drop_count + sum(kernel_drop_count(one) or 0 for one in made)
+
+    # -- receiving
+
+    def read(
+        self, made: socket.socket, destination: Address, into: deque[Received], now_ns: int
+    ) -> int:
+        """Read what waits at a socket, up to a bound; returns its bytes."""
+        own = self.address
+        total = 0
+        recvmsg, sources, append = made.recvmsg, self._sources, into.append
+        for _ in range(_READ_COUNT_MAX):
+            try:
+                data, ancillary, _, source = recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES, _DONT_WAIT)
+            except BlockingIOError:
+                break
+            except OSError:
+                # It reports what became of an earlier datagram, and the next read succeeds.
+                continue
+            address = sources.get(source)
+            if address is None:
+                address = self._source(source)
+            if address == own:
+                # What this node sent to a group.
+                continue
+            if destination is not own:
+                self._heard_ns[destination] = now_ns
+            total += len(data)
+            size = segment_size(ancillary) if ancillary else 0
+            if size == 0 or len(data) <= size:
+                append((data, address, destination))
+            else:
+                for at in range(0, len(data), size):
+                    append((data[at : at + size], address, destination))
+        return total
+
+    # -- sending
+
+    def send(self, datagrams: list[bytes], destination: Address, now_ns: int) -> None:
+        """Send datagrams in order. What cannot be sent is dropped, and counted."""
+        if self._unicast is None:
+            self._retry(now_ns)
+        if self._unicast is None:
+            self.dropped_count += len(datagrams)
+            return
+        if self._pending:
+            self._defer(datagrams, destination)
+            return
+        self._send(self._unicast, datagrams, destination)
+
+    def send_pending(self) -> None:
+        """Send what waited for room in the send buffer."""
+        pending, self._pending, self._pending_bytes = self._pending, deque(), 0
+        while pending:
+            datagrams, destination = pending.popleft()
+            if self._unicast is None:
+                self.dropped_count += len(datagrams)
+            elif self._pending:
+                self._defer(datagrams, destination)
+            else:
+                self._send(self._unicast, datagrams, destination)
+
+    # -- interfaces
+
+    def check(self, now_ns: int) -> None:
+        """Close the sockets if the interface is gone, open them again, renew silent groups."""
+        if self._unicast is None:
+            self._retry(now_ns)
+            return
+        reason = self._fault()
+        if reason:
+            self._lose(reason)
+            return
+        for group, heard_ns in self._heard_ns.items():
+            if now_ns - heard_ns >= _SILENCE_NS_MAX:
+                self._rejoin(group, now_ns)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        made = [one for one, _ in self.sockets()]
+        self._unicast = None
+        self._by_group = {}
+        # Before they are closed, so that the loop stops to look at them.
+        self.on_change()
+        for one in made:
+            self._drop_count += kernel_drop_count(one) or 0
+            one.close()
+
+    # -- inside: opening
+
+    def _open(self, now_ns: int) -> None:
+        family = socket.AF_INET6 if self._is_v6 else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_DGRAM)
+        by_group: dict[Address, socket.socket] = {}
+        try:
+            made.bind(self._socket_address(self.address))
+            if self.address.port == 0:
+                self.address = Address(self.address.host, made.getsockname()[1])
+            self._prepare(made)
+            self._choose_way(made)
+            for group in self.groups:
+                by_group[group] = one = socket.socket(family, socket.SOCK_DGRAM)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind(self._socket_address(group))
+                self._prepare(one)
+                self._join(one, group)
+        except BaseException:
+            for one in (made, *by_group.values()):
+                one.close()
+            raise
+        self._unicast, self._by_group = made, by_group
+        self._ttl = -1
+        self._destinations.clear()
+        self._heard_ns = dict.fromkeys(self.groups, now_ns)
+        self._sends_trains = has_segmentation(made)
+
+    def _prepare(self, made: socket.socket) -> None:
+        made.setblocking(False)
+        receive, _ = set_buffers(made, self._buffer_bytes)
+        start_coalescing(made)
+        if receive.bytes < _BUFFER_BYTES_LOW and not self._warned:
+            self._warned = True
+            log.warning(
+                "the receive buffer is small, so datagrams may be lost",
+                extra={
+                    "address": str(self.address),
+                    "bytes": receive.bytes,
+                    "hint": f"sysctl -w {receive.sysctl}={receive.asked_bytes}",
+                },
+            )
+
+    def _choose_way(self, made: socket.socket) -> None:
+        """Send to groups on the interface of the channel, also to this computer."""
+        if self._is_v6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, self.interface.index)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+        else:
+            way = bytes(4) + self._interface_v4()
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, way)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+
+    def _join(self, made: socket.socket, group: Address) -> None:
+        """Join a group on the interface of the channel, and on no other."""
+        if self._is_v6:
+            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+            joined = self._membership(group)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, joined)
+        else:
+            made.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+            joined = self._membership(group)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+
+    def _rejoin(self, group: Address, now_ns: int) -> None:
+        self._heard_ns[group] = now_ns
+        made, joined = self._by_group[group], self._membership(group)
+        try:
+            if self._is_v6:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, joined)
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, joined)
+            else:
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, joined)
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+        except OSError as error:
+            self._lose(error.strerror or str(error))
+        else:
+            self.rejoined_count += 1
+
+    def _membership(self, group: Address) -> bytes:
+        if self._is_v6:
+            index = struct.pack("=I", self.interface.index)
+            return socket.inet_pton(socket.AF_INET6, group.host) + index
+        return socket.inet_aton(group.host) + self._interface_v4()
+
+    def _interface_v4(self) -> bytes:
+        return socket.inet_aton(self.address.host) + struct.pack("=i", self.interface.index)
+
+    def _socket_address(self, address: Address) -> _SocketAddress:
+        host = address.host
+        if not self._is_v6:
+            return host, address.port
+        # Addresses that are valid on one interface only.
+        is_scoped = host.startswith(("fe80:", "ff"))
+        return host, address.port, 0, self.interface.index if is_scoped else 0
+
+    # -- inside: loss of the interface
+
+    def _fault(self) -> str:
+        """Why the interface is not usable; empty if it is."""
+        name = self.interface.name
+        if not name:
+            return ""
+        try:
+            index = socket.if_nametoindex(name)
+        except OSError as error:
+            return error.strerror or str(error)
+        if index != self.interface.index:
+            return "the interface was replaced"
+        family = socket.AF_INET6 if self._is_v6 else socket.AF_INET
+        for one in list_addresses(family):
+            if one.index == index and one.address == self.address.host:
+                return "" if one.is_up else "the interface is down"
+        return "the interface has lost its address"
+
+    def _lose(self, reason: str) -> None:
+        log.warning(
+            "the sockets of a channel are closed until its interface is back",
+            extra={"address": str(self.address), "reason": reason},
+        )
+        self.close()
+        self.dropped_count += sum(len(one) for one, _ in self._pending)
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def _retry(self, now_ns: int) -> None:
+        """Open the sockets again if the interface is back."""
+        if now_ns < self._retry_ns:
+            return
+        self._retry_ns = now_ns + _RETRY_NS
+        name = self.interface.name
+        try:
+            if name:
+                # An interface that was removed and added has another index.
+                self.interface = replace(self.interface, index=socket.if_nametoindex(name))
+            if self._fault():
+                return
+            self._open(now_ns)
+        except OSError:
+            return
+        self.reopened_count += 1
+        log.info("the sockets of a channel are open again", extra={"address": str(self.address)})
+        self.on_change()
+
+    # -- inside: sending
+
+    def _send(self, made: socket.socket, datagrams: list[bytes], destination: Address) -> None:
+        where = self._destinations.get(destination)
+        if where is None:
+            where = self._destinations[destination] = self._socket_address(destination)
+        first, count = 0, len(datagrams)
+        while first < count:
+            stop = first + 1
+            if self._sends_trains and stop < count:
+                stop = segments_stop(datagrams, first)
+            try:
+                self._set_ttl(made, destination)
+                self._send_some(made, datagrams[first:stop], where)
+            except BlockingIOError:
+                self._defer(datagrams[first:], destination)
+                return
+            except OSError as error:
+                if stop > first + 1 and error.errno in _SEGMENTATION_ERRORS:
+                    # The route does not support segmentation.
+                    self._sends_trains = False
+                    continue
+                if error.errno == errno.ECONNREFUSED:
+                    # It reports what became of an earlier datagram; this one was not sent.
+                    self._send_again(made, datagrams[first:stop], where)
+                elif self._failed(error, stop - first):
+                    self.dropped_count += count - stop
+                    return
+            first = stop
+
+    def _send_some(
+        self, made: socket.socket, datagrams: list[bytes], where: _SocketAddress
+    ) -> None:
+        if len(datagrams) == 1:
+            made.sendto(datagrams[0], _DONT_WAIT, where)
+        else:
+            option = segment_option(len(datagrams[0]))
+            made.sendmsg(datagrams, option, _DONT_WAIT, where)
+
+    def _send_again(
+        self, made: socket.socket, datagrams: list[bytes], where: _SocketAddress
+    ) -> None:
+        try:
+            self._send_some(made, datagrams, where)
+        except OSError as error:
+            self._failed(error, len(datagrams))
+
+    def _failed(self, error: OSError, count: int) -> bool:
+        """Count datagrams that were not sent; whether the sockets were closed because of that."""
+        self.send_error_count += 1
+        self.dropped_count += count
+        now_ns = monotonic_ns()
+        if now_ns - self._usable_ns < _RETRY_NS:
+            return False
+        if not self._fault():
+            # There is no way to this destination, or it is refused by a rule of this computer.
+            self._usable_ns = now_ns
+            return False
+        self._lose(error.strerror or str(error))
+        return True
+
+    def _set_ttl(self, made: socket.socket, destination: Address) -> None:
+        ttl = self._ttls.get(destination, self._ttl)
+        if ttl != self._ttl:
+            if self._is_v6:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            else:
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            self._ttl = ttl
+
+    def _defer(self, datagrams: list[bytes], destination: Address) -> None:
+        """Keep datagrams until the send buffer has room."""
+        size = sum(map(len, datagrams))
+        if self._pending_bytes + size > _PENDING_BYTES_MAX:
+            self.dropped_count += len(datagrams)
+            return
+        self._pending.append((datagrams, destination))
+        self._pending_bytes += size
+
+    def _source(self, source: Any) -> Address:
+        if len(self._sources) >= _SOURCE_COUNT_MAX:
+            self._sources.clear()
+        address = self._sources[source] = Address(source[0].partition("%")[0], source[1])
+        return address
+
+
+def _ignore() -> None:
+    pass
