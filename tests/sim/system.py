@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from skerry.engine.system.config import Rejoin, SystemConfig
 from skerry.engine.system.events import SystemLeft
@@ -18,8 +18,10 @@ from skerry.protocol.picture.entries import digest_of
 from skerry.protocol.picture.events import NodeDead, StateChanged
 from skerry.protocol.rtps.entities import Channel
 from skerry.testing.checkers import Checker
+from skerry.testing.faults import Partition
 from skerry.testing.node import Node, Setting
-from skerry.testing.world import World
+from skerry.testing.packet import Packet
+from skerry.testing.world import SECOND, World
 
 __all__ = [
     "CONTROL_PORT",
@@ -28,6 +30,7 @@ __all__ = [
     "LIGHT",
     "SERVER",
     "TYPES",
+    "HeardFirst",
     "OnePicture",
     "SystemSite",
 ]
@@ -43,6 +46,7 @@ FIELD: Final = NodeType(name="field", may_form_system=False)
 LIGHT: Final = NodeType(name="light", light=True, may_form_system=False)
 TYPES: Final = NodeTypes([SERVER, FIELD, LIGHT])
 MESSAGE: Final = hash64("test.message")
+EventT = TypeVar("EventT", bound=MachineEvent)
 
 
 class OnePicture(Checker):
@@ -73,6 +77,26 @@ class OnePicture(Checker):
                 self._dead[life].add(entry.node)
             elif entry.node in self._dead[life]:
                 return f"{node.name} has {entry.name} alive again"
+        return None
+
+
+class HeardFirst(Checker):
+    """A node is reported only after a packet from it has arrived."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, set[str]] = defaultdict(set)
+
+    def arrived(self, packet: Packet) -> str | None:
+        self._heard[packet.destination.name].add(packet.source.name)
+        return None
+
+    def safety(self, world: World) -> str | None:
+        for node in world.nodes.values():
+            if not node.is_up:
+                continue
+            for tracked in node.machine.picture.table.nodes.values():
+                if tracked.entry.control.host not in self._heard[node.name]:
+                    return f"{node.name} reports {tracked.entry.name}, from which nothing came"
         return None
 
 
@@ -107,9 +131,13 @@ class SystemSite:
         by_group: bool = False,
         system: str = "harbour",
         rejoin: Rejoin = Rejoin.MANUAL,
+        ids: tuple[int, ...] = (),
         **more: Any,
     ) -> Node[SystemCore]:
-        """Add a node that begins with the addresses of some others, or with a multicast group."""
+        """Add a node that begins with the addresses of some others, or with a multicast group.
+
+        `ids` are the ids of its lives; they are random if there are none.
+        """
 
         def make(setting: Setting) -> SystemCore:
             config = SystemConfig(
@@ -122,6 +150,7 @@ class SystemSite:
                 seeds=tuple(Address(self.host(one), CONTROL_PORT) for one in seeds),
                 seed_groups=(SEED_GROUP,) if by_group else (),
                 rejoin=rejoin,
+                node_id=ids[setting.life - 1] if ids else 0,
                 **more,
             )
             return SystemCore(
@@ -142,14 +171,61 @@ class SystemSite:
         self.nodes[name] = node
         return node
 
+    def form(self, *names: str, timeout_ns: int = 40 * SECOND) -> None:
+        """Run until these nodes have one picture."""
+        self.world.run_until(self.agreed(*names), timeout_ns=timeout_ns)
+
+    def cut(
+        self, sources: Iterable[str], destinations: Iterable[str], **which: Any
+    ) -> Callable[[], None]:
+        """Lose all packets of some nodes to others; return what ends it."""
+        fault = Partition(sources=self.hosts(*sources), destinations=self.hosts(*destinations))
+        fault.between(**which)
+        self.world.inject(fault)
+        return partial(fault.stop, self.world)
+
+    def cut_both(
+        self, some: Iterable[str], others: Iterable[str], **which: Any
+    ) -> Callable[[], None]:
+        """Lose all packets between some nodes and others; return what ends it."""
+        some, others = tuple(some), tuple(others)
+        ends = [self.cut(some, others, **which), self.cut(others, some, **which)]
+
+        def heal() -> None:
+            for end in ends:
+                end()
+
+        return heal
+
+    def crash(self, name: str) -> None:
+        """Kill a node without notice."""
+        self.world.crash(self.nodes[name])
+
+    def id_of(self, name: str) -> int:
+        """The id of a node in its current life."""
+        return self.nodes[name].machine.node
+
+    def send(self, name: str, text: str, *, to: str | None = None) -> None:
+        """Send a message on the data channel to all nodes, or to one."""
+
+        def act(machine: SystemCore, now_ns: int) -> None:
+            data = text.encode()
+            if to is not None:
+                machine.send_to(self.id_of(to), MESSAGE, data, now_ns)
+            else:
+                for one in machine.config.node_types:
+                    machine.send_all(one.name, MESSAGE, data, now_ns)
+
+        self.nodes[name].do(act)
+
     # -- conditions
 
-    def alive_at(self, name: str) -> set[str]:
-        """The names of the nodes that are alive in the picture of a node."""
+    def alive_at(self, name: str) -> list[str]:
+        """The sorted names of the nodes that are alive in the picture of a node."""
         node = self.nodes[name]
         if not node.is_up or node.machine.state is None:
-            return set()
-        return {entry.name for entry in node.machine.state.alive()}
+            return []
+        return sorted(entry.name for entry in node.machine.state.alive())
 
     def agree(self, *names: str) -> bool:
         """Whether these nodes have one picture, and just these are alive in it."""
@@ -158,7 +234,7 @@ class SystemSite:
             return False
         states = [node.machine.state for node in found]
         digests = {state.digest for state in states if state is not None}
-        return len(digests) == 1 and all(self.alive_at(name) == set(names) for name in names)
+        return len(digests) == 1 and all(self.alive_at(name) == sorted(names) for name in names)
 
     def agreed(self, *names: str) -> Callable[[], bool]:
         """`agree` as a condition."""
@@ -175,6 +251,21 @@ class SystemSite:
             for event in self.nodes[name].events
             if isinstance(event, NodeDead)
         ]
+
+    def events(self, name: str, kind: type[EventT]) -> list[EventT]:
+        """The events of a kind of a node, oldest first."""
+        return [event for event in self.nodes[name].events if isinstance(event, kind)]
+
+    def texts(self, name: str) -> dict[str, list[str]]:
+        """What a node has received on the data channel, by the name of the sender."""
+        found: dict[str, list[str]] = defaultdict(list)
+        names = {
+            tracked.entry.node: tracked.entry.name
+            for tracked in self.nodes[name].machine.picture.table.nodes.values()
+        }
+        for sender, data in self.received(name):
+            found[names.get(sender, str(sender))].append(data.decode())
+        return found
 
     def received(self, name: str) -> list[tuple[int, bytes]]:
         """Sender and content of all messages on the data channel."""

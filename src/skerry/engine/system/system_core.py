@@ -130,10 +130,10 @@ class SystemCore:
         return gone
 
     def stop(self, now_ns: int) -> None:
-        """Tell the others that this node stops. Called twice, since the message is not repeated
-        for long: before the last output, and a little later."""
+        """Tell the others that this node stops. Called twice, 300 ms apart, since the message is
+        not acknowledged."""
         for one in self.config.node_types:
-            self.control.send_all(one, STOP_NOTICE, b"\0", now_ns)
+            self.control.send_all(one, STOP_NOTICE, b"\0", now_ns, is_reliable=False)
 
     # -- the contract
 
@@ -258,6 +258,7 @@ class SystemCore:
             alone_timeout_ns=config.alone_timeout_ns,
             black_list=config.black_list,
             clock_skew_ns_max=config.clock_skew_ns_max,
+            is_merging=config.rejoin is Rejoin.AUTO,
             is_vetoed=config.is_vetoed,
         )
 
@@ -283,6 +284,7 @@ class SystemCore:
         if found is None:
             return
         if self.discovery.is_excluded(found.node):
+            self.discovery.standing = self._standing()
             self.discovery.receive(found, source, now_ns)
             self.discovery.refuse(found.node, source, now_ns)
             self.control.drop(DropReason.STRANGER, source)
@@ -363,6 +365,11 @@ class SystemCore:
                 self.control.include(action.node, now_ns)
         elif isinstance(action, Exclude):
             self.discovery.exclude(action.node, action.reason, now_ns)
+            peer = self.control.peers.get(action.node)
+            if peer is not None:
+                # It may still receive what this node sends, and has to learn of it.
+                self.discovery.standing = self._standing()
+                self.discovery.refuse(action.node, peer.address, now_ns)
             self.control.exclude(action.node, now_ns)
             self.data.exclude(action.node, now_ns)
         elif isinstance(action, SendAll):
@@ -382,19 +389,23 @@ class SystemCore:
 
     def _follow(self, state: SystemState, now_ns: int) -> None:
         """Let the nodes of a new state take part in the data channel."""
-        alive = state.alive()
-        members = {one.node: one for one in alive if one.node != self._node}
-        for node in [node for node in self.data.peers if node not in members]:
-            self.data.exclude(node, now_ns)
-        for node, entry in members.items():
+        members = [one.node for one in state.alive() if one.node != self._node]
+        for node in members:
             tracked = self.picture.table.nodes.get(node)
             if node not in self.data.peers and tracked is not None and not tracked.is_dead:
-                self.data.meet(node, tracked.type, entry.data)
+                self.data.meet(node, tracked.type, tracked.entry.data)
                 self.data.include(node, now_ns)
-        self.discovery.standing = SystemStanding(
-            incarnation_id=self.picture.membership.incarnation_id,
-            size=len(alive),
-            elected=state.elected_id,
+
+    def _standing(self) -> SystemStanding | None:
+        """Return the system of this node, for nodes that it refuses; None if it belongs to none, or
+        only for a while, as light nodes do."""
+        picture = self.picture
+        if self.own_type.light or not picture.membership.incarnation_id:
+            return None
+        return SystemStanding(
+            incarnation_id=picture.membership.incarnation_id,
+            size=picture.size,
+            elected=picture.election.elected_id,
         )
 
     def _leave(self, event: Ejected, now_ns: int) -> None:

@@ -31,6 +31,7 @@ from skerry.protocol.discovery.events import (
     NodeFound,
     NodesRefused,
     RefusedBy,
+    SeedIgnored,
 )
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
@@ -42,6 +43,7 @@ from skerry.protocol.rtps.entities import (
     Channel,
     guid_prefix,
 )
+from skerry.protocol.rtps.parameters import is_locatable
 from skerry.protocol.rtps.submessages import Data
 from skerry.tracing import DropReason
 
@@ -86,7 +88,6 @@ class Discovery:
     ) -> None:
         """`system` is the hash of the system's name. `groups` are multicast groups to ask at."""
         self.directory = Directory(me.node, me.control)
-        self.directory.add_seeds(seeds)
         self.clock_offsets_ns: dict[int, int] = {}
         """By how much the wall clock of each node is ahead, as far as it was measured."""
         self.standing: SystemStanding | None = None
@@ -116,12 +117,17 @@ class Discovery:
         self._discover_count = 0
         self._node_info_count = 0
         self._refusal_count = 0
+        self.add_seeds(seeds)
 
     # -- for the caller
 
     def add_seeds(self, addresses: Iterable[Address]) -> None:
         """Add addresses at which a node may be. The own one is ignored."""
-        self.directory.add_seeds(addresses)
+        for address in addresses:
+            if is_locatable(address):
+                self.directory.add_seeds([address])
+            else:
+                self._events.append(SeedIgnored(address=address))
 
     def is_excluded(self, node: int) -> bool:
         """Return whether a node was excluded."""

@@ -14,6 +14,7 @@ __all__ = [
     "NodeFound",
     "NodesRefused",
     "RefusedBy",
+    "SeedIgnored",
 ]
 
 
@@ -42,6 +43,13 @@ class RefusedBy(MachineEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LightSeed(MachineEvent):
     """A light node was asked by another light node: one of them is a seed, by mistake."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedIgnored(MachineEvent):
+    """A seed is not an address of IP with a port, so it is not asked."""
 
     address: Address
 

@@ -161,8 +161,13 @@ class OutgoingStream:
         """Send again what was not acknowledged in time, and look for receivers that lag behind."""
         if self._tick_due_ns is None or now_ns < self._tick_due_ns:
             return
+        late_ns = now_ns - self._tick_due_ns
         self._tick_due_ns = None
         self._account(now_ns)
+        if late_ns > self._lag_grace_ns:
+            # This node itself did nothing for a while, so no receiver is to blame for that time.
+            for reader in self.readers.values():
+                reader.excuse(late_ns)
         for reader in list(self.readers.values()):
             self._retransmit(reader, now_ns)
             self._check_lag(reader, now_ns)

@@ -147,6 +147,12 @@ class ReaderProgress:
         else:
             self.blocked_ns = max(0, self.blocked_ns - elapsed_ns // _DECAY)
 
+    def excuse(self, late_ns: int) -> None:
+        """Do not count a time in which the sender itself did nothing."""
+        self.progress_ns += late_ns
+        self.lag_ns += late_ns
+        self.blocked_ns = max(0, self.blocked_ns - late_ns)
+
     def begin_lag(
         self, seq: int, fragment: int, samples: dict[int, Sample], now_ns: int
     ) -> list[Sample]:

@@ -1,11 +1,13 @@
 """Which node decides: the full node with the highest id.
 
 A node that has reason to doubt the elected one asks all full nodes. If a higher one answers, it
-waits for that one; if not, it declares itself elected.
+waits for that one; if not, it declares itself elected. A node that is new to the system does not
+stand for election before it knows all nodes of which the others tell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -39,9 +41,11 @@ class Election:
         rng: Random,
         now_ns: int,
         *,
+        is_candidate: Callable[[], bool],
         alone_timeout_ns: int = 0,
     ) -> None:
-        """`alone_timeout_ns` is how long to wait for other nodes; 0 for a suitable time."""
+        """`is_candidate` says whether this node may be elected now. `alone_timeout_ns` is how long
+        to wait for other nodes; 0 for a suitable time."""
         full = [one for one in node_types if not one.light] or list(node_types)
         self.alone_timeout_ns = alone_timeout_ns or max(
             2 * one.heartbeat_ns * one.lost_heartbeat_count_max for one in full
@@ -59,6 +63,7 @@ class Election:
         self._table = table
         self._own_type = own_type
         self._rng = rng
+        self._is_candidate = is_candidate
         self._is_forced = False
         self._check_ns: int | None = None if own_type.light else now_ns + self.alone_timeout_ns
         """When to look whether an election is needed."""
@@ -98,7 +103,7 @@ class Election:
                 self._accept(sender, message.election_id)
             return
         if message.action is ElectionAction.INQUIRY:
-            if sender < mine:
+            if sender < mine and self._is_candidate():
                 alive = ElectionMessage(
                     action=ElectionAction.ALIVE, election_id=message.election_id
                 )
@@ -108,18 +113,20 @@ class Election:
             if sender > mine and message.election_id == self._inquiry_id:
                 self._inquiry_id, self._inquiry_ns = 0, None
                 self._check_ns = earliest(self._check_ns, now_ns + _PATIENCE_NS)
-        elif sender > mine:
+        elif sender < mine and self._is_candidate():
+            self._contest(now_ns)
+        elif not self._has_higher(sender):
             self._inquiry_id, self._inquiry_ns = 0, None
             self._is_forced = False
             self._accept(sender, message.election_id)
-        else:
-            self._contest(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
         if self._check_ns is not None and now_ns >= self._check_ns:
             self._check_ns = None
-            if self._is_needed():
+            if not self._is_candidate():
+                self._check_ns = now_ns + _PATIENCE_NS
+            elif self._is_needed():
                 self._start(now_ns)
             elif self.is_elected:
                 self._announce()
@@ -145,6 +152,13 @@ class Election:
             return True
         raw = elected.raw
         return raw is not None and raw.election_id != self.election_id
+
+    def _has_higher(self, sender: int) -> bool:
+        """Return whether the elected node is a higher one than `sender`, which may not know it."""
+        elected = self._table.nodes.get(self.elected_id)
+        if elected is None or elected.is_dead or self.elected_id <= sender:
+            return False
+        return elected.raw is None or elected.raw.election_id == self.election_id
 
     def _contest(self, now_ns: int) -> None:
         """Answer a lower node that wants to be elected."""

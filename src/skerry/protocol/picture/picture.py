@@ -66,6 +66,8 @@ _ELECTION_RETRY_NS: Final = 10 * _MS
 _STATE_NS: Final = _SECOND
 _STATE_NS_MAX: Final = 10 * _SECOND
 """The elected node repeats its state after a second, two, four and eight, then this often."""
+_MERGE_NS: Final = 1500 * _MS
+"""After the first refusal, those of the other nodes are awaited for this time."""
 _FAILED_COUNT_MAX: Final = 60
 """Updates in a row without a state, after which a new election is forced."""
 _MISSING_COUNT: Final = 3
@@ -86,21 +88,30 @@ class Picture:
         alone_timeout_ns: int = 0,
         black_list: Collection[int] = (),
         clock_skew_ns_max: int = 60 * _SECOND,
+        is_merging: bool = True,
         is_vetoed: Callable[[NodeEntry], bool] | None = None,
     ) -> None:
-        """`is_vetoed` is asked about each node that wants to join."""
+        """`is_merging` is whether the smaller half of a system leaves when both meet again.
+        `is_vetoed` is asked about each node that wants to join."""
         self.state: SystemState | None = None
         """The last accepted state; None before the first."""
         self.table = RawTable(me, own_type, node_types)
         self.membership = Membership(own_type, rng, now_ns, black_list=black_list)
         self.election = Election(
-            self.table, own_type, node_types, rng, now_ns, alone_timeout_ns=alone_timeout_ns
+            self.table,
+            own_type,
+            node_types,
+            rng,
+            now_ns,
+            is_candidate=self._is_candidate,
+            alone_timeout_ns=alone_timeout_ns,
         )
         self._me = me
         self._own_type = own_type
         self._types = node_types
         self._production = Production(self.table, is_light=own_type.light)
         self._clock_skew_ns_max = clock_skew_ns_max
+        self._is_merging = is_merging
         self._is_vetoed = is_vetoed
         self._started_ns = now_ns
         shortest_ns = min(_SECOND, *(one.heartbeat_ns for one in node_types))
@@ -117,6 +128,10 @@ class Picture:
         self._missing_count = 0
         self._missing_ns = 0
         self._is_ejected = False
+        self._refusals: dict[int, tuple[int, int, int]] = {}
+        """Size and elected node of the other half, and the reason, by the node that refused."""
+        self._merge_ns: int | None = None
+        """When to decide which half leaves."""
         self._reported_election = (0, 0)
         self._actions: list[PictureAction] = []
         self._events: list[MachineEvent] = []
@@ -174,18 +189,19 @@ class Picture:
         """
         tracked = self.table.nodes.get(node)
         mine = self.membership.incarnation_id
-        is_elected = node == self.election.elected_id
+        is_by_elected = False
         if tracked is not None and not tracked.is_dead:
+            is_by_elected = node == self.election.elected_id
             self._exclude(tracked, reason, now_ns)
         if self._own_type.light or not incarnation_id:
             return
-        if not mine:
+        if not mine or (is_by_elected and incarnation_id == mine):
             self._eject(reason, node)
-        elif incarnation_id == mine:
-            # Two halves of one system meet again: the smaller one leaves.
-            own_size = 1 if self.state is None else len(self.state.alive())
-            if is_elected or (size, elected) > (own_size, self.election.elected_id):
-                self._eject(reason, node)
+        elif incarnation_id == mine and self._is_merging:
+            # Two halves of one system meet again: the smaller one leaves. A node that was cut off
+            # alone learns only by the refusals of all others that its half is small.
+            self._refusals[node] = size, elected, reason
+            self._merge_ns = self._merge_ns or now_ns + _MERGE_NS
 
     def stop_ordered(self, node: int, now_ns: int) -> None:
         """Exclude a node that has said that it stops."""
@@ -254,6 +270,7 @@ class Picture:
         self.election.advance(now_ns)
         self._after_election(now_ns)
         self._form_if_due(now_ns)
+        self._merge_if_due(now_ns)
         for key, (due_ns, body) in list(self._retries.items()):
             if now_ns >= due_ns:
                 del self._retries[key]
@@ -273,6 +290,7 @@ class Picture:
         due_ns = earliest(due_ns, self._raw_ns)
         if self.election.is_elected:
             due_ns = earliest(due_ns, self._state_ns)
+        due_ns = earliest(due_ns, self._merge_ns)
         for retry_ns, _ in self._retries.values():
             due_ns = earliest(due_ns, retry_ns)
         return due_ns
@@ -306,7 +324,27 @@ class Picture:
             dead_count=dead_count,
         )
 
+    @property
+    def size(self) -> int:
+        """How many nodes of the system are alive, as far as this one knows."""
+        nodes, mine = self.table.nodes, self._me.node
+        alive = [] if self.state is None else [one.node for one in self.state.alive()]
+        return 1 + sum(one != mine and one in nodes and not nodes[one].is_dead for one in alive)
+
     # -- inside: who is dead
+
+    def _merge_if_due(self, now_ns: int) -> None:
+        """Leave if another half of this system is larger."""
+        if self._merge_ns is None or now_ns < self._merge_ns:
+            return
+        self._merge_ns = None
+        size, elected, by = max(
+            (size, elected, by) for by, (size, elected, _) in self._refusals.items()
+        )
+        reason = self._refusals[by][2]
+        self._refusals.clear()
+        if (size, elected) > (self.size, self.election.elected_id):
+            self._eject(reason, by)
 
     def _check(self, now_ns: int) -> None:
         late_ns = now_ns - self._check_ns
@@ -379,6 +417,10 @@ class Picture:
             )
         )
 
+    def _is_candidate(self) -> bool:
+        """Return whether this node may be elected: it knows the nodes of the system."""
+        return self.state is not None or self.table.knows_all()
+
     def _after_election(self, now_ns: int) -> None:
         """Send the messages of the election, and report its result."""
         election = self.election
@@ -417,7 +459,7 @@ class Picture:
             return
         if self.table.merge_more_dead(raw.more_dead):
             self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
-        tracked.raw = raw
+        tracked.raw_received(raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
         if not tracked.type.light:

@@ -58,7 +58,11 @@ class Production:
         if proposal.returned:
             return proposal
         members = self._members(last)
-        if not all(self._follows(self._table.nodes[node], election_id) for node in members):
+        needed = [self._table.nodes[node] for node in members]
+        if last is None:
+            # This node is new: all that are there may belong to the system.
+            needed = self._table.alive_full()
+        if not all(self._follows(one, election_id) for one in needed):
             self.failed_count += 1
             return proposal
         self.failed_count = 0
@@ -143,19 +147,14 @@ class Production:
         ]
         for tracked in sorted(joining, key=lambda one: -one.entry.node):
             node = tracked.entry.node
-            seen = self._seen_by(node)
+            seen = tracked.seen
             needed = [one for one in admitted if not (tracked.type.light and one.type.light)]
             is_seen = tracked.type.light or all(
-                node in self._seen_by(one.entry.node) for one in admitted if not one.type.light
+                node in one.seen for one in admitted if not one.type.light
             )
             if is_seen and table.me.node in seen and all(one.entry.node in seen for one in needed):
                 admitted.append(tracked)
         return admitted
-
-    def _seen_by(self, node: int) -> set[int]:
-        """Return the nodes that a node holds alive."""
-        raw = self._table.nodes[node].raw
-        return {one.node for one in raw.nodes if not one.is_dead} if raw is not None else set()
 
 
 def _worst(pairs: list[tuple[int, int]]) -> list[int]:

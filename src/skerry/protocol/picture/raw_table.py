@@ -38,6 +38,8 @@ class TrackedNode:
         self.data = _NEVER_HEARD
         self.raw: RawStatistics | None = None
         """The last raw statistics of it."""
+        self.seen: frozenset[int] = frozenset()
+        """The nodes that are alive in them."""
         self.wrong_election_id = 0
         self.wrong_election_count = 0
         """How often in a row it has named this other election."""
@@ -46,6 +48,16 @@ class TrackedNode:
     def is_dead(self) -> bool:
         """Whether it is excluded."""
         return self.entry.is_dead
+
+    def raw_received(self, raw: RawStatistics) -> None:
+        """Keep its raw statistics."""
+        self.raw = raw
+        self.seen = frozenset(one.node for one in raw.nodes if not one.is_dead)
+
+    def forget_raw(self) -> None:
+        """Forget its raw statistics."""
+        self.raw = None
+        self.seen = frozenset()
 
 
 class RawTable:
@@ -69,6 +81,11 @@ class RawTable:
         """Return the full nodes that are not dead."""
         return [one for one in self.nodes.values() if not one.is_dead and not one.type.light]
 
+    def knows_all(self) -> bool:
+        """Return whether all nodes are known that are alive for one of the full nodes."""
+        known = self.nodes.keys() | self.more_dead.keys() | {self.me.node}
+        return all(one.seen <= known for one in self.alive_full())
+
     def is_known_dead(self, node: int) -> bool:
         """Return whether a node is dead, remembered or not."""
         found = self.nodes.get(node)
@@ -89,7 +106,7 @@ class RawTable:
             tracked.entry, is_dead=True, is_resurrecting=False, dead_reason=reason
         )
         tracked.dead_ns = now_ns
-        tracked.raw = None
+        tracked.forget_raw()
 
     def revive(self, tracked: TrackedNode, now_ns: int) -> None:
         """Note that a light node is alive again."""
@@ -106,7 +123,7 @@ class RawTable:
         tracked.since_ns = now_ns
         tracked.data_since_ns = None
         tracked.control = tracked.data = _NEVER_HEARD
-        tracked.raw = None
+        tracked.forget_raw()
 
     def found_dead(self, now_ns: int) -> list[tuple[TrackedNode, ExclusionReason]]:
         """Return the nodes that are dead by the counters of their channels."""

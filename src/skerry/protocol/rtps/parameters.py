@@ -14,7 +14,15 @@ from typing import Final
 from skerry.errors import DecodeError
 from skerry.protocol.machine import Address
 
-__all__ = ["locator", "locator_address", "parameter_list", "read_parameters", "read_text", "text"]
+__all__ = [
+    "is_locatable",
+    "locator",
+    "locator_address",
+    "parameter_list",
+    "read_parameters",
+    "read_text",
+    "text",
+]
 
 _PL_CDR_LITTLE: Final = b"\x00\x03\x00\x00"
 _SENTINEL: Final = 0x0001
@@ -67,6 +75,15 @@ def read_text(value: bytes) -> str:
         return data[:-1].decode()
     except UnicodeDecodeError as error:
         raise _fault("a text is not UTF-8") from error
+
+
+def is_locatable(address: Address) -> bool:
+    """Return whether `locator` accepts an address."""
+    try:
+        ipaddress.ip_address(address.host)
+    except ValueError:
+        return False
+    return 0 < address.port < 1 << 16
 
 
 def locator(address: Address) -> bytes:

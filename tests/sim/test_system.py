@@ -1,0 +1,261 @@
+"""Nodes find each other and form a system, in the simulator: scenarios of the specification."""
+
+from __future__ import annotations
+
+from skerry.engine.system.system_core import SystemCore
+from skerry.protocol.discovery.events import LightSeed
+from skerry.protocol.link.link import Link
+from skerry.protocol.machine import Address
+from skerry.protocol.picture.events import IncarnationEntered
+from skerry.protocol.rtps.entities import Channel
+from skerry.testing.faults import LoseIf
+from skerry.testing.packet import MULTICAST, UNICAST, Packet
+from skerry.testing.world import MS, SECOND
+from tests.sim.system import (
+    DATA_PORT,
+    FIELD,
+    LIGHT,
+    MESSAGE,
+    SERVER,
+    TYPES,
+    HeardFirst,
+    SystemSite,
+)
+
+
+def test_fs_01_two_nodes_one_of_which_seeds_the_other() -> None:
+    site = SystemSite()
+    site.add("a")
+    site.add("b", seeds=("a",))
+    site.form("a", "b", timeout_ns=15 * SECOND)
+    site.world.run_for(60 * SECOND)
+    for name in ("a", "b"):
+        machine = site.nodes[name].machine
+        # A node gets the next index each time it is reported.
+        assert [peer.index for peer in machine.control.peers.values()] == [1]
+        assert machine.statistics().discovery.known_count == 1
+
+
+def test_fs_02_nodes_of_which_another_one_tells_are_reported_when_they_are_heard() -> None:
+    site = SystemSite()
+    site.world.watch(HeardFirst())
+    for name in ("b", "c", "d"):
+        site.add(name, seeds=("b",))
+    site.form("b", "c", "d")
+    back = [site.cut([name], ["a"]) for name in ("c", "d")]
+    site.add("a", seeds=("b",))
+    site.world.run_for(10 * SECOND)
+    assert len(site.nodes["a"].machine.picture.table.nodes) == 1
+    for heal in back:
+        heal()
+    site.form("a", "b", "c", "d")
+
+
+def test_fs_03_a_node_that_does_not_exist_is_asked_but_never_reported() -> None:
+    site = SystemSite()
+    for name in ("b", "c"):
+        site.add(name, seeds=("b",))
+    site.form("b", "c")
+    site.crash("c")
+    asked: list[int] = []
+    site.world.inject(LoseIf(lambda packet: note(packet, asked, site.host("c"))))
+    site.add("a", seeds=("b",), alone_timeout_ns=60 * SECOND)
+    site.world.run_for(30 * SECOND)
+    machine = site.nodes["a"].machine
+    assert site.host("c") not in {
+        one.entry.control.host for one in machine.picture.table.nodes.values()
+    }
+    assert site.agree("a", "b")
+    assert len(asked) <= 30
+
+
+def note(packet: Packet, found: list[int], host: str) -> bool:
+    """Note when a was sending to a host; lose nothing."""
+    is_asked = packet.kind == UNICAST and packet.destination.name == host
+    if is_asked and packet.source.name == "10.0.0.3":
+        found.append(packet.sent_ns)
+    return False
+
+
+def test_fs_05_the_own_address_as_a_seed_and_one_that_is_not_an_address() -> None:
+    site = SystemSite()
+    site.add("a")
+    site.add("b", seeds=("b", "a"))
+    node = site.nodes["b"]
+    node.do(lambda machine, _: machine.add_seeds([Address("no-such-host", 7)]))
+    site.form("a", "b")
+    assert node.machine.statistics().discovery.seed_count == 0
+
+
+def test_fs_06_an_excluded_node_is_refused_and_returns_with_a_new_id() -> None:
+    site = SystemSite()
+    site.add("a", ids=(300,))
+    site.add("c", ids=(200,), seeds=("a",))
+    site.add("b", ids=(100, 101), seeds=("a",))
+    site.form("a", "b", "c")
+    old = site.id_of("b")
+    site.world.pause(site.nodes["b"], 20 * SECOND)
+    site.world.run_until(site.agreed("a", "c"))
+    site.world.run_until(lambda: bool(site.left("b")), timeout_ns=30 * SECOND)
+    refusals = site.nodes["a"].machine.statistics().discovery.refusal_sent_count
+    assert refusals >= 1
+    site.world.run_for(30 * SECOND)
+    assert site.agree("a", "c")
+    site.world.restart(site.nodes["b"], down_ns=100 * MS)
+    site.world.run_for(SECOND)
+    site.form("a", "b", "c")
+    assert site.id_of("b") != old
+
+
+def test_fs_07_data_of_a_node_that_is_not_included_is_not_delivered() -> None:
+    site = SystemSite()
+    site.add("a")
+    site.add("b", seeds=("a",))
+    site.form("a", "b")
+    machine = site.nodes["a"].machine
+    now_ns = site.nodes["a"].now_ns
+    stranger = Link(channel=Channel.DATA, node=77, node_types=TYPES, own_type=SERVER, now_ns=now_ns)
+    stranger.meet(machine.node, SERVER, Address(site.host("a"), DATA_PORT))
+    stranger.include(machine.node, now_ns)
+    stranger.send_all(SERVER, MESSAGE, b"strange", now_ns)
+    stranger.send_to(machine.node, MESSAGE, b"strange", now_ns)
+    datagrams = stranger.take_datagrams()
+    source = Address("10.0.9.9", DATA_PORT)
+
+    def act(core: SystemCore, at_ns: int) -> None:
+        core.take_transmits()
+        for to, data in datagrams:
+            core.receive_at(data, source, to, at_ns)
+        assert source not in [sent.destination for sent in core.take_transmits()]
+
+    site.nodes["a"].do(act)
+    assert datagrams
+    assert site.received("a") == []
+    assert machine.statistics().data.drops["stranger"] == len(datagrams)
+
+
+def test_fs_19_nothing_is_delivered_before_a_welcome_that_is_lost_ten_times() -> None:
+    site = SystemSite()
+    site.add("a", ids=(100,))
+    site.add("b", ids=(200,), seeds=("a",))
+    lost = 0
+
+    def is_welcome(packet: Packet) -> bool:
+        nonlocal lost
+        is_data = packet.to.port == DATA_PORT and packet.source.name == site.host("a")
+        # A gap is the second submessage, after the destination.
+        found = is_data and len(packet.data) > 36 and packet.data[36] == 0x08 and lost < 10
+        lost += found
+        return found
+
+    site.world.inject(LoseIf(is_welcome))
+    site.form("a", "b")
+    for number in range(20):
+        site.send("a", f"{number}")
+        if lost < 10:
+            assert site.received("b") == []
+        site.world.run_for(20 * MS)
+    site.world.run_for(2 * SECOND)
+    assert lost == 10
+    received = site.texts("b")["a"]
+    assert received == [str(number) for number in range(20 - len(received), 20)]
+
+
+def test_fs_20_multicast_and_unicast_nodes_together() -> None:
+    site = SystemSite()
+    names = ("a", "b", "c", "d")
+    to_field: list[str] = []
+    for name in names:
+        site.add(name, node_type=SERVER if name < "c" else FIELD, seeds=("a",))
+    fields = site.hosts("c", "d")
+    site.world.inject(
+        LoseIf(
+            lambda packet: (
+                packet.kind == MULTICAST
+                and packet.destination.name in fields
+                and bool(to_field.append(packet.source.name))
+            )
+        )
+    )
+    site.form(*names)
+    for number in range(200):
+        for name in names:
+            site.send(name, f"{name}{number}")
+        site.world.run_for(5 * MS)
+    site.world.run_for(SECOND)
+    for name in names:
+        others = [other for other in names if other != name]
+        expected = {other: [f"{other}{number}" for number in range(200)] for other in others}
+        assert site.texts(name) == expected
+    assert to_field == []
+
+
+def test_fs_28_eight_nodes_start_together() -> None:
+    for seed in range(5):
+        site = SystemSite(seed)
+        names = [f"n{number}" for number in range(8)]
+        for name in names:
+            site.add(name, by_group=True)
+            site.world.run_for(12 * MS)
+        site.form(*names, timeout_ns=20 * SECOND)
+        site.world.run_for(30 * SECOND)
+        assert site.agree(*names)
+        machines = [site.nodes[name].machine for name in names]
+        assert len({machine.picture.membership.incarnation_id for machine in machines}) == 1
+        elected = {machine.picture.election.elected_id for machine in machines}
+        assert elected == {max(machine.node for machine in machines)}
+        assert all(site.deaths(name) == [] for name in names)
+
+
+def test_fs_31_a_node_that_may_not_form_a_system_waits_for_one_that_may() -> None:
+    site = SystemSite()
+    site.add("f", node_type=FIELD)
+    site.add("g", node_type=FIELD, seeds=("f",))
+    site.world.run_for(300 * SECOND)
+    assert site.nodes["f"].machine.state is None
+    assert site.events("f", IncarnationEntered) == []
+    site.add("s", seeds=("f",))
+    site.form("f", "g", "s")
+
+
+def test_fs_42_a_light_node_as_the_seed_of_a_light_node() -> None:
+    site = SystemSite()
+    site.add("a")
+    site.add("l", node_type=LIGHT, seeds=("a",))
+    site.add("m", node_type=LIGHT, seeds=("l", "a"))
+    site.form("a", "l", "m")
+    assert len(site.events("l", LightSeed)) >= 1
+    light = site.id_of("m"), site.id_of("l")
+    for name in ("l", "m"):
+        assert not set(site.nodes[name].machine.picture.table.nodes) & set(light)
+
+
+def test_fs_53_datagrams_for_the_node_that_had_the_address_before_are_dropped() -> None:
+    site = SystemSite()
+    site.add("a", seeds=("b",))
+    site.add("b")
+    site.form("a", "b")
+    site.world.restart(site.nodes["b"], down_ns=100 * MS)
+    site.world.run_for(3 * SECOND)
+    drops = site.nodes["b"].machine.statistics().control.drops
+    assert drops["destination"] > 0
+    site.form("a", "b")
+
+
+def test_a_node_that_restarts_at_once_joins_with_a_new_id_and_receives_all() -> None:
+    """The old id is in the picture until its time is over."""
+    site = SystemSite()
+    for name in ("a", "b", "c"):
+        site.add(name, seeds=("a",))
+    site.form("a", "b", "c")
+    old = site.id_of("c")
+    site.world.restart(site.nodes["c"], down_ns=100 * MS)
+    site.world.run_for(SECOND)
+    assert site.id_of("c") != old
+    site.world.run_until(site.agreed("a", "b", "c"), timeout_ns=9 * SECOND)
+    for number in range(50):
+        site.send("c", f"c{number}")
+        site.world.run_for(MS)
+    site.world.run_for(SECOND)
+    for name in ("a", "b"):
+        assert site.texts(name)["c"] == [f"c{number}" for number in range(50)]
