@@ -8,8 +8,8 @@ from collections.abc import Callable
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from benchmarks.rows import Row, best_of
-from skerry.protocol.distributor.sealing.group_keys import Cipher, GroupKey, KeyRing
-from skerry.protocol.distributor.sealing.sealed_datagrams import SEAL_OVERHEAD_BYTES, GroupSeal
+from skerry.protocol.distributor.sealed_datagrams import SEAL_OVERHEAD_BYTES, GroupSeal
+from skerry.protocol.sealing.group_keys import Cipher, GroupKey, KeyRing
 
 HEADER = bytes.fromhex("010001050a0000010000ef33de07d77a000103ae")
 SIZES = (128, 1472, 7800)

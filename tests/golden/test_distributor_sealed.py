@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from skerry.protocol.distributor.sealing.group_keys import Cipher, GroupKey, KeyRing
-from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
+from skerry.protocol.distributor.sealed_datagrams import GroupSeal
+from skerry.protocol.sealing.group_keys import Cipher, GroupKey, KeyRing
 
 FILE = Path(__file__).resolve().parent / "distributor-sealed/sealed.json"
 PACKETS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["packets"]

@@ -13,9 +13,9 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, UpdatesLost
 from skerry.protocol.distributor.identity import draw_identity
-from skerry.protocol.distributor.sealing.group_keys import GroupKey, KeyRing
-from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
+from skerry.protocol.distributor.sealed_datagrams import GroupSeal
 from skerry.protocol.machine import Address, MachineEvent
+from skerry.protocol.sealing.group_keys import GroupKey, KeyRing
 from skerry.testing import World
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Duplication, Loss, Reordering

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from skerry.errors import ConfigError, LimitExceeded
 from skerry.limits import CONFIG_BYTES_MAX
-from skerry.protocol.distributor.sealing.group_keys import KeyRing, parse_keys
-from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
+from skerry.protocol.distributor.sealed_datagrams import GroupSeal
+from skerry.protocol.sealing.group_keys import KeyRing, parse_keys
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.whole_files import read_whole
@@ -36,4 +36,4 @@ def open_seal(file: str | Path, *, freshness_s: float = 300.0) -> GroupSeal:
 
 
 def _refusal(origin: str, detail: str) -> ConfigError:
-    return ConfigError(key="distributor.key_file", origin=origin, detail=detail)
+    return ConfigError(key="key_file", origin=origin, detail=detail)

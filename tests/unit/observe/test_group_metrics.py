@@ -15,9 +15,9 @@ from skerry.observe.group_metrics import GROUP_METRICS, GroupCollector
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import SenderIdentity
-from skerry.protocol.distributor.sealing.group_keys import GroupKey, KeyRing
-from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
+from skerry.protocol.distributor.sealed_datagrams import GroupSeal
 from skerry.protocol.machine import Address
+from skerry.protocol.sealing.group_keys import GroupKey, KeyRing
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUP = Address("239.192.7.1", 4711)

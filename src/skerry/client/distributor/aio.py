@@ -24,7 +24,7 @@ from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.protocol.distributor.receiving.link_quality import Link
-from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
 

@@ -19,7 +19,7 @@ from skerry.client.distributor.router import SubscriberRoutes
 from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 from skerry.protocol.distributor.events import SenderInfo
-from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.protocol.sealing.seal import Seal
 
 __all__ = ["GroupConnectionBase", "PublisherBase", "SubscriberBase"]
 

@@ -20,8 +20,8 @@ from skerry.client.distributor.publish_buffer import PublishBuffer
 from skerry.client.distributor.router import SubscriberRouter, SubscriberRoutes
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.receiving.link_quality import Link
-from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.protocol.machine import Address
+from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
 

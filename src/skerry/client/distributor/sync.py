@@ -27,7 +27,7 @@ from skerry.client.distributor.delivery_queue import OnBatch, OnEvent
 from skerry.client.distributor.dispatch import OnUpdate
 from skerry.client.distributor.group_session import GroupSession
 from skerry.errors import LocalProtocolError
-from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.protocol.sealing.seal import Seal
 
 __all__ = ["BlockingGroupConnection", "Publisher", "Subscriber", "open_connection"]
 

@@ -39,13 +39,13 @@ from skerry.protocol.distributor.receiving.deliveries import Deliveries, Deliver
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.distributor.receiving.nagging import NaggingMonitor
 from skerry.protocol.distributor.receiving.sender_table import SenderTable, dotted
-from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.protocol.distributor.sending.packing import Packer
 from skerry.protocol.distributor.sending.sender import Sender
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import MAJOR_VERSION, wire_of
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.patterns import PatternHandle
+from skerry.protocol.sealing.seal import Seal
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
 __all__ = ["GroupConnection"]

@@ -18,9 +18,9 @@ from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Direction
 from skerry.protocol.distributor.identity import SenderIdentity, address_bytes, draw_identity
 from skerry.protocol.distributor.messages import RETRANSMISSION, UPDATE, DatagramHeader
-from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.protocol.distributor.wire import wire_of
 from skerry.protocol.machine import Address
+from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.protocol.distributor.events import DistributorStatistics
-from skerry.protocol.distributor.sealing.sealed_datagrams import SealStatistics
 from skerry.protocol.machine import MachineEvent, Statistics
+from skerry.protocol.sealing.opener import SealStatistics
 from skerry.tracing import DropReason
 
 __all__ = [

@@ -207,7 +207,7 @@ def _wall_ns(given: object) -> int:
 
 def _refusal(origin: str, detail: str) -> ConfigError:
     return ConfigError(
-        key="distributor.key_file",
+        key="key_file",
         origin=origin,
         detail=detail,
         hint="a key is [[key]] with id = 1 and secret = 64 hex digits (`openssl rand -hex 32`)",

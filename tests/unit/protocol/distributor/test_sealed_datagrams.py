@@ -13,15 +13,12 @@ from skerry.errors import ConfigError
 from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.messages import RETRANSMISSION
-from skerry.protocol.distributor.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
-from skerry.protocol.distributor.sealing.seal import Seal
-from skerry.protocol.distributor.sealing.sealed_datagrams import (
-    DISTRIBUTOR_REPLAY_COUNT_MAX,
-    SEAL_OVERHEAD_BYTES,
-    GroupSeal,
-    SealRefusal,
-)
+from skerry.protocol.distributor.sealed_datagrams import SEAL_OVERHEAD_BYTES, GroupSeal
 from skerry.protocol.machine import Address
+from skerry.protocol.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
+from skerry.protocol.sealing.opener import SealRefusal
+from skerry.protocol.sealing.replay_window import REPLAY_COUNT_MAX
+from skerry.protocol.sealing.seal import Seal
 from skerry.tracing import DropReason
 
 S = 1_000_000_000
@@ -130,7 +127,7 @@ def test_the_same_datagram_sent_again_is_another_one() -> None:
 
 def test_counters_are_remembered_in_any_order_up_to_the_bound() -> None:
     sender, receiver = make(), make()
-    late, *rest = [sender.seal(PLAIN) for _ in range(2 * DISTRIBUTOR_REPLAY_COUNT_MAX + 1)]
+    late, *rest = [sender.seal(PLAIN) for _ in range(2 * REPLAY_COUNT_MAX + 1)]
     *most, last = rest
     assert all(receiver.open(sealed) for sealed in reversed(most))
     # So many overtook it, and nothing was forgotten yet.
@@ -141,7 +138,7 @@ def test_counters_are_remembered_in_any_order_up_to_the_bound() -> None:
 
 def test_datagrams_before_the_replay_window_are_refused() -> None:
     sender, receiver = make(), make()
-    late, *rest = [sender.seal(PLAIN) for _ in range(2 * DISTRIBUTOR_REPLAY_COUNT_MAX + 3)]
+    late, *rest = [sender.seal(PLAIN) for _ in range(2 * REPLAY_COUNT_MAX + 3)]
     assert all(receiver.open(sealed) for sealed in rest)
     assert receiver.open(late) is None
     assert not any(receiver.open(sealed) for sealed in rest)

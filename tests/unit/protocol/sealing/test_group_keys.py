@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.protocol.distributor.sealing.group_keys import (
+from skerry.protocol.sealing.group_keys import (
     GROUP_KEY_COUNT_MAX,
     KEY_BYTES,
     Cipher,
@@ -125,6 +125,6 @@ def test_the_error_about_a_key_file_names_the_fault(text: str, detail: str) -> N
     with pytest.raises(ConfigError) as error:
         parse_keys(text, origin="file keys.toml")
     assert detail in str(error.value)
-    assert str(error.value).startswith("distributor.key_file (file keys.toml): ")
+    assert str(error.value).startswith("key_file (file keys.toml): ")
     assert error.value.hint is not None
     assert SECRET.hex() not in str(error.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.protocol.sealing.seal import Seal
 from skerry.tracing import DropReason
 
 
