@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skerry.engine.connections.connections import Connections
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.ledger import NodeStatistics, client_row, ledger_object, type_rows
+from skerry.engine.dispatch.ledger import NodeStatistics, client_row, ledger_object, type_row
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.persistence import Journal
 from skerry.engine.services.node_services import NodeServices
@@ -40,14 +40,14 @@ class StatisticsCollector:
 
     def collect(self) -> NodeStatistics:
         """All counters, and the ledger."""
-        connections, cache = self._connections, self._dispatcher.cache
-        clients = connections.clients.values()
+        connections, cache, routing = self._connections, self._dispatcher.cache, self._routing
+        clients, topics = connections.clients.values(), self._dispatcher.all_topics()
         journal = None if self._journal is None else self._journal.statistics()
         return NodeStatistics(
             started_ns=connections.clock.started_ns,
             client_count=len(clients),
             type_count=len(self._types.registry),
-            group_count=self._routing.group_count,
+            group_count=routing.group_count,
             object_count=int(cache.object_count),
             payload_bytes=int(cache.payload_bytes),
             received_count=connections.intake.count,
@@ -64,18 +64,24 @@ class StatisticsCollector:
             refusals=dict(connections.disconnection.refusals),
             ends=dict(connections.disconnection.ends),
             clients=tuple(client_row(client) for client in clients),
-            types=type_rows(self._dispatcher.all_topics(), clients, self._routing.member_count),
+            types=tuple(type_row(topic, routing.member_count(topic.name)) for topic in topics),
         )
 
-    def ledger_objects(self) -> list[Struct]:
-        """The ledger as objects; empty if no client subscribes to it."""
+    def ledger_objects(self) -> Iterator[Struct] | None:
+        """The ledger as objects, each with the counters at the time when the iterator returns it.
+
+        None if no client subscribes to it.
+        """
         if not self._routing.member_count("SkerryLedger"):
-            return []
-        statistics = self.collect()
-        return [
-            *(ledger_object(row) for row in statistics.types),
-            *(ledger_object(row) for row in statistics.clients),
-        ]
+            return None
+        return self._ledger_objects()
+
+    def _ledger_objects(self) -> Iterator[Struct]:
+        for topic in self._dispatcher.all_topics():
+            yield ledger_object(type_row(topic, self._routing.member_count(topic.name)))
+        for client in list(self._connections.clients.values()):
+            if client.is_present:
+                yield ledger_object(client_row(client))
 
     def status(self) -> Mapping[str, Any]:
         """The counters that are published in DotsDaemonStatus."""

@@ -115,6 +115,9 @@ class Harbour:
         wrong = [row for row in statistics.clients if row.ledger.unexplained]
         types = [row for row in statistics.types if row.ledger.unexplained]
         assert statistics.unexplained == 0, (wrong, types)
+        # Types and clients count separately what is queued.
+        queued = sum(row.ledger.queued for row in statistics.types)
+        assert queued == sum(row.ledger.queued for row in statistics.clients)
 
 
 class Guest:

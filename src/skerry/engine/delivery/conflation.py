@@ -110,6 +110,7 @@ class ConflationSlots:
         slot.mask |= int(update.topic.plan.mask if update.is_remove else update.header.attributes)
         slot.is_gone = False
         slot.count += 1
+        update.topic.tally.queued += 1
         slot.update = update
         slot.epoch = int(update.topic.epoch)
         self.waiting_count += 1
@@ -122,6 +123,7 @@ class ConflationSlots:
         if found is not None:
             self._uncount(output)
             topic, slot = found
+            topic.tally.queued -= slot.count
             topic.tally.conflated += slot.count
             self._queue.tally.conflated += slot.count
             self.waiting_count -= slot.count
@@ -133,6 +135,7 @@ class ConflationSlots:
             (output, _, key), (topic, slot) = self._slots.popitem(last=False)
             queue.work_left -= 1
             self.waiting_count -= slot.count
+            topic.tally.queued -= slot.count
             is_dropped = self._is_left(output, slot) and not self._is_kept(output, topic, slot)
             self._uncount(output)
             if is_dropped:
@@ -149,6 +152,7 @@ class ConflationSlots:
         for _ in range(min(count, len(self._slots))):
             (output, _, _), (topic, slot) = self._slots.popitem(last=False)
             self._uncount(output)
+            topic.tally.queued -= slot.count
             topic.tally.expired += slot.count
             self._queue.tally.expired += slot.count
             self.waiting_count -= slot.count
@@ -173,10 +177,6 @@ class ConflationSlots:
         leave.is_wanted = is_wanted
         if not is_known:
             leave.unknown_count = self._leave_count
-
-    def counts(self) -> list[tuple[Topic, int]]:
-        """The number of updates in each slot, with their topic."""
-        return [(topic, slot.count) for topic, slot in self._slots.values()]
 
     def _is_left(self, output: ConflatedOutput, slot: ConflationSlot) -> bool:
         """Whether the client left a group since the last update of a slot."""

@@ -57,6 +57,9 @@ class Tally:
         """Updates, each counted once for each subscriber."""
         self.delivered: i64 = 0
         """Passed to the transport."""
+        self.queued: i64 = 0
+        """In the queues and conflation slots of clients. Only counted for types: a client counts
+        what is in its own queue and slots."""
         self.filtered: i64 = 0
         """Not sent because of the condition of a filtered subscription."""
         self.conflated: i64 = 0
@@ -128,6 +131,7 @@ class ClientQueue(Outgoing):
         """The updates that are being written as text."""
         self._writing_count: i64 = 0
         """Frames of them, messages of the protocol included."""
+        self._writing_updates: i64 = 0
 
     def add(self, frame: bytes) -> None:
         """Queue a message of the protocol."""
@@ -165,6 +169,7 @@ class ClientQueue(Outgoing):
 
     def _note(self, tally: Tally, count: i64) -> None:
         self.waiting_count += count
+        tally.queued += count
         if not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
@@ -246,6 +251,7 @@ class ClientQueue(Outgoing):
         index: i64 = 0
         for tally in self._tallies:
             count: i64 = counts[index]
+            tally.queued -= count
             tally.delivered += count
             own.delivered += count
             index += 1  # noqa: SIM113  slower with enumerate when compiled
@@ -255,8 +261,9 @@ class ClientQueue(Outgoing):
     def begin_writing(self) -> bytes:
         """Take all queued frames, to write them as text; they count as queued until `written`."""
         self._writing_count = self.frame_count
+        self._writing_updates = self.waiting_count
         self._note_peak()
-        self._writing = self._queued_runs()
+        self._writing = list(zip(self._tallies, self._counts, strict=True))
         self._end_runs()
         return super().take()
 
@@ -265,29 +272,32 @@ class ClientQueue(Outgoing):
         self.sent_bytes += size
         if is_last:
             self.sent_count += self._writing_count
-            self._writing_count = 0
             for tally, count in self._writing:
+                tally.queued -= count
                 tally.delivered += count
                 self.tally.delivered += count
-            self._writing = []
+            self._end_writing()
 
     def expire(self) -> None:
         """Drop all frames and header templates, since the client disconnected."""
         self.relay.forget()
-        for tally, count in self.runs():
+        for tally, count in [*zip(self._tallies, self._counts, strict=True), *self._writing]:
+            tally.queued -= count
             tally.expired += count
             self.tally.expired += count
         self._end_runs()
-        self._writing = []
-        self._writing_count = 0
+        self._end_writing()
         super().take()
 
-    def runs(self) -> list[tuple[Tally, int]]:
-        """The queued updates by the tally of their type; a type may occur several times."""
-        return [*self._queued_runs(), *self._writing]
+    @property
+    def queued_count(self) -> int:
+        """The updates that are queued or being written as text."""
+        return int(self.waiting_count + self._writing_updates)
 
-    def _queued_runs(self) -> list[tuple[Tally, int]]:
-        return list(zip(self._tallies, self._counts, strict=True))
+    def _end_writing(self) -> None:
+        self._writing = []
+        self._writing_count = 0
+        self._writing_updates = 0
 
     def _note_peak(self) -> None:
         size = self.size

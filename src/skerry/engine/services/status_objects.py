@@ -9,7 +9,7 @@ the ledger. With many clients that takes long, so it is done in slices.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from skerry.engine.clients import Client
@@ -100,12 +100,12 @@ class StatusObjects:
         now_ns: int,
         clients: Iterable[Client],
         status: Callable[[], Mapping[str, Any]],
-        ledger: Callable[[], Sequence[Struct]],
+        ledger: Callable[[], Iterator[Struct] | None],
     ) -> None:
         """Do one slice of the due work.
 
         `status` returns the fields of the node's own status, and `ledger` the rows of the ledger,
-        none if the ledger has no subscribers.
+        each made when it is published, or None if the ledger has no subscribers.
         """
         self._now_ns = now_ns
         if not self._work:
@@ -123,7 +123,7 @@ class StatusObjects:
         now_ns: int,
         clients: Iterable[Client],
         status: Callable[[], Mapping[str, Any]],
-        ledger: Callable[[], Sequence[Struct]],
+        ledger: Callable[[], Iterator[Struct] | None],
     ) -> None:
         if self._removal_due_ns is not None and now_ns >= self._removal_due_ns:
             self._removal_due_ns = None
@@ -137,8 +137,9 @@ class StatusObjects:
             self._work.append(self._publish_all_counters(list(clients), now_ns))
         if self._ledger_due_ns is not None and now_ns >= self._ledger_due_ns:
             rows = ledger()
-            self._ledger_due_ns = now_ns + _LEDGER_INTERVAL_NS if rows else None
-            self._work.append(self._publish_rows(rows, now_ns))
+            self._ledger_due_ns = None if rows is None else now_ns + _LEDGER_INTERVAL_NS
+            if rows is not None:
+                self._work.append(self._publish_rows(rows, now_ns))
 
     def _publish_all_types(self, clients: list[Client], now_ns: int) -> Iterator[int]:
         for client in clients:
@@ -156,7 +157,7 @@ class StatusObjects:
         for client in clients:
             yield _WORK_PER_OBJECT if self._publish_counters(client, now_ns) else 1
 
-    def _publish_rows(self, rows: Sequence[Struct], now_ns: int) -> Iterator[int]:
+    def _publish_rows(self, rows: Iterator[Struct], now_ns: int) -> Iterator[int]:
         for row in rows:
             self._publish(row, now_ns, False)
             yield _WORK_PER_OBJECT

@@ -157,12 +157,18 @@ def test_updates_after_a_leave_are_sent_with_all_fields() -> None:
     assert boats.tally.expired == 1
 
 
-def test_slots_are_counted_by_topic() -> None:
+def test_updates_in_slots_are_queued_for_their_topic() -> None:
     slots, told = ConflationSlots(ClientQueue(2, Wire(), [])), Told()
     boats = topic_of(Boat)
-    for _ in range(3):
-        slots.add(told, news_of(boats, Boat(id=1)))
-    assert [(topic.name, count) for topic, count in slots.counts()] == [("Boat", 3)]
+    for number in (1, 1, 1, 2, 2, 3):
+        slots.add(told, news_of(boats, Boat(id=number)))
+    assert boats.tally.queued == slots.waiting_count == 6
+    slots.drop(told, news_of(boats, Boat(id=1)))
+    assert boats.tally.queued == 3
+    slots.expire(1)
+    assert boats.tally.queued == 1
+    slots.drain(1, 0.0)
+    assert boats.tally.queued == 0
 
 
 def test_more_than_the_bound_is_too_much() -> None:

@@ -53,11 +53,10 @@ def test_updates_are_delivered_by_the_tally_of_their_type() -> None:
     for tally in (boats, boats, cars, boats):
         queue.deliver(b"x", tally)
     queue.add(b"a message is no update")
-    assert [(t is boats, n) for t, n in queue.runs()] == [(True, 2), (False, 1), (True, 1)]
-    assert queue.waiting_count == 4
+    assert (boats.queued, cars.queued, queue.queued_count) == (3, 1, 4)
     queue.take()
     assert (boats.delivered, cars.delivered, queue.tally.delivered) == (3, 1, 4)
-    assert (queue.waiting_count, queue.runs()) == (0, [])
+    assert (boats.queued, cars.queued, queue.queued_count) == (0, 0, 0)
     assert (queue.sent_count, queue.sent_bytes) == (5, 4 + len("a message is no update"))
 
 
@@ -71,6 +70,22 @@ def test_queued_updates_expire_with_their_client() -> None:
     assert (queue.size, queue.waiting_count, queue.sent_bytes) == (0, 0, 0)
     queue.expire()
     assert boats.expired == 2
+
+
+def test_updates_that_are_written_as_text_are_queued_until_all_is_written() -> None:
+    queue, _ = make()
+    boats = Tally()
+    queue.deliver(b"x", boats)
+    queue.begin_writing()
+    queue.deliver(b"y", boats)
+    assert (boats.queued, queue.queued_count) == (2, 2)
+    queue.written(False, 1)
+    assert (boats.queued, queue.queued_count) == (2, 2)
+    queue.written(True, 1)
+    assert (boats.queued, queue.queued_count, boats.delivered) == (1, 1, 1)
+    queue.begin_writing()
+    queue.expire()
+    assert (boats.queued, queue.queued_count, boats.expired) == (0, 0, 1)
 
 
 def test_the_peak_is_of_what_waited_at_once() -> None:
@@ -105,7 +120,7 @@ def test_updates_of_one_read_are_accounted_for_like_single_ones() -> None:
     queue.deliver(b"a", boats)
     queue.deliver_run(b"bc", 2, boats)
     queue.deliver_run(b"def", 3, cars)
-    assert [(t is boats, n) for t, n in queue.runs()] == [(True, 3), (False, 3)]
+    assert (boats.queued, cars.queued) == (3, 3)
     assert (queue.waiting_count, queue.frame_count, queue.size) == (6, 6, 6)
     assert queue.tally.due == 5, "the first was counted by who delivered it"
     assert listed == [queue]

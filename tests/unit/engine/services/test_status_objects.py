@@ -205,3 +205,29 @@ def test_the_status_of_many_clients_is_published_in_slices(harbour: Harbour) -> 
     harbour.pump()
     published = {obj.id for obj in watcher.objects(DotsClient) if obj.subscribedTypes == ["Car"]}
     assert published >= {guest.client_id for guest in guests}
+
+
+def test_the_rows_of_the_ledger_are_made_in_slices(harbour: Harbour) -> None:
+    count = 600
+    text = "".join(f"struct Kind{n:03} {{ 1: [key] uint32 id; }}" for n in range(count))
+    kinds = skerry.define_types(text)
+    maker, watcher = harbour.guest("maker"), harbour.guest("watcher")
+    for number in range(count):
+        maker.publish(getattr(kinds, f"Kind{number:03}")(id=1))
+    watcher.join("SkerryLedger")
+    watcher.forget()
+    harbour.now_ns += 1_000_000_000
+    sizes = []
+    while len(watcher.messages("SkerryLedger")) < count:
+        before = len(watcher.messages("SkerryLedger"))
+        harbour.node.advance(harbour.now_ns)
+        # What changes between two slices is in the rows that follow.
+        maker.post(getattr(kinds, f"Kind{count - 1:03}")(id=len(sizes)))
+        while harbour.carry():
+            pass
+        sizes.append(len(watcher.messages("SkerryLedger")) - before)
+    assert max(sizes) <= SELECT_SLICE_COUNT // 15 + 1
+    rows = {row.name: row for row in watcher.messages("SkerryLedger") if row.kind == "type"}
+    assert rows["Kind000"].accepted == 1
+    assert rows[f"Kind{count - 1:03}"].accepted >= len(sizes) - 1
+    assert all(row.unexplained == 0 for row in rows.values())
