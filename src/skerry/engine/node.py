@@ -132,7 +132,7 @@ class NodeCore:
         self._cleanup = ClientCleanup(
             self.host, self._routing, self._services, self._types, self._bulk_removals
         )
-        self._reviews = PermissionReviews(self.host, self._services)
+        self._reviews = PermissionReviews(self.host, self._routing, self._services)
         self._connections = Connections(
             node_name=name,
             batch_delay_ns=batch_delay_ns,
@@ -153,7 +153,6 @@ class NodeCore:
             admission=self._admission,
             shares=self._shares,
             dispatcher=self._dispatcher,
-            routing=self._routing,
             connections=self._connections,
             reviews=self._reviews,
         )

@@ -10,7 +10,6 @@ from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.connections.connections import Connections
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.routing import Routing
 
 __all__ = ["AdmissionRenewal"]
 
@@ -24,14 +23,12 @@ class AdmissionRenewal:
         admission: Admission,
         shares: SharedQuotas,
         dispatcher: Dispatcher,
-        routing: Routing,
         connections: Connections,
         reviews: PermissionReviews,
     ) -> None:
         self._admission = admission
         self._shares = shares
         self._dispatcher = dispatcher
-        self._routing = routing
         self._connections = connections
         self._reviews = reviews
 
@@ -54,7 +51,6 @@ class AdmissionRenewal:
         for topic in self._dispatcher.all_topics():
             topic.forget_routes()
         self._reviews.begin(accepted)
-        self._routing.rights_changed()
         self._reviews.advance()
 
     def apply_limits(self) -> None:

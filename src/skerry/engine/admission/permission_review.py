@@ -3,7 +3,8 @@
 New permissions apply at once: the rights of a client are computed again on their next use, and
 routes leave out a group that its member may no longer subscribe to. The rest takes long with many
 clients and is done here step by step: a client that joined or claimed something that it may no
-longer use is disconnected, and types that a client described and may use now are registered.
+longer use is disconnected, objects that it may not see any more are excluded from its replays, and
+types that a client described and may use now are registered.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from skerry.engine.clients import Client
+from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.limits import SELECT_SLICE_COUNT
 
@@ -38,8 +40,9 @@ class ReviewNode(Protocol):
 class PermissionReviews:
     """Clients that are not checked yet."""
 
-    def __init__(self, node: ReviewNode, services: NodeServices) -> None:
+    def __init__(self, node: ReviewNode, routing: Routing, services: NodeServices) -> None:
         self._node = node
+        self._routing = routing
         self._services = services
         self._unchecked: deque[Client] = deque()
         self._unregistered: deque[Client] = deque()
@@ -88,6 +91,8 @@ class PermissionReviews:
             if forbidden is not None:
                 break
         forbidden = forbidden or self._services.forbidden_claim(client)
+        if forbidden is None and client.is_present:
+            yield from self._routing.excluding(client)
         client.is_under_review = False
         if forbidden is not None and client.is_present:
             why = f"{forbidden}: not permitted any more"

@@ -14,7 +14,7 @@ The module is compiled, since each client that starts receives all cached object
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -33,8 +33,10 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, frame_for, replay_header
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
-__all__ = ["CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
+__all__ = ["EXCLUSION_STEP_COUNT", "CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
 
+EXCLUSION_STEP_COUNT: Final = 100
+"""Unsent objects that are examined in one step when some are excluded."""
 _DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_WORK // SELECT_SLICE_COUNT
 """Bytes of objects that can be sent in the time that describing a type takes."""
 
@@ -160,12 +162,46 @@ class CacheReplay:
         self._output.send(topic, entry, self.left, now_s)
         return True
 
-    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
-        """Do not send the objects for which `is_unwanted` returns true."""
-        for part in self._parts:
-            count = part.exclude(is_unwanted)
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[int]:
+        """Do not send the objects for which `is_unwanted` returns true.
+
+        It examines the unsent objects step by step, and yields the work units of each step. The
+        caller does not call `step` in the meantime, and drops unwanted objects that change.
+        """
+        count = 0
+        for part in self._parts[self._index :]:
+            for is_excluded in part.excluding(is_unwanted):
+                if is_excluded and not self._unexamined:
+                    self.left -= 1
+                count += 1
+                if count == EXCLUSION_STEP_COUNT:
+                    yield count
+                    count = 0
+        yield 1 + count
+
+    def drop(self, topic: Topic, key: bytes, entry: Entry) -> None:
+        """Do not send an object that `holds` returned true for."""
+        part = self._by_name[topic.name]
+        is_counted = not self._unexamined and part.has_found(key, entry)
+        part.skip(key, entry)
+        if is_counted:
+            self.left -= 1
+
+    def drop_topic(self, topic: Topic) -> None:
+        """Do not send any more objects of a topic."""
+        part = self._by_name.pop(topic.name, None)
+        if part is None or self.is_cancelled:
+            return
+        index = self._parts.index(part)
+        is_counted = not self._unexamined
+        if is_counted:
+            self.left -= self._left_in(index)
+        part.close()
+        self._parts[index] = ListedPart(topic, [])
+        if not is_counted and isinstance(part, PickedPart) and part in self._unexamined:
+            self._unexamined.remove(part)
             if not self._unexamined:
-                self.left -= count
+                self._count()
 
     def step(self, now_s: float) -> bool:
         """Examine or send the next slice; returns whether that was the last."""
@@ -200,6 +236,14 @@ class CacheReplay:
         if isinstance(which, OrderedDict):
             return FoundPart(topic, which)
         return ListedPart(topic, which)
+
+    def _left_in(self, index: i64) -> int:
+        """The unsent objects of a part, once they are counted."""
+        if index < self._index:
+            return 0
+        if index > self._index:
+            return self._parts[index].count()
+        return self.left - sum([part.count() for part in self._parts[index + 1 :]])
 
     def _count(self) -> None:
         for part in self._parts:

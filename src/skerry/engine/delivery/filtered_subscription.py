@@ -8,17 +8,17 @@ receives a remove with its key.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from skerry.codec.pieces import canonical_key, cut, split
 from skerry.engine.admission.shared_quotas import Holder, Resource, SharedQuotas
 from skerry.engine.clients import Client
-from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
+from skerry.engine.delivery.cache_replay import EXCLUSION_STEP_COUNT, CacheReplay, ReplayOutput
 from skerry.engine.delivery.conflation import ConflationSlot
-from skerry.engine.delivery.group_members import is_behind
+from skerry.engine.delivery.group_members import is_behind, may_see
 from skerry.engine.delivery.query import Query, compile_filter, empty_query
-from skerry.engine.delivery.replay_parts import ReplayWalk
+from skerry.engine.delivery.replay_parts import FoundPart, ReplayWalk
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.topics import (
@@ -162,19 +162,27 @@ class FilteredSubscription(UpdateListener):
         if self.active_replay is not None:
             self.active_replay.cancel()
 
-    def rights_changed(self) -> None:
-        """Exclude objects that the client may not see any more and that were not sent yet."""
-        replay, objects = self.active_replay, self.topic.type_cache.objects
-        for key in self._inside.listed():
-            entry = objects.get(key)
-            if entry is None or self._may_see(entry.subject):
-                continue
-            is_sent = replay is None or not replay.holds(self.topic, key, entry)
-            if self._walk is not None or not is_sent:
-                self._inside.discard(key)
-                self._found.pop(key, None)
-        if replay is not None:
-            replay.exclude(lambda _, entry: not self._may_see(entry.subject))
+    def excluding(self) -> Iterator[int]:
+        """Exclude objects that the client may not see any more and that were not sent yet.
+
+        It examines them step by step, and yields the work units of each step. The subscription is
+        neither examined nor replayed in the meantime.
+        """
+        if self._walk is not None:
+            count = 0
+            for _ in FoundPart(self.topic, self._found).excluding(self._exclude):
+                count += 1
+                if count % EXCLUSION_STEP_COUNT == 0:
+                    yield EXCLUSION_STEP_COUNT
+        elif self.active_replay is not None:
+            yield from self.active_replay.excluding(self._exclude)
+
+    def _exclude(self, topic: Topic, entry: Entry) -> bool:
+        """Whether the client may not see an unsent object, which is then outside the condition."""
+        if self._may_see(entry.subject):
+            return False
+        self._inside.discard(canonical_key(topic.plan, split(topic.plan, entry.payload, 0)))
+        return True
 
     def receive(self, update: UpdateInTransit) -> None:
         """Deliver an update if its object matches, matched before, or begins to match."""
@@ -238,7 +246,14 @@ class FilteredSubscription(UpdateListener):
     def _is_replayed_later(self, update: UpdateInTransit, key: bytes, now_s: float) -> bool:
         """Whether the replay will send the object in its state at that time."""
         replay = self.active_replay
-        if replay is None or not replay.holds(update.topic, key, update.entry or update.gone):
+        entry = update.entry or update.gone
+        if replay is None or not replay.holds(update.topic, key, entry):
+            return False
+        if self.client.is_under_review and not self._may_see(update.subject):
+            # The object may have been hidden before, and was not excluded yet.
+            assert entry is not None
+            replay.drop(update.topic, key, entry)
+            self._inside.discard(key)
             return False
         if update.entry is not None and self._is_wanted(update.entry):
             return True
@@ -286,10 +301,7 @@ class FilteredSubscription(UpdateListener):
         return self._may_see(entry.subject) and self._query.matches(entry.payload)
 
     def _may_see(self, subject: str) -> bool:
-        """Whether the client may see a subject; it may see all default subjects."""
-        rights = self.client.rights
-        assert rights is not None
-        return not subject or rights.allows_objects or rights.allows("subscribe", subject)
+        return may_see(self.client, subject)
 
     def _must_wait(self, update: UpdateInTransit) -> bool:
         slots = self.client.slots
@@ -379,9 +391,6 @@ class _Keys:
 
     def has(self, key: bytes) -> bool:
         return key in self._keys
-
-    def listed(self) -> list[bytes]:
-        return list(self._keys)
 
     def add(self, key: bytes) -> None:
         self._keys.add(key)

@@ -23,6 +23,7 @@ __all__ = [
     "Membership",
     "ReplayListener",
     "is_behind",
+    "may_see",
 ]
 
 CONFLATE_BYTES: Final = 64 * 1024
@@ -101,9 +102,7 @@ class MemberOutput:
         return 1
 
     def _may_send(self, subject: str) -> bool:
-        rights = self._client.rights
-        assert rights is not None
-        return not subject or rights.allows_objects or rights.allows("subscribe", subject)
+        return may_see(self._client, subject)
 
 
 class MemberListener(UpdateListener):
@@ -200,6 +199,12 @@ class ReplayListener(UpdateListener):
         entry = update.entry or update.gone
         if replay is None or not replay.has_found(update.topic, update.key(), entry):
             return
+        client = self._member.client
+        if client.is_under_review and not may_see(client, update.subject):
+            # The object may have been hidden before, and was not excluded yet.
+            assert entry is not None
+            replay.drop(update.topic, update.key(), entry)
+            return
         was = update.gone
         if was is None:
             assert update.entry is not None
@@ -211,7 +216,6 @@ class ReplayListener(UpdateListener):
         is_sent = replay.send_now(update.topic, update.key(), was, time_s)
         if is_sent and update.gone is not None:
             # The client must not keep an object that is removed.
-            client = self._member.client
             update.topic.tally.due += 1
             client.queue.tally.due += 1
             _deliver_or_count(client, update)
@@ -279,6 +283,13 @@ def _clears(update: UpdateInTransit) -> bool:
     """Whether an update names fields that it does not set."""
     assert update.entry is not None
     return (update.header.attributes & update.topic.plan.mask) & ~update.entry.present != 0
+
+
+def may_see(client: Client, subject: str) -> bool:
+    """Whether a client may see a subject; it may see all default subjects."""
+    rights = client.rights
+    assert rights is not None
+    return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
 
 def is_behind(client: Client) -> bool:

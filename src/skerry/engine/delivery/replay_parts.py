@@ -6,7 +6,7 @@ The module is compiled, since each client that starts receives all cached object
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -67,12 +67,14 @@ class ReplayWalk:
         """Whether an object is still to be returned, or would be if it were not removed."""
         return self._is_open and self._at <= entry.order_index < self._stop
 
-    def ahead(self) -> list[Entry]:
-        """All objects that are still to be returned."""
-        if not self._is_open:
-            return []
-        order = self._type_cache.order
-        return [entry for entry in order[self._at : self._stop] if entry is not None]
+    def ahead(self) -> Iterator[Entry]:
+        """All objects that are still to be returned, as long as the iteration does not continue."""
+        at = self._at
+        while self._is_open and at < self._stop:
+            entry = self._type_cache.order[at]
+            at += 1
+            if entry is not None:
+                yield entry
 
     def close(self) -> None:
         """End the iteration; may be called again."""
@@ -103,8 +105,11 @@ class ReplayPart:
         """Skip an object when its turn comes, since it is sent now."""
         raise NotImplementedError
 
-    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        """Skip unwanted objects that are still to be sent; returns how many these are."""
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[bool]:
+        """Skip unwanted objects, step by step; yields whether each unsent object was unwanted.
+
+        Objects may change, be sent early or be skipped between two steps.
+        """
         raise NotImplementedError
 
     def is_over(self) -> bool:
@@ -136,12 +141,11 @@ class _KeyedPart(ReplayPart):
     def skip(self, key: bytes, entry: Entry) -> None:
         del self._pending[key]
 
-    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.type_cache.objects
-        unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
-        for key in unwanted:
-            del pending[key]
-        return len(unwanted)
+    def _exclude(self, key: bytes, is_unwanted: Callable[[Topic, Entry], bool]) -> bool:
+        if not is_unwanted(self.topic, self.topic.type_cache.objects[key]):
+            return False
+        del self._pending[key]
+        return True
 
 
 class ListedPart(_KeyedPart):
@@ -166,6 +170,13 @@ class ListedPart(_KeyedPart):
         del self._pending[key]
         return self.topic.type_cache.objects[key]
 
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[bool]:
+        at = self._at
+        while at < len(self._keys):
+            key = self._keys[at]
+            at += 1
+            yield key in self._pending and self._exclude(key, is_unwanted)
+
     def close(self) -> None:
         self._keys.clear()
         self._pending.clear()
@@ -187,6 +198,17 @@ class FoundPart(_KeyedPart):
     def advance(self) -> Entry | None:
         key, _ = self._keys.popitem(last=False)
         return self.topic.type_cache.objects[key]
+
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[bool]:
+        # The keys are rotated once, since they may change between two steps.
+        for _ in range(len(self._keys)):
+            if not self._keys:
+                break
+            key = next(iter(self._keys))
+            is_excluded = self._exclude(key, is_unwanted)
+            if not is_excluded:
+                self._keys.move_to_end(key)
+            yield is_excluded
 
     def close(self) -> None:
         self._pending = self._keys = OrderedDict()
@@ -213,14 +235,13 @@ class WholePart(ReplayPart):
     def skip(self, key: bytes, entry: Entry) -> None:
         self._early.add(int(entry.order_index))
 
-    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        unwanted = [
-            int(entry.order_index)
-            for entry in self._walk.ahead()
-            if int(entry.order_index) not in self._early and is_unwanted(self.topic, entry)
-        ]
-        self._early.update(unwanted)
-        return len(unwanted)
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[bool]:
+        for entry in self._walk.ahead():
+            index = int(entry.order_index)
+            is_excluded = index not in self._early and is_unwanted(self.topic, entry)
+            if is_excluded:
+                self._early.add(index)
+            yield is_excluded
 
     def is_over(self) -> bool:
         return self._walk.is_over()
@@ -250,7 +271,7 @@ class PickedPart(ReplayPart):
         self._settled: set[int] = set()
         """Indexes of objects that were delivered before they were examined."""
         self._unwanted: list[Callable[[Topic, Entry], bool]] = []
-        """The conditions of `exclude`, for objects that are still to be examined."""
+        """The conditions of `excluding`, for objects that are still to be examined."""
         self._found: list[int] = []
         """Indexes of the wanted objects."""
         self._at: i64 = 0
@@ -293,18 +314,21 @@ class PickedPart(ReplayPart):
         else:
             self._pending.discard(int(entry.order_index))
 
-    def exclude(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+    def excluding(self, is_unwanted: Callable[[Topic, Entry], bool]) -> Iterator[bool]:
         if not self._walk.is_over():
             self._unwanted.append(is_unwanted)
-        order = self.topic.type_cache.order
-        unwanted: list[int] = []
-        for order_index in self._pending:
-            entry = order[order_index]
-            assert entry is not None, "an object was removed before it was sent"
-            if is_unwanted(self.topic, entry):
-                unwanted.append(order_index)
-        self._pending.difference_update(unwanted)
-        return len(unwanted)
+        at = self._at
+        while at < len(self._found):
+            index = self._found[at]
+            at += 1
+            is_excluded = False
+            if index in self._pending:
+                entry = self.topic.type_cache.order[index]
+                assert entry is not None, "an object was removed before it was sent"
+                is_excluded = is_unwanted(self.topic, entry)
+                if is_excluded:
+                    self._pending.discard(index)
+            yield is_excluded
 
     def is_over(self) -> bool:
         return self._at >= len(self._found)

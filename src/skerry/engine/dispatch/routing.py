@@ -7,7 +7,6 @@ It resolves routes from them. A route is cached in its topic until a change inva
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 from skerry.codec.pieces import split
@@ -22,6 +21,7 @@ from skerry.engine.delivery.group_members import (
     MemberOutput,
     Membership,
     ReplayListener,
+    may_see,
 )
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
@@ -250,15 +250,26 @@ class Routing(RouteResolver):
         """Whether there are filtered subscriptions to a type."""
         return type_name in self._filtered
 
-    def rights_changed(self) -> None:
-        """Exclude objects that clients may not see any more from replays in progress."""
-        for member in self._replaying:
-            if member.active_replay is not None and _is_restricted(member.client):
-                member.active_replay.exclude(partial(_is_hidden, member.client))
-        for subscriptions in self._filtered.values():
-            for subscription in subscriptions.values():
-                if _is_restricted(subscription.client):
-                    subscription.rights_changed()
+    def excluding(self, client: Client) -> Iterator[int]:
+        """Exclude objects that a client may not see any more from its replays in progress.
+
+        It does so step by step, and yields the work units of each step. Until all are done, the
+        client is under review, so its replays wait.
+        """
+        if not _is_restricted(client):
+            return
+        for group in list(client.groups):
+            yield 1
+            member = self.find(client, group)
+            if member is not None and member.active_replay is not None:
+                yield from member.active_replay.excluding(
+                    lambda _, entry: not may_see(client, entry.subject)
+                )
+        for name, number in list(client.filtered_subscriptions):
+            yield 1
+            subscription = self._filtered.get(name, {}).get((client.client_id, number))
+            if subscription is not None:
+                yield from subscription.excluding()
 
     def definition_changed(self, client: Client, topic: Topic) -> None:
         """Apply another definition of a client: subscriptions that it cannot read any more end."""
@@ -268,7 +279,7 @@ class Routing(RouteResolver):
                     self.remove_filtered(client, name, number)
             for member in self._replaying:
                 if member.client is client and member.active_replay is not None:
-                    member.active_replay.exclude(lambda other, _: other is topic)
+                    member.active_replay.drop_topic(topic)
         topic.forget_routes()
 
     def leaving(self, client: Client) -> Iterator[int]:
@@ -309,7 +320,7 @@ class Routing(RouteResolver):
         subscribed: set[int] = set()
         for client_id, memberships in self._subscribers(topic, subject).items():
             client = memberships[0].client
-            is_hidden = bool(subject) and not _may_receive(client, subject)
+            is_hidden = not may_see(client, subject)
             if client.is_under_review:
                 memberships = [m for m in memberships if not m.group or _may_join(client, m.group)]
             if not memberships or is_hidden or not client.can_read(topic):
@@ -384,7 +395,7 @@ class Routing(RouteResolver):
         return self._is_subscriber(client, update.topic, update.subject, update.payload)
 
     def _is_subscriber(self, client: Client, topic: Topic, subject: str, payload: bytes) -> bool:
-        if subject and not _may_receive(client, subject):
+        if not may_see(client, subject):
             return False
         subject = subject or default_subject(topic.plan, split(topic.plan, payload, 0))
         return client.client_id in self._subscribers(topic, subject)
@@ -453,16 +464,6 @@ def _check(subject: str, topic: Topic) -> None:
     is_default = topic.needs_subject and covers(topic.pattern, subject)
     if not is_default or any(level in WILD_CARDS for level in subject.split("/")):
         check_subject(subject)
-
-
-def _may_receive(client: Client, subject: str) -> bool:
-    rights = client.rights
-    assert rights is not None
-    return rights.allows_objects or rights.allows("subscribe", subject)
-
-
-def _is_hidden(client: Client, _topic: Topic, entry: Entry) -> bool:
-    return entry.subject != "" and not _may_receive(client, entry.subject)
 
 
 def _is_restricted(client: Client) -> bool:

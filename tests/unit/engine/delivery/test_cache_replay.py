@@ -502,13 +502,14 @@ def test_several_types_are_replayed_one_after_the_other(
         assert not replay.step(now_s)
     assert not replay.holds(boats, *boat[2])
     assert [replay.holds(cars, *known) for known in car] == [False, True, True]
-    replay.exclude(lambda topic, entry: topic is cars and entry is car[2][1])
-    assert replay.left == 1
+    costs = list(replay.excluding(lambda topic, entry: topic is cars and entry is car[2][1]))
+    assert (replay.left, sum(costs)) == (1, 3)
     assert replay.step(4.0)
     assert (output.sent, ended, boats.type_cache.reader_count) == ([4, 3, 2, 0], [4.0], 0)
     whole = CacheReplay(output, [(boats, None), (cars, None)], ended.append)
     assert (whole.left, boats.type_cache.reader_count, cars.type_cache.reader_count) == (6, 1, 1)
-    whole.exclude(lambda topic, _: topic is boats)
+    whole.drop_topic(boats)
+    assert (whole.left, boats.type_cache.reader_count, whole.includes(boats)) == (3, 0, False)
     whole.send_now(cars, *car[0], 5.0)
     assert (whole.left, output.sent[-1]) == (2, 2)
     whole.cancel()

@@ -217,7 +217,7 @@ def test_the_rows_of_the_ledger_are_made_in_slices(harbour: Harbour) -> None:
     watcher.join("SkerryLedger")
     watcher.forget()
     harbour.now_ns += 1_000_000_000
-    sizes = []
+    sizes: list[int] = []
     while len(watcher.messages("SkerryLedger")) < count:
         before = len(watcher.messages("SkerryLedger"))
         harbour.node.advance(harbour.now_ns)
