@@ -33,9 +33,9 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, frame_for, replay_header
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
-__all__ = ["EXCLUSION_STEP_COUNT", "CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
+__all__ = ["CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
 
-EXCLUSION_STEP_COUNT: Final = 100
+_EXCLUSION_STEP_COUNT: Final = 100
 """Unsent objects that are examined in one step when some are excluded."""
 _DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_WORK // SELECT_SLICE_COUNT
 """Bytes of objects that can be sent in the time that describing a type takes."""
@@ -174,7 +174,7 @@ class CacheReplay:
                 if is_excluded and not self._unexamined:
                     self.left -= 1
                 count += 1
-                if count == EXCLUSION_STEP_COUNT:
+                if count == _EXCLUSION_STEP_COUNT:
                     yield count
                     count = 0
         yield 1 + count

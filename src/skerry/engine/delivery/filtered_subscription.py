@@ -14,7 +14,7 @@ from typing import Any, Final
 from skerry.codec.pieces import canonical_key, cut, split
 from skerry.engine.admission.shared_quotas import Holder, Resource, SharedQuotas
 from skerry.engine.clients import Client
-from skerry.engine.delivery.cache_replay import EXCLUSION_STEP_COUNT, CacheReplay, ReplayOutput
+from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
 from skerry.engine.delivery.conflation import ConflationSlot
 from skerry.engine.delivery.group_members import is_behind, may_see
 from skerry.engine.delivery.query import Query, compile_filter, empty_query
@@ -169,11 +169,8 @@ class FilteredSubscription(UpdateListener):
         neither examined nor replayed in the meantime.
         """
         if self._walk is not None:
-            count = 0
             for _ in FoundPart(self.topic, self._found).excluding(self._exclude):
-                count += 1
-                if count % EXCLUSION_STEP_COUNT == 0:
-                    yield EXCLUSION_STEP_COUNT
+                yield 1
         elif self.active_replay is not None:
             yield from self.active_replay.excluding(self._exclude)
 
