@@ -10,8 +10,6 @@ import importlib.machinery
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Mode", "compiled_modules", "mode", "version"]
-
 Mode: TypeAlias = Literal["compiled", "plain"]
 """`plain` is the uncompiled build."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import cbor2
 
-__all__ = ["CBORError", "dumps", "loads"]
-
 CBORError = cbor2.CBORDecodeError
 """Raised by `loads` for bytes that are not one CBOR item."""
 

@@ -29,22 +29,6 @@ from skerry import limits
 from skerry.errors import ConfigError
 from skerry.suggestions import nearest
 
-__all__ = [
-    "CONFIG_TABLE_COUNT_MAX",
-    "DEFAULT_ORIGIN",
-    "ENVIRONMENT_PREFIX",
-    "HIDDEN",
-    "Loaded",
-    "Sources",
-    "Value",
-    "config_file",
-    "field_keys",
-    "load",
-    "read_sources",
-    "settings_of",
-    "without_passwords",
-]
-
 CONFIG_TABLE_COUNT_MAX: Final = 10_000
 """Tables in one list of a configuration: more than a useful file of the largest size has."""
 

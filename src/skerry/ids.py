@@ -5,14 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import Final, NewType
 
-__all__ = [
-    "NODE_CLIENT",
-    "ClientId",
-    "NodeId",
-    "ObjectKey",
-    "hash64",
-]
-
 NodeId = NewType("NodeId", int)
 """A run of a node: 64 bits, new at each start."""
 

@@ -9,8 +9,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["plain", "visible"]
-
 
 def plain(value: object) -> object:
     """Convert a value that JSON has no form for. Use it as `json.dumps(..., default=plain)`."""

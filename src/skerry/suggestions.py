@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["nearest"]
-
 _LIKENESS_MIN: Final = 0.7
 """Below this a suggestion is wrong more often than right, and misleads people."""
 

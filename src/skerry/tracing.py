@@ -17,8 +17,6 @@ from skerry.json_values import plain
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["NO_TRACE", "DatagramDropped", "DropReason", "TraceEvent", "Tracer", "trace_line"]
-
 
 class DropReason(enum.Enum):
     """Why a datagram, an update or a message was dropped. Each is counted, none is fatal: anyone

@@ -19,8 +19,6 @@ from skerry.client.distributor.config import Config
 from skerry.client.distributor.sync import BlockingGroupConnection
 from skerry.errors import SkerryError
 
-__all__ = ["BenchPlan", "BenchResult", "run_bench"]
-
 _BURST: Final = 64
 _WINDOW: Final = 16_384
 _READY_S_MAX: Final = 20.0

@@ -6,8 +6,6 @@ import click
 
 from skerry.cli.output import current_output
 
-__all__ = ["completion"]
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

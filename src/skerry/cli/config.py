@@ -15,16 +15,6 @@ from skerry.cli.output import current_output, json_option
 from skerry.config import Loaded, Sources, config_file, load, read_sources, settings_of
 from skerry.errors import SkerryError
 
-__all__ = [
-    "SECTIONS",
-    "config",
-    "load_section",
-    "read_settings",
-    "reload_section",
-    "section_class",
-    "settings_file",
-]
-
 T = TypeVar("T")
 
 SECTIONS: Final[Mapping[str, str]] = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from skerry.apps.demo.tour import Check, Tour
 
-__all__ = ["demo"]
-
 
 @click.command()
 @click.option(

@@ -24,7 +24,6 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from skerry.protocol.machine import MachineEvent
 
-__all__ = ["distributor"]
 
 _Batch = list[tuple[str, bytes]]
 

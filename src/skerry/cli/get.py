@@ -24,8 +24,6 @@ from skerry.errors import DecodeError, SkerryError
 if TYPE_CHECKING:
     from skerry.objects.base import Struct
 
-__all__ = ["get"]
-
 
 @click.command()
 @type_argument()

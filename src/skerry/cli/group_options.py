@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["group_key_option", "group_reach_options", "group_segment_option"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -15,8 +15,6 @@ from skerry.cli.stopping import Stop
 from skerry.errors import LimitExceeded
 from skerry.limits import PAYLOAD_BYTES_MAX
 
-__all__ = ["input_bytes", "input_contents", "input_lines"]
-
 _WAIT_S: Final = 0.1
 """Interval at which a stop request is polled while no input arrives."""
 _CHUNK_BYTES: Final = 65536

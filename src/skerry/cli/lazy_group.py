@@ -10,8 +10,6 @@ import click
 
 from skerry.suggestions import nearest
 
-__all__ = ["LazyGroup"]
-
 
 class LazyGroup(click.Group):
     """A group whose commands are modules of `package`; module and command have the same name.

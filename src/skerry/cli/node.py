@@ -13,8 +13,6 @@ from skerry.cli.parameters import CheckedText, check_endpoint, check_metrics, ch
 if TYPE_CHECKING:
     from skerry.apps.node.config import NodeConfig
 
-__all__ = ["node", "warn_of_readers"]
-
 
 @click.group()
 def node() -> None:

@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from skerry.client.core.states import StateChanged
     from skerry.objects.base import Struct
 
-__all__ = [
-    "NodeChoice",
-    "check_definition",
-    "check_filter",
-    "filter_options",
-    "node_options",
-    "struct_class",
-    "type_argument",
-    "types_option",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

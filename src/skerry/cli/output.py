@@ -19,7 +19,6 @@ from skerry.json_values import plain, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["CliConfig", "Output", "current_output", "json_option", "json_text"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

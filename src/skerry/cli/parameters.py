@@ -16,21 +16,6 @@ import click
 
 from skerry.errors import ConfigError, FilterError, SkerryError
 
-__all__ = [
-    "CheckedText",
-    "FiniteFloat",
-    "WrongValue",
-    "as_wrong_value",
-    "check_condition",
-    "check_endpoint",
-    "check_group",
-    "check_metrics",
-    "check_pattern",
-    "check_storage",
-    "check_subject",
-    "field_names",
-]
-
 _STORAGES: Final = re.compile(r"none|sqlite:.+|postgres(ql)?://.*", re.DOTALL)
 
 

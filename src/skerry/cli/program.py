@@ -23,17 +23,6 @@ from skerry.cli.output import CliConfig, Output, current_output
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
 
-__all__ = [
-    "COMMANDS",
-    "COMPLETE_VARIABLE",
-    "DONE",
-    "FAILED",
-    "UNREACHABLE",
-    "USAGE",
-    "run",
-    "skerry",
-]
-
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2

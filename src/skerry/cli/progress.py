@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from skerry.cli.output import Output
 
-__all__ = ["progress_bar", "status_line"]
-
 
 @contextmanager
 def progress_bar(

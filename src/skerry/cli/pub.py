@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from skerry.client.api.sync import Space
     from skerry.objects.base import Struct
 
-__all__ = ["pub"]
-
 
 @click.command()
 @type_argument(required=False)

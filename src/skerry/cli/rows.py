@@ -15,8 +15,6 @@ from skerry.json_values import visible
 from skerry.objects.base import Struct
 from skerry.objects.json import to_json_values
 
-__all__ = ["event_row", "event_text", "key_text", "object_row"]
-
 
 def object_row(obj: Struct, info: ObjectInfo) -> dict[str, Any]:
     """A current object as JSON."""

@@ -13,8 +13,6 @@ from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.pipeline.answers import json_value, lake_rows, limit_option, print_rows, text_value
 from skerry.cli.pipeline.spark_session import tables_option, waiting
 
-__all__ = ["sql"]
-
 
 @click.command()
 @click.argument("query")

@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
-__all__ = ["Stop", "stop_on_signals"]
-
 _STOPPING: Final = "stopping; once more to interrupt\n"
 _INTERRUPTED: Final = "error: interrupted while waiting for something that does not answer\n"
 _HANDLER_S_MAX: Final = 0.5

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from skerry.client.core.events import Event
     from skerry.client.core.states import Refusal
 
-__all__ = ["sub"]
 
 _WAIT_S: Final = 0.1
 """Interval at which a stop request is polled while no event arrives."""

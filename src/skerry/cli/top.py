@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from skerry.apps.top import ClientLine, Counts, NodeSnapshot, TypeLine
 
-__all__ = ["top"]
 
 _LOOK_S: Final = 0.1
 """Interval at which a stop request is polled."""

@@ -9,8 +9,6 @@ import click
 from skerry import build_info
 from skerry.cli.output import current_output, json_option
 
-__all__ = ["version"]
-
 
 @click.command()
 @json_option

@@ -10,8 +10,6 @@ from skerry.codec.hot_loops import StructLayout
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import StructPlan
 
-__all__ = ["Codec"]
-
 
 class Codec:
     """Encodes objects of one struct, and works on their encoded form."""

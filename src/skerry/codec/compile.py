@@ -10,8 +10,6 @@ from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, RefType, StructType, VectorType
 
-__all__ = ["ClassOf", "make_plan", "value_plan", "values_getter"]
-
 ClassOf = Callable[[StructType | EnumType], Any]
 """Returns the Python class of a named type."""
 

@@ -53,8 +53,6 @@ from skerry.limits import (
     VECTOR_COUNT_MAX,
 )
 
-__all__ = ["decode", "decode_from", "decode_value", "read_float", "read_int"]
-
 _unpack_half = struct.Struct(">e").unpack_from
 _new_uuid: Any = object.__new__
 _set_uuid: Any = object.__setattr__

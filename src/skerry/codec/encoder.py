@@ -50,14 +50,6 @@ from skerry.codec.values import AnyObject, Ref
 from skerry.errors import DecodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
 
-__all__ = [
-    "encode",
-    "encode_key",
-    "encode_value",
-    "head",
-    "write_head",
-]
-
 _I64_MAX = (1 << 63) - 1
 _FLOAT32_MAX = 3.4028235677973366e38
 """The middle between the largest float32 and the next power. Larger values round to infinity."""

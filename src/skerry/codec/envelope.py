@@ -9,22 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = [
-    "ACCESS",
-    "CREATE",
-    "DISTRIBUTOR",
-    "GAP",
-    "INTERNAL",
-    "LINK",
-    "OPERATION_NAMES",
-    "PORTAL",
-    "REMOVE",
-    "SNAPSHOT",
-    "UPDATE",
-    "Update",
-    "restore_update",
-]
-
 CREATE: Final = 1
 UPDATE: Final = 2
 REMOVE: Final = 3

@@ -21,18 +21,6 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
-__all__ = [
-    "LARGE_FRAME_BYTES",
-    "PREFIX_BYTES",
-    "FrameCutter",
-    "OldFrameCutter",
-    "Skipped",
-    "buffer_bytes_max",
-    "frame",
-    "large_frame",
-    "old_frame",
-]
-
 PREFIX_BYTES: Final = 5
 """Size of the length prefix of a version 2 frame."""
 _PREFIX: Final = 0x1A

@@ -11,17 +11,6 @@ from mypy_extensions import i64
 from skerry.codec.plans import FieldPlan, StructPlan, refuse_bytes
 from skerry.limits import SKIP_DEPTH_MAX
 
-__all__ = [
-    "describe",
-    "head_size",
-    "read_argument",
-    "read_count",
-    "read_span",
-    "read_tag",
-    "skip",
-    "skip_key",
-]
-
 
 def read_tag(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
     """The tag at `pos` in the map of a struct, and the offset of its value."""

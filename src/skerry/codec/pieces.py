@@ -58,19 +58,6 @@ from skerry.limits import (
     VECTOR_COUNT_MAX,
 )
 
-__all__ = [
-    "Pieces",
-    "canonical_key",
-    "cut",
-    "merge",
-    "merge_pieces",
-    "normalize",
-    "project",
-    "split",
-    "split_again",
-    "split_whole",
-]
-
 _WIDEST: Final = ValuePlan(FLOAT64, "float64")
 _BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
 """The bit of each tag in a property set: compiled code would shift a number of 32 bits."""

@@ -14,35 +14,6 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
 
-__all__ = [
-    "ANY",
-    "BOOL",
-    "BYTES",
-    "DURATION",
-    "ENUM",
-    "FLOAT16",
-    "FLOAT32",
-    "FLOAT64",
-    "INT8",
-    "PROPERTY_SET",
-    "REF",
-    "STRING",
-    "STRUCT",
-    "TAG_COUNT",
-    "TIMEPOINT",
-    "UINT8",
-    "UINT64",
-    "UUID",
-    "VECTOR",
-    "FieldPlan",
-    "StructPlan",
-    "ValuePlan",
-    "refuse_bytes",
-    "refuse_size",
-    "refuse_value",
-    "shown",
-]
-
 # The numbers of schema.model.Kind, repeated as constants that compiled code can branch on. A test
 # compares the two.
 BOOL: Final = 1

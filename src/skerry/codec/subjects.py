@@ -15,15 +15,6 @@ from skerry.errors import EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.schema.model import Kind
 
-__all__ = [
-    "NO_KEY",
-    "default_pattern",
-    "default_subject",
-    "key_parts",
-    "short_subject",
-    "text_level",
-]
-
 NO_KEY: Final = b"\xff"
 """Bytes that no canonical key begins with."""
 

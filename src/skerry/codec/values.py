@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from skerry.limits import TAG_MAX, TAG_MIN
 
-__all__ = ["AnyObject", "PropertySet", "Ref"]
-
 
 class PropertySet(int):
     """Tags of a struct as a mask in which bit n stands for tag n. This number is transmitted.

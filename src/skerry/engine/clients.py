@@ -29,17 +29,6 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
-__all__ = [
-    "OWED_COUNT_MAX",
-    "READING_COUNT_MAX",
-    "Client",
-    "Countdown",
-    "Input",
-    "Later",
-    "Task",
-    "do_at_once",
-]
-
 READING_COUNT_MAX: Final = 256
 """Cached conversions of the objects of one type for clients with other definitions. There is one
 for each version of a program that is connected."""

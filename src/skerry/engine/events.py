@@ -6,17 +6,6 @@ from dataclasses import dataclass
 
 from skerry.protocol.machine import MachineEvent
 
-__all__ = [
-    "ClientConnected",
-    "ClientDisconnected",
-    "ClientRefused",
-    "ConnectionTurnedAway",
-    "DefinitionRefused",
-    "NodeEvents",
-    "NodesForgotten",
-    "TypeChanged",
-]
-
 
 class NodeEvents:
     """The events of a node until the driver takes them."""

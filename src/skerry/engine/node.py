@@ -55,8 +55,6 @@ from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.machine import Address, CloseReason, MachineEvent, Transmit
 
-__all__ = ["NodeCore"]
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class NodeCore:

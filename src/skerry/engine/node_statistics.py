@@ -15,8 +15,6 @@ from skerry.engine.types.node_types import NodeTypes
 from skerry.objects.base import Struct
 from skerry.objects.times import seconds_of_ns
 
-__all__ = ["StatisticsCollector"]
-
 
 class StatisticsCollector:
     """Reads the counters of all parts of a node."""

@@ -26,20 +26,6 @@ from skerry.protocol.backoff import Backoff
 from skerry.protocol.machine import Statistics
 from skerry.schema.model import NamedType, StructType, dependencies
 
-__all__ = [
-    "CLIENT",
-    "JOURNAL_BYTES_MAX",
-    "JOURNAL_CHANGE_COUNT_MAX",
-    "POSITION",
-    "Journal",
-    "JournalStatistics",
-    "StoredObject",
-    "StoredType",
-    "WriteBatch",
-    "store_type",
-    "stored_type",
-]
-
 JOURNAL_CHANGE_COUNT_MAX: Final = 200_000
 """Changes of persistent objects that wait to be stored. A disk stores this many in some seconds. If
 it is slower or fails, publishers of such objects are refused, so no update is lost silently."""

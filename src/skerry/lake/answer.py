@@ -12,8 +12,6 @@ from skerry.lake.extras import require_lake
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Answer"]
-
 
 class Answer:
     """The result of a query. Files are read each time the rows are requested.

@@ -14,8 +14,6 @@ from skerry.spark.lake.schema import TypedSchema
 from skerry.spark.lake.schema_json import schema_from_text
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["OF_TYPES", "LakeLayout", "TypeTables"]
-
 OF_TYPES = (*(kind for kind in DIVIDED_BY if kind != "raw"), "rollups")
 """Kinds of tables that exist per type."""
 _PLANS = "_skerry/plans"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from skerry.lake.layout import TypeTables
     from skerry.spark.lake.data_files import Contents, TableSize
 
-__all__ = ["OpenLake", "Range", "instant_text", "open_lake"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -36,7 +36,6 @@ from skerry.spark.lake.store import TableStore
 if TYPE_CHECKING:
     from skerry.spark.lake.lake import Lake
 
-__all__ = ["Dropped", "retain"]
 
 _APPLICATION: Final = "skerry-retention"
 

@@ -17,8 +17,6 @@ from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["rolled_up", "rollup_schema"]
-
 _NUMBERS: Final = ("mean", "min", "max")
 _OWN: Final = ("minute", "minute_ns", "update_count")
 

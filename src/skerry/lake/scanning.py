@@ -18,8 +18,6 @@ from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["BATCH_ROWS", "arrow_schema", "conformed", "dataset_of", "scan"]
-
 BATCH_ROWS: Final = 65_536
 _BATCHES_AHEAD: Final = 2
 _FILES_AHEAD: Final = 2

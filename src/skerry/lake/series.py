@@ -19,8 +19,6 @@ from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.state_lookup import unknown_name
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["duration_ns", "key_columns", "series_of", "with_numbers"]
-
 _UNITS: Final = {
     "ns": 1,
     "us": 10**3,

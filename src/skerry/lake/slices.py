@@ -7,8 +7,6 @@ from typing import Final
 
 from skerry.spark.lake.data_files import DataFile
 
-__all__ = ["SLICE_BYTES", "SLICE_ROWS", "slices"]
-
 SLICE_ROWS: Final = 500_000
 SLICE_BYTES: Final = 32 * 1024 * 1024
 """Size of compressed files; in memory the rows need several times as much."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from skerry.lake.reader import OpenLake
 
-__all__ = ["MEMORY", "answer_of", "filtered", "view_names"]
 
 MEMORY: Final = "1GB"
 """Memory limit of DuckDB; above it, DuckDB writes to a temporary folder."""

@@ -18,8 +18,6 @@ from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.state_lookup import StateFiles, states_around
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["differences", "live_at", "states_between"]
-
 _FACTS: Final = ("valid_from_ns", "valid_from", "life", "sender", "node", "position", "sequence")
 _IDENTITY: Final = ("life", "valid_from_ns", "node", "position", "sender", "sequence")
 """States that are equal in all of these columns are the same state."""

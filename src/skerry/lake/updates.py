@@ -17,8 +17,6 @@ from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["TIMESTAMP", "changed_between", "floor_ns", "in_order", "in_slices", "timestamps"]
-
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _NAMES: Final = {
     CREATE: "create",

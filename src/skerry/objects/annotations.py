@@ -24,27 +24,6 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = [
-    "any_object",
-    "duration",
-    "field_type",
-    "float16",
-    "float32",
-    "float64",
-    "instance_ref",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "property_set",
-    "steady_timepoint",
-    "timepoint",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
-
 int8: TypeAlias = Annotated[int, ScalarType(Kind.INT8)]
 int16: TypeAlias = Annotated[int, ScalarType(Kind.INT16)]
 int32: TypeAlias = Annotated[int, ScalarType(Kind.INT32)]

@@ -21,22 +21,6 @@ from skerry.objects.spec import FieldSpec
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = [
-    "NOT_EXTENDED",
-    "RESERVED_NAMES",
-    "Struct",
-    "build",
-    "codec_of",
-    "extras_of",
-    "key_of",
-    "merge",
-    "pack",
-    "ref_to",
-    "selection",
-    "unpack",
-]
-
-
 S = TypeVar("S", bound="Struct")
 
 NOT_EXTENDED = (

@@ -23,15 +23,6 @@ from skerry.objects.json import value_from_json_values
 from skerry.objects.names import python_name, python_names
 from skerry.schema.model import EnumType, Field, NamedType, StructType, content_of
 
-__all__ = [
-    "attribute_names",
-    "class_of",
-    "make_enum_class",
-    "make_struct_class",
-    "member_names",
-    "used_types",
-]
-
 _MODULE = "skerry.types"
 """The `__module__` of classes that are not defined in a module."""
 

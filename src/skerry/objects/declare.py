@@ -31,8 +31,6 @@ from skerry.schema.model import (
     StructType,
 )
 
-__all__ = ["field", "key", "removed", "struct"]
-
 C = TypeVar("C")
 
 

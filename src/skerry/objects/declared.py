@@ -9,8 +9,6 @@ from skerry.schema.check import define
 from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
-__all__ = ["checked"]
-
 T = TypeVar("T", StructType, EnumType)
 
 

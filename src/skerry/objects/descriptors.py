@@ -38,8 +38,6 @@ from skerry.schema.model import (
 )
 from skerry.schema.typenames import BUILT_IN_NAMES
 
-__all__ = ["describe", "from_description"]
-
 _FLAGS = (
     ("cached", "cached"),
     ("internal", "internal"),

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from skerry.objects.declared import checked
 from skerry.schema.model import EnumElement, EnumType
 
-__all__ = ["DescribedEnum", "EnumBase", "element"]
-
 
 class EnumBase(enum.Enum):
     """An enum type. Members are declared by tag: `red = 1`, or `green = element(2, value=10)`.

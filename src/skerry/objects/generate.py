@@ -19,8 +19,6 @@ from skerry.schema.check import define
 from skerry.schema.model import NamedType, dependencies
 from skerry.schema.writer import write_types
 
-__all__ = ["generate_module", "generate_stub"]
-
 
 def generate_module(types: Iterable[Any], *, source: str = "type definitions") -> str:
     """Source of a module with the classes of these types (or classes) and of their dependencies.

@@ -7,8 +7,6 @@ from typing import Any
 from skerry.objects.classes import class_of
 from skerry.schema.internal import internal_types
 
-__all__ = ["internal_class"]
-
 
 def internal_class(name: str) -> Any:
     """The class of an internal type; raises KeyError if there is no such type."""

@@ -24,15 +24,6 @@ from skerry.objects.times import to_timepoint
 from skerry.schema.model import Kind
 from skerry.suggestions import nearest
 
-__all__ = [
-    "dump",
-    "from_json_values",
-    "load",
-    "to_json_values",
-    "value_from_json_values",
-    "value_to_json_values",
-]
-
 _FLOATS = (
     Kind.FLOAT16,
     Kind.FLOAT32,

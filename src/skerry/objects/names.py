@@ -6,8 +6,6 @@ import keyword
 import re
 from collections.abc import Iterable
 
-__all__ = ["python_name", "python_names"]
-
 
 def python_name(name: str, taken: Iterable[str] = ()) -> str:
     """The Python name for a name in a type, which may contain any characters."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from skerry.schema.model import Option
 
-__all__ = ["FieldSpec"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSpec:

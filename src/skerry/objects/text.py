@@ -10,8 +10,6 @@ from skerry.codec.plans import shown
 from skerry.objects.times import to_datetime
 from skerry.schema.model import FieldType, Kind, StructType, VectorType
 
-__all__ = ["object_text", "value_text"]
-
 
 def object_text(obj: Any) -> str:
     """The type's name and the set fields."""

@@ -7,8 +7,6 @@ from operator import truediv
 
 from mypy_extensions import i64
 
-__all__ = ["ns_of_seconds", "seconds_of_ns", "to_datetime", "to_timepoint"]
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 

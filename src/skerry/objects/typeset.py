@@ -12,8 +12,6 @@ from skerry.schema.check import Checked, define
 from skerry.schema.model import NamedType
 from skerry.schema.writer import write_types
 
-__all__ = ["TypeSet", "define_types", "to_dots"]
-
 
 class TypeSet(Mapping[str, Any]):
     """Classes of types, as attributes (`types.Vessel`) and by name (`types["Vessel"]`)."""

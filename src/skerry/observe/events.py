@@ -30,8 +30,6 @@ from skerry.protocol.distributor.events import (
 )
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["log_events"]
-
 _QUIET_ENDS: Final = ("goodbye", "lost")
 """Reasons for which a connection ends in normal operation. A stopped program just disconnects."""
 

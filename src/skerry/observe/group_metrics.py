@@ -11,8 +11,6 @@ from prometheus_client.registry import Collector
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.observe.number_metrics import metric_family
 
-__all__ = ["GROUP_METRICS", "GroupCollector"]
-
 GROUP_METRICS: Final[Mapping[str, str]] = {
     "skerry_carrier_is_connected": "1 while the node exchanges messages with the group, else 0.",
     "skerry_carrier_sent_messages_total": "Messages of clients that were sent to the group.",

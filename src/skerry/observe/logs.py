@@ -14,19 +14,6 @@ from typing import Any, Final, Literal, TextIO
 
 from skerry.json_values import plain, visible
 
-__all__ = [
-    "LEVELS",
-    "LOG_LINES_PER_HOST_MAX",
-    "LOG_LINES_PER_MESSAGE_MAX",
-    "LOG_REPEAT_COUNT_MAX",
-    "Form",
-    "JsonFormatter",
-    "Level",
-    "RepeatFilter",
-    "TextFormatter",
-    "written_to",
-]
-
 LOG_REPEAT_COUNT_MAX: Final = 1000
 """Messages, addresses and sources of warnings that are watched for repetitions. Beyond it the
 oldest is forgotten, and logged again when it repeats."""

@@ -19,15 +19,6 @@ from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.observe.group_metrics import GroupCollector
 from skerry.observe.number_metrics import metric_family
 
-__all__ = [
-    "CONTENT_TYPE",
-    "METRICS",
-    "METRIC_TYPE_COUNT_MAX",
-    "NodeCollector",
-    "node_registry",
-    "scrape",
-]
-
 METRIC_TYPE_COUNT_MAX: Final = 50
 """Types with their own metrics. Those with less traffic are added up as `other`. A time series for
 each type of a large system would cost its monitoring more than it is worth."""

@@ -8,8 +8,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["NumberCollector", "metric_family", "number_registry"]
-
 
 class NumberCollector(Collector):
     """Converts numbers to metrics. `texts` has the help text of each name.

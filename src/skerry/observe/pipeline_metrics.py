@@ -10,8 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from skerry.observe.number_metrics import number_registry
 
-__all__ = ["PIPELINE_METRICS", "PipelineStatistics", "pipeline_registry"]
-
 PIPELINE_METRICS: Final[Mapping[str, str]] = {
     "skerry_pipeline_batches_total": "Batches written to the tables.",
     "skerry_pipeline_rows_total": "Recorded rows in the written batches.",

@@ -10,8 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from skerry.observe.number_metrics import number_registry
 
-__all__ = ["RECORDER_METRICS", "RecorderStatistics", "recorder_registry"]
-
 RECORDER_METRICS: Final[Mapping[str, str]] = {
     "skerry_recorder_updates_total": "Updates received.",
     "skerry_recorder_rows_total": "Rows written, including descriptions of types and gaps.",

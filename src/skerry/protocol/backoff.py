@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-__all__ = ["Backoff"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:

@@ -6,8 +6,6 @@ from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Deadlines", "earliest"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 _STALE_COUNT_MAX: Final = 64

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ExclusionReason"]
-
 
 class ExclusionReason(enum.IntEnum):
     """Why a node is excluded. The values are those on the wire."""

@@ -18,23 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-__all__ = [
-    "Address",
-    "CloseReason",
-    "Connect",
-    "Disconnect",
-    "Durable",
-    "Event",
-    "Machine",
-    "MachineEvent",
-    "Paced",
-    "PortMachine",
-    "Statistics",
-    "StreamMachine",
-    "Transmit",
-    "WallClocked",
-]
-
 
 class Address(NamedTuple):
     """The source or destination of bytes: a peer, a multicast group, or the end of a stream."""

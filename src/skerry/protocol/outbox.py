@@ -6,8 +6,6 @@ from mypy_extensions import mypyc_attr
 
 from skerry.protocol.machine import MachineEvent, Transmit
 
-__all__ = ["Outbox"]
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Outbox:

@@ -17,18 +17,6 @@ from typing import Final, NoReturn
 from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.limits import PATTERN_MEMO_CHAR_COUNT_MAX, SUBJECT_CHAR_COUNT_MAX
 
-__all__ = [
-    "PATTERN_COUNT_MAX",
-    "PATTERN_MEMO_COUNT_MAX",
-    "SUBJECT_LEVEL_COUNT_MAX",
-    "PatternHandle",
-    "PatternTree",
-    "check_pattern",
-    "check_subject",
-    "covers",
-    "overlaps",
-]
-
 SUBJECT_LEVEL_COUNT_MAX: Final = 64
 """Levels of a subject or pattern. A tree of patterns is walked with one call per level, and has a
 node for each. Paths that people write have fewer than ten."""

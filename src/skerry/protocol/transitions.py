@@ -11,8 +11,6 @@ from __future__ import annotations
 import enum
 from typing import Generic, TypeVar
 
-__all__ = ["TransitionTable"]
-
 State = TypeVar("State", bound=enum.Enum)
 Event = TypeVar("Event", bound=enum.Enum)
 

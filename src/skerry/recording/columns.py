@@ -10,8 +10,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["COLUMNS", "DESCRIPTOR_TYPES", "SCHEMA"]
-
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 """For columns with few distinct values."""
 

@@ -22,8 +22,6 @@ from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType, dependencies
 
-__all__ = ["described_types", "description_rows", "description_updates"]
-
 
 def description_updates(type_: NamedType, *, space: str, time_ns: int) -> list[Update]:
     """The rows that describe a type: the nested types first, then the type."""

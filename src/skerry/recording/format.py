@@ -33,18 +33,6 @@ from skerry.recording.messages import (
 )
 from skerry.recording.rows import NO_SENT_TIME, Columns
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Block",
-    "block_at",
-    "decode_block",
-    "encode_block",
-    "encode_head",
-    "head_at",
-    "head_size",
-    "to_record_batch",
-]
-
 FORMAT_VERSION: Final = 1
 
 _ZEROS: Final = b"00000000"

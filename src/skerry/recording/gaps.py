@@ -12,8 +12,6 @@ from skerry.codec.envelope import GAP, INTERNAL, Update
 from skerry.errors import RecordingError
 from skerry.recording.rows import Columns
 
-__all__ = ["RECORDING_GAP_COUNT_MAX", "Gap", "Missing", "gap_of", "gap_update", "readable_gap"]
-
 RECORDING_GAP_COUNT_MAX: Final = 1000
 """Gaps that wait to be written, each of a node or a sender. A group may have any number of senders.
 Beyond it the others become one gap."""

@@ -20,17 +20,6 @@ import pyarrow.compute as pc
 from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.rows import Columns
 
-__all__ = [
-    "NO_CRC",
-    "RecordedBatch",
-    "Segment",
-    "SegmentContent",
-    "batch_of_columns",
-    "batch_of_rows",
-    "damaged_content",
-    "segment_of",
-]
-
 NO_CRC: Final = -1
 """Replaces the CRC of a batch that was already damaged when it was indexed."""
 

@@ -15,8 +15,6 @@ from skerry.objects.json import to_json_values
 from skerry.recording.gaps import gap_of
 from skerry.schema.model import StructType
 
-__all__ = ["FACT_NAMES", "json_row", "time_text"]
-
 FACT_NAMES: Final = (
     "_operation",
     "_type",

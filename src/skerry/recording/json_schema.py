@@ -14,8 +14,6 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["json_schema"]
-
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "number"}
 _HEX: Final = {"type": "string", "contentEncoding": "base16"}

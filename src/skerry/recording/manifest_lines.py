@@ -21,17 +21,6 @@ from typing import IO, Any, Final
 from skerry.errors import RecordingError
 from skerry.recording.index import RecordedBatch, Segment
 
-__all__ = [
-    "RECORDING_LINE_BYTES_MAX",
-    "Forgotten",
-    "ManifestLines",
-    "Repair",
-    "dropped_line",
-    "parse_manifest",
-    "repaired_line",
-    "sealed_line",
-]
-
 RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One line of a manifest: more than the index of the largest number of batches takes."""
 

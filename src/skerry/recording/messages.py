@@ -11,16 +11,6 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "DICTIONARY",
-    "END_OF_STREAM",
-    "MARK",
-    "RECORD_BATCH",
-    "SCHEMA_MESSAGE",
-    "Message",
-    "message_at",
-]
-
 MARK: Final = b"\xff\xff\xff\xff"
 """Every message begins with this marker."""
 

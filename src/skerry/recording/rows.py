@@ -14,8 +14,6 @@ from mypy_extensions import i32, i64, u8
 from skerry.codec.envelope import Update
 from skerry.errors import LimitExceeded
 
-__all__ = ["NO_SENT_TIME", "RECORDING_ROWS_BYTES_MAX", "ROW_BYTES", "Columns", "Rows"]
-
 RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
 """Bytes of rows that wait to be written. Only a caller that appends and never flushes reaches it. A
 batch of two gigabytes could not be written: its columns have offsets of 31 bits."""

@@ -18,8 +18,6 @@ from skerry.recording.format import Block, block_at, decode_block, head_at
 from skerry.recording.index import SegmentContent, batch_of_rows, damaged_content
 from skerry.recording.messages import END_OF_STREAM, MARK
 
-__all__ = ["Scan", "scan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:

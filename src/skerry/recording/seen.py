@@ -12,8 +12,6 @@ from typing import Final, TypeAlias
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
 
-__all__ = ["RECORDING_SEEN_RANGE_COUNT_MAX", "SeenUpdates"]
-
 RECORDING_SEEN_RANGE_COUNT_MAX: Final = 1_000_000
 """Ranges of sequence numbers by which equal updates of several recordings are recognized: some
 hundred megabytes. Beyond it the oldest are forgotten, and their duplicates stay."""

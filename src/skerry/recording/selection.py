@@ -13,8 +13,6 @@ from skerry.codec.envelope import GAP
 from skerry.protocol.patterns import PatternTree
 from skerry.recording.index import NO_CRC, RecordedBatch
 
-__all__ = ["ALL_ROWS", "RowSelection", "selection_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:

@@ -16,8 +16,6 @@ from skerry.objects.classes import class_of
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["States", "has_state"]
-
 
 def has_state(update: Update, type_: StructType | None) -> bool:
     """Whether the row changes a cached object."""

@@ -13,8 +13,6 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import EnumType, NamedType, StructType, content_of, with_parts
 from skerry.schema.union import obstacle, unite
 
-__all__ = ["united_types"]
-
 
 def united_types(types: Mapping[int, StructType]) -> dict[int, StructType]:
     """The union for reading each definition, by the fingerprint of the definition.

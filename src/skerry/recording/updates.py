@@ -13,8 +13,6 @@ from skerry.codec.envelope import INTERNAL, SNAPSHOT, Update
 from skerry.recording.columns import COLUMNS, DESCRIPTOR_TYPES
 from skerry.recording.rows import NO_SENT_TIME
 
-__all__ = ["is_description", "updates_of"]
-
 
 def updates_of(rows: pa.RecordBatch) -> Iterator[Update]:
     """The rows as updates, in order."""

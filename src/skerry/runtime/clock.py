@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["monotonic_ns", "wall_ns"]
-
 
 def wall_ns() -> int:
     """Nanoseconds since 1970; jumps when the clock is set."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 import gc
 from typing import Any, Final
 
-__all__ = ["CalmCollector"]
-
 _FULL_GENERATION: Final = 2
 _FREEZE_COUNT: Final = 30
 """Collections after which all objects are examined. Between two full collections, about 77 000 new

@@ -17,8 +17,6 @@ from skerry.runtime.streams.orderly_close import OrderlyClose
 from skerry.runtime.streams.sockets import bind_tcp
 from skerry.runtime.streams.web_origins import host_fault, own_names
 
-__all__ = ["HTTP_CONNECTION_COUNT_MAX", "HTTP_REQUEST_BYTES_MAX", "HealthServer", "Page"]
-
 HTTP_CONNECTION_COUNT_MAX: Final = 32
 """Connections to the pages of metrics and health: some scrapers and a person."""
 HTTP_REQUEST_BYTES_MAX: Final = 8192

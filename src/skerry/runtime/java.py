@@ -21,15 +21,6 @@ from typing import Final
 from skerry.errors import PipelineError
 from skerry.runtime.system_folders import make_folder
 
-__all__ = [
-    "JAVA_VERSION_MIN",
-    "MISSING_MODULE_OPTION",
-    "Java",
-    "cache_folder",
-    "find_java",
-    "write_launcher",
-]
-
 JAVA_VERSION_MIN: Final = 17
 """The oldest version that Spark 4 supports."""
 

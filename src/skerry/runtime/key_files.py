@@ -12,8 +12,6 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.whole_files import read_whole
 
-__all__ = ["open_seal", "read_keys"]
-
 
 def read_keys(file: str | Path) -> KeyRing:
     """The keys in a file; ConfigError if the file is unreadable or invalid."""

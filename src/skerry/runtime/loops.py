@@ -11,8 +11,6 @@ from typing import Any, Literal, TypeVar
 
 from skerry.errors import ConfigError
 
-__all__ = ["LoopKind", "new_loop", "run_loop"]
-
 LoopKind = Literal["auto", "asyncio", "uvloop"]
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from skerry.protocol.machine import MachineEvent, WallClocked
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.loop_turns import LoopTurns
 
-__all__ = ["DrivenMachine", "MachineDriver", "WallClockWatch"]
-
 _OUTPUT_ROUND_COUNT_MAX: Final = 4
 """How often a turn sends what its own event handler has caused."""
 _CLOCK_CHECK_NS: Final = 1_000_000_000

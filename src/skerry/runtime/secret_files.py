@@ -11,8 +11,6 @@ from typing import Final
 
 from skerry.errors import ConfigError
 
-__all__ = ["given_secret", "read_secret", "warn_of_readers"]
-
 _BYTES_MAX: Final = 4096
 """Far longer than any real secret; a larger file is probably the wrong one."""
 _VARIABLE: Final = "DOTS_AUTH_SECRET"

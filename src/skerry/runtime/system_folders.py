@@ -10,15 +10,6 @@ from pathlib import Path
 
 from skerry.errors import ConfigError
 
-__all__ = [
-    "check_config",
-    "default_socket",
-    "find_socket",
-    "make_folder",
-    "runtime_folder",
-    "state_folder",
-]
-
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
     """The folder for sockets, which may be empty after a restart of the computer.

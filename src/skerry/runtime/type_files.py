@@ -10,8 +10,6 @@ from skerry.objects.typeset import TypeSet
 from skerry.runtime.whole_files import once_each, read_whole
 from skerry.schema.loading import load
 
-__all__ = ["load_types", "read_type_file"]
-
 
 def load_types(*paths: str | os.PathLike[str]) -> TypeSet:
     """The types of one file or several, and of the files they import.

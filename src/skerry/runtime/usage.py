@@ -5,8 +5,6 @@ from __future__ import annotations
 import resource
 from typing import Final
 
-__all__ = ["resource_usage"]
-
 _INT32_MAX: Final = 2**31 - 1
 
 

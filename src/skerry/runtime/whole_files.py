@@ -10,8 +10,6 @@ from pathlib import Path
 
 from skerry.errors import LimitExceeded
 
-__all__ = ["once_each", "read_whole", "replace_files"]
-
 
 def once_each(paths: Iterable[str]) -> list[str]:
     """The paths without those that lead to the same file as an earlier one, as links do."""

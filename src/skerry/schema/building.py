@@ -28,8 +28,6 @@ from skerry.schema.problems import ProblemList, Spot
 from skerry.schema.syntax import ElementSyntax, EnumSyntax, FieldSyntax, StructSyntax, Word
 from skerry.schema.typenames import TypeNames
 
-__all__ = ["Builder"]
-
 _VALUE_MIN, _VALUE_MAX = INTEGER_RANGES[Kind.INT32]
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from skerry.schema.reading import Effect
 
-__all__ = ["Change", "Verdict", "What", "change", "verdict"]
-
 
 class What(enum.Enum):
     """The kinds of change."""

@@ -22,8 +22,6 @@ from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import EnumSyntax, StructSyntax, SyntaxFile
 from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
 
-__all__ = ["Checked", "check", "define"]
-
 _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
 

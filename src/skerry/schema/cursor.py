@@ -8,8 +8,6 @@ from skerry.schema.lexer import Token
 from skerry.schema.problems import ProblemList, Spot
 from skerry.schema.syntax import Comment, Notes, Word
 
-__all__ = ["KEYWORDS", "Cursor", "GivenUpError", "word"]
-
 KEYWORDS: Final = ("struct", "enum", "import", "package")
 
 

@@ -26,8 +26,6 @@ from uuid import UUID
 
 from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, Kind, StructType, VectorType
 
-__all__ = ["NO_JSON", "TEXT_HINT", "TEXT_KINDS", "default_fault"]
-
 NO_JSON: Final = "it is not JSON"
 
 TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.UUID, Kind.TIMEPOINT, Kind.ENUM})

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DOTS_TEXT"]
-
 DOTS_TEXT: Final = """\
 // -- every transmission
 

@@ -13,8 +13,6 @@ from skerry.ids import hash64
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.schema.model import EnumType, Flags, NamedType, StructType, content_of
 
-__all__ = ["fingerprint"]
-
 
 @lru_cache(maxsize=TYPE_COUNT_MAX)
 def fingerprint(type_: NamedType) -> int:

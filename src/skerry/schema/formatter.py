@@ -31,8 +31,6 @@ from skerry.schema.syntax import (
     SyntaxFile,
 )
 
-__all__ = ["format_text", "format_tree"]
-
 _INDENT: Final = "    "
 
 

@@ -13,8 +13,6 @@ from skerry.schema.check import define
 from skerry.schema.dots_types import DOTS_TEXT
 from skerry.schema.model import NamedType
 
-__all__ = ["INTERNAL_TEXT", "LINK_TYPE", "internal_types"]
-
 LINK_TYPE: Final = "SkerryLink"
 """The type by which nodes and recorders publish the quality of their links. Recordings and tables
 use it too."""

@@ -18,8 +18,6 @@ from skerry.errors import SchemaSyntaxError
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import Comment, Word
 
-__all__ = ["NUMBER_DIGITS_MAX", "Token", "TokenKind", "decode", "scan", "unquote"]
-
 NUMBER_DIGITS_MAX: Final = 20
 """Digits of a number in a type file. No tag or value has more than ten, and Python refuses to
 convert several thousand."""

@@ -16,8 +16,6 @@ from skerry.schema.model import NamedType
 from skerry.schema.parser import parse_partly
 from skerry.schema.syntax import SyntaxFile
 
-__all__ = ["SOURCE_COUNT_MAX", "ParsedFiles", "Reader", "load", "resolve"]
-
 SOURCE_COUNT_MAX: Final = 1000
 """Type files of one run, including imported files. A folder with one type per file stays well
 below."""

@@ -12,28 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, TypeAlias
 
-__all__ = [
-    "INTEGER_RANGES",
-    "SCALAR_KINDS",
-    "EnumElement",
-    "EnumType",
-    "Field",
-    "FieldType",
-    "Flags",
-    "Kind",
-    "NamedType",
-    "Option",
-    "RefType",
-    "RemovedField",
-    "ScalarType",
-    "Scope",
-    "StructType",
-    "VectorType",
-    "content_of",
-    "dependencies",
-    "with_parts",
-]
-
 
 class Kind(enum.IntEnum):
     """The kind of a value. The numbers index the codec's tables and are never transmitted."""

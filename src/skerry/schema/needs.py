@@ -7,8 +7,6 @@ from collections.abc import Container, Mapping, Sequence
 from skerry import limits
 from skerry.schema.syntax import EnumSyntax, FieldSyntax, StructSyntax
 
-__all__ = ["sort_by_need", "used_names"]
-
 
 def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[str]:
     """Those of `names` that objects of `item` contain. The target of a reference is not one."""

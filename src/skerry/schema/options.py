@@ -10,15 +10,6 @@ from skerry.schema.model import Flags, Option, Scope
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import OptionSyntax, Word
 
-__all__ = [
-    "ENUM_OPTIONS",
-    "FIELD_OPTIONS",
-    "STRUCT_OPTIONS",
-    "OptionSet",
-    "read_options",
-    "struct_options",
-]
-
 STRUCT_OPTIONS: Final = (
     "cached",
     "cleanup",

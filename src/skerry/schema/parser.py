@@ -32,8 +32,6 @@ from skerry.schema.syntax import (
     Word,
 )
 
-__all__ = ["parse", "parse_partly"]
-
 _Part = TypeVar("_Part", FieldSyntax, ElementSyntax)
 
 

@@ -11,8 +11,6 @@ from skerry.errors import Problem, Severity
 from skerry.json_values import visible
 from skerry.suggestions import nearest
 
-__all__ = ["GUESS_WORK_MAX", "ProblemList", "Spot", "render"]
-
 GUESS_WORK_MAX: Final = 5_000_000
 """Pairs of characters that one run compares to suggest corrections of misspelled names: enough for
 every error in a system with hundreds of types, in about a second. Beyond it errors have no

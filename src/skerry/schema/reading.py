@@ -12,8 +12,6 @@ from typing import Final
 
 from skerry.schema.model import EnumType, FieldType, Kind, RefType, StructType, VectorType
 
-__all__ = ["Effect", "reads"]
-
 
 class Effect(enum.IntEnum):
     """The effect of a change on a reader. Higher is worse."""

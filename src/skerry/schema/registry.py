@@ -10,8 +10,6 @@ from skerry.limits import CONFLICT_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import EnumType, NamedType, dependencies
 
-__all__ = ["Conflict", "Registry"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:

@@ -19,8 +19,6 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["RENAME_WORK_MAX", "renames"]
-
 RENAME_WORK_MAX: Final = 2_000_000
 """Fields and elements that one comparison of two sets of types examines to find renamed ones that
 also changed: enough for hundreds of renamed types, in about a second. Beyond it they are reported

@@ -10,23 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = [
-    "Comment",
-    "ElementSyntax",
-    "EnumSyntax",
-    "FieldSyntax",
-    "ImportSyntax",
-    "Item",
-    "Notes",
-    "OptionSyntax",
-    "PackageSyntax",
-    "StructSyntax",
-    "SyntaxFile",
-    "TypeSyntax",
-    "Word",
-    "join_documentation",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:

@@ -18,8 +18,6 @@ from skerry.schema.model import (
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import TypeSyntax, Word
 
-__all__ = ["BUILT_IN_NAMES", "TypeNames"]
-
 BUILT_IN_NAMES: Final = frozenset(
     {*SCALAR_KINDS, "time_point", "float128", "vector", "instance_ref"}
 )

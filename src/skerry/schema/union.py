@@ -32,8 +32,6 @@ from skerry.schema.model import (
 )
 from skerry.schema.reading import Effect, reads
 
-__all__ = ["covers", "obstacle", "reads_all", "unite", "unite_deep"]
-
 _SHIELDED: Final = frozenset(
     {
         What.BECAME_INTERNAL,

@@ -20,14 +20,6 @@ from skerry.schema.syntax import (
 )
 from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
 
-__all__ = [
-    "check_documentation",
-    "check_imports",
-    "check_internal_names",
-    "check_key",
-    "check_packages",
-]
-
 _UNSTABLE_KEYS: Final = {
     Kind.FLOAT16: "floats are rarely equal",
     Kind.FLOAT32: "floats are rarely equal",

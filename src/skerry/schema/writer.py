@@ -20,8 +20,6 @@ from skerry.schema.model import (
 )
 from skerry.schema.syntax import join_documentation
 
-__all__ = ["quote", "write_type", "write_types"]
-
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 from skerry.errors import PipelineError
 
-__all__ = ["Instant", "instant_ns"]
-
 Instant: TypeAlias = str | int | dt.datetime
 """ISO 8601 text with a time zone, nanoseconds since 1970, or an aware datetime."""
 

@@ -22,7 +22,6 @@ from skerry.spark.lake.state_lookup import cached_type, known_type, states_aroun
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Tables"]
 
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 """Microseconds; Spark's default has milliseconds."""

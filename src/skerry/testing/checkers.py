@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from skerry.testing.packet import Packet
     from skerry.testing.world import World
 
-__all__ = ["Checker", "EachOnce", "Eventually", "InOrder", "Invariant", "Key", "NoInvention"]
-
 
 class Checker:
     """Base class of all checkers. The world only calls the methods that a subclass overrides."""

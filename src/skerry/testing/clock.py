@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["WALL_START_NS", "SimulatedClock"]
-
 WALL_START_NS: Final = 1_767_225_600_000_000_000
 """Wall time at world time 0: 2026-01-01T00:00:00Z. Fixed, so that traces repeat."""
 

@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 
     from skerry.testing.world import World
 
-__all__ = [
-    "Clog",
-    "Duplication",
-    "Exactly",
-    "Fault",
-    "Jitter",
-    "LinkFault",
-    "LongDatagrams",
-    "LoseIf",
-    "Loss",
-    "Partition",
-    "RateLimit",
-    "Reordering",
-]
-
 
 class Fault(ABC):
     """Base class of all faults."""

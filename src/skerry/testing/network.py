@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from skerry.testing.node import Node
     from skerry.testing.world import World
 
-__all__ = ["LinkShaper", "Network"]
-
 
 class LinkShaper(Protocol):
     """Changes packets between two nodes."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from skerry.testing.stream_end import StreamEnd
     from skerry.testing.world import World
 
-__all__ = ["SIM_EVENT_KEPT_COUNT_MAX", "Factory", "Node", "Setting"]
 
 SIM_EVENT_KEPT_COUNT_MAX: Final = 100_000
 """Events that a node keeps for tests. The oldest ones are dropped first."""

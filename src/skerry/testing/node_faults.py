@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from skerry.testing.stream_end import StreamEnd
     from skerry.testing.world import World
 
-__all__ = [
-    "ClockDrift",
-    "ClockJumps",
-    "Clogs",
-    "Partitions",
-    "Pauses",
-    "Recurring",
-    "Refusals",
-    "Restarts",
-    "SlowReaders",
-    "StreamLosses",
-]
-
 
 class Recurring(Fault):
     """Base class of faults that occur repeatedly: `strike` does so once."""

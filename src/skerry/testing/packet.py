@@ -9,7 +9,6 @@ from skerry.protocol.machine import Address
 if TYPE_CHECKING:
     from skerry.testing.node import Node
 
-__all__ = ["MULTICAST", "STREAM", "UNICAST", "Packet"]
 
 UNICAST: Final = "unicast"
 MULTICAST: Final = "multicast"

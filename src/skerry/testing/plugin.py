@@ -15,8 +15,6 @@ from skerry.errors import SimulationError
 from skerry.ids import hash64
 from skerry.testing.world import TAIL_LINE_COUNT, World
 
-__all__ = ["pytest_addoption", "pytest_runtest_makereport", "world"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that sets the seed."""

@@ -20,17 +20,6 @@ from typing import Any, Final
 from skerry.errors import ConfigError, SimulationError
 from skerry.testing.world import World
 
-__all__ = [
-    "SHIPPED",
-    "Outcome",
-    "Play",
-    "Scenario",
-    "find_scenario",
-    "known_scenarios",
-    "run_scenario",
-    "scenario",
-]
-
 Play = Callable[[World, int], None]
 
 # By name and not by import, because each scenario imports the protocol that it tests.

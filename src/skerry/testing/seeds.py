@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from skerry.errors import ConfigError
 
-__all__ = ["KeptSeed", "keep_seed", "read_seeds"]
-
 _KEYS: Final = {"scenario": str, "seed": int, "nodes": int, "why": str}
 
 

@@ -15,8 +15,6 @@ from typing import Any, Final, Literal
 
 from skerry.codec.frame import frame
 
-__all__ = ["CapturedSession", "Framing", "mutated_bytes", "mutated_session", "read_sessions"]
-
 Framing = Literal["v1", "v2", "json"]
 
 _FRAME_HEAD_BYTES: Final = 5

@@ -38,18 +38,6 @@ from skerry.schema.options import FIELD_OPTIONS, STRUCT_OPTIONS
 from skerry.schema.syntax import join_documentation
 from skerry.schema.typenames import BUILT_IN_NAMES
 
-__all__ = [
-    "documentation",
-    "enum_types",
-    "field_types",
-    "names",
-    "objects_of",
-    "scalar_types",
-    "struct_types",
-    "type_sets",
-    "values_of",
-]
-
 _WORDS = ("struct", "enum", "import", "package", "vector", "string", "id", "lat", "_", "Vessel")
 
 

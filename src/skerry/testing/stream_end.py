@@ -13,8 +13,6 @@ from skerry.protocol.machine import Address
 if TYPE_CHECKING:
     from skerry.testing.node import Node
 
-__all__ = ["Input", "Piece", "Signal", "StreamEnd"]
-
 
 class Signal(enum.Enum):
     """A signal in order with the bytes."""

@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from skerry.testing.node import Node
     from skerry.testing.world import World
 
-__all__ = [
-    "CONNECT_NS_MAX",
-    "GATHER_NS_MAX",
-    "PIECE_BYTES_MAX",
-    "RETRY_NS_FIRST",
-    "RETRY_NS_MAX",
-    "SIM_STREAM_BYTES_MAX",
-    "SIM_STREAM_COUNT_MAX",
-    "WINDOW_BYTES",
-    "Streams",
-]
 
 SIM_STREAM_COUNT_MAX: Final = 1024
 """Streams of one node. Further streams are refused, as without free file descriptors."""

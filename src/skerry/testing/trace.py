@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Trace"]
-
 _BATCH_LINE_COUNT: Final = 1024
 """Lines that are hashed in one call, which is faster, and lines that are kept for reports."""
 

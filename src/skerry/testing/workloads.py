@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skerry.testing.world import World
 
-__all__ = ["Act", "Repeat", "Script", "Workload"]
 
 Act = Callable[["World", Random], None]
 """One action of a client: `act(world, rng)`. It should check `node.is_running` first."""

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from skerry.testing.packet import Packet
     from skerry.testing.workloads import Workload
 
-__all__ = [
-    "LATENCY_NS",
-    "MS",
-    "SAFETY_EVENT_COUNT",
-    "SECOND",
-    "SIM_EVENT_COUNT_MAX",
-    "SIM_NODE_COUNT_MAX",
-    "SIM_SPIN_COUNT_MAX",
-    "SIM_TIME_NS_MAX",
-    "TAIL_LINE_COUNT",
-    "World",
-]
 
 SIM_TIME_NS_MAX: Final = 24 * 3600 * 1_000_000_000
 """Simulated time of one world: a day. A system that has not finished its work by then never

@@ -8,8 +8,6 @@ from skerry.apps.node.config import check_queue_bytes, split_host_port
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.runtime.recordings.config import RecordingConfig
 
-__all__ = ["RecorderConfig"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderConfig(RecordingConfig):

@@ -26,8 +26,6 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.schema.model import StructType
 
-__all__ = ["GapTracker", "payload_of_key"]
-
 _AWAY: Final = "the recorder was not running"
 _LOST: Final = "the connection to the node was lost"
 _RESTARTED: Final = "the node was restarted"

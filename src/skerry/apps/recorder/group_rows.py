@@ -21,8 +21,6 @@ from skerry.errors import CodecError
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
-__all__ = ["DATAGRAM_SPAN", "RECORDER_WAITING_BYTES_MAX", "GroupRows"]
-
 RECORDER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 """Objects of a group that wait in a recorder for the description of their type, which arrives
 within one configuration interval. Beyond it the oldest are recorded without it."""

@@ -33,8 +33,6 @@ from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.schema.internal import LINK_TYPE
 from skerry.schema.model import StructType
 
-__all__ = ["GroupKind", "GroupOptions", "GroupSource"]
-
 GroupKind = Literal["bytes", "objects"]
 
 _U32: Final = 0xFFFFFFFF

@@ -18,8 +18,6 @@ from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import LINK_TYPE
 
-__all__ = ["LINK_INTERVAL_NS", "LinkRows", "round_trip"]
-
 LINK_INTERVAL_NS: Final = 10_000_000_000
 """Interval between rows: several rows in each minute of the tables."""
 

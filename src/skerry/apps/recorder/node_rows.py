@@ -25,8 +25,6 @@ from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
-__all__ = ["NO_KEY", "RECORDER_OBJECT_COUNT_MAX", "NodeRows", "RecordedType", "sent_ns_of"]
-
 RECORDER_OBJECT_COUNT_MAX: Final = CACHE_OBJECT_COUNT_MAX
 """Objects that a recorder remembers to distinguish a create from an update: as many as the node can
 have. Beyond it an object that is not remembered is recorded as updated."""

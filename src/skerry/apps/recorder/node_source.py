@@ -25,8 +25,6 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.schema.internal import LINK_TYPE
 
-__all__ = ["EVERYTHING", "NodeOptions", "NodeSource"]
-
 EVERYTHING: Final = ("/...", "SkerryLedger", LINK_TYPE)
 """Groups that together cover all updates: some types are sent only to subscribers of the type."""
 _NAME: Final = "skerry-record"

@@ -22,8 +22,6 @@ from skerry.runtime.health import HealthServer, Page
 from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.runtime.recordings.writer import RecordingWriter
 
-__all__ = ["Recorder", "RecorderSummary", "RecordingSource"]
-
 _TICK_S_MAX: Final = 0.1
 """Interval at which a stop request is polled."""
 

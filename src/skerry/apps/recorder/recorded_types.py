@@ -20,8 +20,6 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 
-__all__ = ["RecordedTypes"]
-
 
 class RecordedTypes:
     """Types by name: the internal ones, and the described ones with their last description.

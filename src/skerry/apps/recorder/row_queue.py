@@ -20,8 +20,6 @@ from skerry.recording.rows import Columns, Rows
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 
-__all__ = ["Handover", "RowQueue"]
-
 _OVERFLOW: Final = "the recorder did not keep up"
 _GATHERING_COUNT: Final = 8
 """Queued batches above which rows are only gathered into full ones. A disk that is blocked for

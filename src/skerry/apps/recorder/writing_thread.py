@@ -19,8 +19,6 @@ from skerry.errors import RecordingError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.writer import RecordingWriter
 
-__all__ = ["WritingThread"]
-
 _RETRY_S_MIN: Final = 0.1
 _RETRY_S_MAX: Final = 5.0
 """Pauses between attempts to write; each is twice the previous one, up to the longest. The

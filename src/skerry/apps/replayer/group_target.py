@@ -27,8 +27,6 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType, dependencies
 
-__all__ = ["GroupTarget"]
-
 _DESCRIBE_NS: Final = 1_000_000_000
 """Interval at which a used type is described again, for members that joined later."""
 

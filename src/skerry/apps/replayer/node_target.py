@@ -33,8 +33,6 @@ from skerry.schema.evolve import Change
 from skerry.schema.model import NamedType, StructType
 from skerry.schema.union import obstacle, unite_deep
 
-__all__ = ["NodeTarget"]
-
 _SEND_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes that may wait to be sent before the playback blocks."""
 

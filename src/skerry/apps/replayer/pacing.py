@@ -11,8 +11,6 @@ from typing import Final
 
 from skerry.codec.envelope import GAP, SNAPSHOT, Update
 
-__all__ = ["DUE_COUNT_MAX", "Pacer"]
-
 _FAR_NS: Final = 1e18
 """Bound of times in the future: dividing by a small speed may even give infinity."""
 

@@ -16,8 +16,6 @@ from skerry.recording.gaps import readable_gap
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import Recording
 
-__all__ = ["ReplaySummary", "Replayer"]
-
 _POLL_S: Final = 0.05
 """Interval at which requests to stop, pause or step are polled."""
 _STOP_S_MAX: Final = 0.5

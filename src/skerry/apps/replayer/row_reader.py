@@ -14,8 +14,6 @@ from skerry.runtime.recordings.updates import read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["ReplayOptions", "RowReader"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:

@@ -10,9 +10,6 @@ from skerry.codec.envelope import Update
 from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.model import StructType
 
-__all__ = ["ReplayTarget", "send_time_ns", "unplayable"]
-
-
 _NODE_ONLY: Final = "only a node publishes this type"
 
 

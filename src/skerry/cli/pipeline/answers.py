@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from skerry.schema.model import FieldType
     from skerry.spark.lake.state_lookup import TableType
 
-__all__ = [
-    "Fields",
-    "Rows",
-    "fields_of",
-    "instant_of",
-    "iso_text",
-    "json_value",
-    "lake_rows",
-    "limit_option",
-    "print_rows",
-    "restored",
-    "spark_rows",
-    "text_value",
-]
 
 _ROWS_SHOWN: Final = 100
 """Default number of rows of a table; JSON has all rows."""

@@ -19,8 +19,6 @@ from skerry.cli.pipeline.answers import (
 from skerry.cli.pipeline.engines import engine_options, opened_queries
 from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
-__all__ = ["asof"]
-
 
 @click.command()
 @tables_option

@@ -13,8 +13,6 @@ from skerry.cli.pipeline.spark_session import (
     waiting,
 )
 
-__all__ = ["compact"]
-
 
 @click.command()
 @tables_option

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skerry.spark.lake.state_lookup import TableType
     from skerry.spark.tables import Tables
 
-__all__ = ["Queries", "engine_options", "opened_queries"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -17,14 +17,6 @@ from skerry.observe.pipeline_metrics import PipelineStatistics
 if TYPE_CHECKING:
     from skerry.spark.jobs.loop import Progress
 
-__all__ = [
-    "JobStatus",
-    "metrics_option",
-    "progress_text",
-    "served_metrics",
-    "shown_progress",
-    "summary_text",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from skerry.spark.report.findings import Findings
     from skerry.spark.report.series import Line
 
-__all__ = ["figures", "report"]
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _SPARK_WIDTH: Final = 40

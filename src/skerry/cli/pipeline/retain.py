@@ -13,8 +13,6 @@ from skerry.cli.pipeline.settings import PipelineConfig
 from skerry.cli.pipeline.spark_session import require_tables, tables_option
 from skerry.errors import PipelineError
 
-__all__ = ["ages_of", "retain"]
-
 
 @click.command()
 @tables_option

@@ -25,8 +25,6 @@ from skerry.cli.pipeline.spark_session import (
 )
 from skerry.cli.stopping import stop_on_signals
 
-__all__ = ["run"]
-
 
 @click.command()
 @recordings_option

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skerry.spark.transforms.derived import Derived
 
-__all__ = ["PipelineConfig", "configured_derived"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineConfig:

@@ -29,21 +29,6 @@ from skerry.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "SparkChoice",
-    "batch_option",
-    "deferred_interrupt",
-    "is_small",
-    "recordings_option",
-    "redirected_stderr",
-    "require_folder",
-    "require_tables",
-    "spark_errors",
-    "spark_options",
-    "tables_option",
-    "vacuum_option",
-    "waiting",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

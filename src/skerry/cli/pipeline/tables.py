@@ -7,8 +7,6 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.spark_session import tables_option
 
-__all__ = ["tables"]
-
 
 @click.command(name="tables")
 @tables_option

@@ -14,8 +14,6 @@ from skerry.cli.pipeline.spark_session import require_tables, tables_option
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["vacuum"]
-
 
 @click.command()
 @tables_option

@@ -15,8 +15,6 @@ from skerry.errors import SkerryError
 if TYPE_CHECKING:
     from skerry.runtime.recordings.files.remote_paths import RemotePath
 
-__all__ = ["copy"]
-
 
 class _Folder(click.Path):
     """A local folder; a remote path is rejected."""

@@ -15,8 +15,6 @@ from skerry.cli.record.options import (
     warn_of_absent,
 )
 
-__all__ = ["cut"]
-
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())

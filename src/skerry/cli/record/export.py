@@ -16,8 +16,6 @@ from skerry.cli.record.options import (
     warn_of_absent,
 )
 
-__all__ = ["export"]
-
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())

@@ -13,7 +13,6 @@ from skerry.cli.record.options import opened, row_progress, shown_size, shown_ti
 if TYPE_CHECKING:
     from skerry.runtime.recordings.info import RecordingInfo
 
-__all__ = ["info"]
 
 _SHOWN_COUNT: Final = 20
 """Number of gaps and repairs that are printed; --json has more."""

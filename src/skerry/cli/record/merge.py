@@ -9,8 +9,6 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.record.options import opened, row_progress
 
-__all__ = ["merge"]
-
 
 @click.command()
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path())

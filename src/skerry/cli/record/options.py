@@ -24,22 +24,6 @@ if TYPE_CHECKING:
     from skerry.cli.node_options import NodeChoice
     from skerry.runtime.recordings.reader import Recording
 
-__all__ = [
-    "Age",
-    "Instant",
-    "Size",
-    "bare_option",
-    "found_folders",
-    "group_options",
-    "is_uri",
-    "node_options_of",
-    "opened",
-    "row_progress",
-    "selection_options",
-    "shown_size",
-    "shown_time",
-    "warn_of_absent",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

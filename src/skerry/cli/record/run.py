@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skerry.apps.recorder.program import Recorder, RecorderSummary
     from skerry.observe.recorder_metrics import RecorderStatistics
 
-__all__ = ["progress_text", "record"]
 
 _SHOW_S: Final = 0.5
 

@@ -13,8 +13,6 @@ from skerry.cli.record.options import opened, row_progress, shown_size
 if TYPE_CHECKING:
     from skerry.runtime.recordings.verify import VerifyReport
 
-__all__ = ["verify"]
-
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())

@@ -17,8 +17,6 @@ from skerry.cli.types.sources import (
 )
 from skerry.errors import Severity
 
-__all__ = ["check"]
-
 
 @click.command()
 @files_argument

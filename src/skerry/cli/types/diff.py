@@ -13,8 +13,6 @@ from skerry.cli.types.sources import counted, load_files
 if TYPE_CHECKING:
     from skerry.schema.evolve import Change, Verdict
 
-__all__ = ["diff"]
-
 
 @click.command()
 @click.argument("old", type=click.Path(path_type=str))

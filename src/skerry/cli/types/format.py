@@ -12,8 +12,6 @@ from skerry.cli.output import Output, current_output
 from skerry.cli.types.sources import STDIN, TypeFiles, counted, files_argument, show_problem
 from skerry.errors import SchemaSyntaxError
 
-__all__ = ["format_files"]
-
 
 @click.command("format")
 @files_argument

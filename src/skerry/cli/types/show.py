@@ -16,8 +16,6 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from skerry.schema.model import EnumType, Field, NamedType, StructType
 
-__all__ = ["show"]
-
 
 @click.command()
 @files_argument

@@ -17,17 +17,6 @@ from skerry.errors import LimitExceeded, Problem, SchemaError, SchemaSyntaxError
 if TYPE_CHECKING:
     from skerry.schema.check import Checked
 
-__all__ = [
-    "STDIN",
-    "Examined",
-    "TypeFiles",
-    "counted",
-    "examine",
-    "files_argument",
-    "load_files",
-    "problem_row",
-    "show_problem",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

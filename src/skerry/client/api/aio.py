@@ -28,17 +28,6 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.secret_files import given_secret
 from skerry.runtime.streams.endpoints import parse_endpoint
 
-__all__ = [
-    "Answer",
-    "AsyncPicture",
-    "AsyncSpace",
-    "AsyncSubscription",
-    "Container",
-    "Types",
-    "connect",
-    "open_session",
-]
-
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 

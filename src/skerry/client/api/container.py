@@ -10,8 +10,6 @@ from skerry.client.core.keys import Keys
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.objects.base import Struct
 
-__all__ = ["Container"]
-
 S = TypeVar("S", bound=Struct)
 Events = TypeVar("Events")
 

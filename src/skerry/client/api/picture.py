@@ -13,8 +13,6 @@ from skerry.errors import Refused
 from skerry.objects.internal import internal_class
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["Picture", "PictureFeed", "PictureNode"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureNode:

@@ -16,8 +16,6 @@ from skerry.errors import DecodeError, LocalProtocolError, SkerryError
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["RequestHandling", "check_handler"]
-
 log = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from skerry.errors import Disconnected, Refused
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ClaimHandle", "LoopCall", "Ownership", "Service", "own", "serve"]
-
 H = TypeVar("H", bound="ClaimHandle")
 
 LoopCall: TypeAlias = Callable[[Callable[[], None]], object]

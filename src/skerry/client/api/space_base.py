@@ -15,8 +15,6 @@ from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 from skerry.schema.registry import Conflict
 
-__all__ = ["SpaceBase"]
-
 
 class SpaceBase(PublishPath):
     """One space of typed objects, shared with all clients of its node.

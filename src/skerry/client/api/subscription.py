@@ -22,8 +22,6 @@ from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ON_SLOW", "Inbox", "SubscriptionBase", "SubscriptionState", "check_callback"]
-
 T = TypeVar("T")
 
 ON_SLOW = ("disconnect", "conflate")

@@ -31,8 +31,6 @@ from skerry.errors import Disconnected
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 
-__all__ = ["Answer", "Container", "Space", "Subscription", "connect"]
-
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 

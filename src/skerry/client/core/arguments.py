@@ -14,15 +14,6 @@ from skerry.limits import NAME_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.protocol.patterns import check_pattern
 
-__all__ = [
-    "check_class",
-    "check_condition",
-    "check_count",
-    "check_group",
-    "check_text",
-    "check_type_names",
-]
-
 
 def check_class(cls: Any) -> type[Struct]:
     """Return a class of a type; raises LocalProtocolError for anything else."""

@@ -19,8 +19,6 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
 from skerry.schema.model import StructType
 
-__all__ = ["Claim", "ClaimState", "Claims"]
-
 _NUMBER_MAX: Final = 0xFFFFFFFF
 """Numbers of claims have 32 bits on the wire."""
 

@@ -11,8 +11,6 @@ from skerry.codec.pieces import canonical_key, cut, split_whole
 from skerry.errors import SlowConsumer
 from skerry.protocol.access.header import ABSENT, copy_header
 
-__all__ = ["EventQueue", "OnSlow"]
-
 T = TypeVar("T")
 
 OnSlow: TypeAlias = Literal["disconnect", "conflate"]

@@ -13,8 +13,6 @@ from typing import Final
 from skerry.client.core.states import Refusal
 from skerry.errors import Disconnected, Refused, SkerryError
 
-__all__ = ["REFUSAL_COUNT_MAX", "Flush", "Flushes"]
-
 REFUSAL_COUNT_MAX: Final = 100
 """Refusals of the node that a space keeps for the next flush. The first ones show what is wrong."""
 

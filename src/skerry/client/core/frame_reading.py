@@ -21,8 +21,6 @@ from skerry.protocol.access.connection import (
 )
 from skerry.protocol.access.header import Header, read_header
 
-__all__ = ["Misread", "TooLarge", "read"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misread:

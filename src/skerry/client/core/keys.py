@@ -8,8 +8,6 @@ from skerry.client.core.received_types import ReceivedType
 from skerry.errors import EncodeError
 from skerry.objects.base import Struct, build, codec_of
 
-__all__ = ["Keys"]
-
 
 class Keys:
     """The keys of a type.

@@ -25,8 +25,6 @@ from skerry.schema.model import NamedType, StructType
 from skerry.schema.registry import Conflict, Registry
 from skerry.schema.union import obstacle, reads_all, unite_deep
 
-__all__ = ["KnownTypes"]
-
 
 class KnownTypes:
     """Types by name with the classes of their objects."""

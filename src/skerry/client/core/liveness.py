@@ -13,8 +13,6 @@ from typing import Literal
 from skerry.client.core.settings import SpaceConfig
 from skerry.protocol.deadlines import Deadlines
 
-__all__ = ["Liveness", "LivenessAction"]
-
 
 class LivenessAction(enum.Enum):
     """What to do about a silent node."""

@@ -16,8 +16,6 @@ from skerry.codec.pieces import cut, split_whole
 from skerry.engine.delivery.query import Query
 from skerry.protocol.access.header import ABSENT, Header, copy_header
 
-__all__ = ["LocalFilter", "header_like", "replay_header"]
-
 
 class LocalFilter:
     """One filter on the objects of a type."""

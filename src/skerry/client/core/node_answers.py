@@ -21,8 +21,6 @@ from skerry.protocol.access.header import ABSENT, Header
 from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import StructType
 
-__all__ = ["FLUSH_MARK", "NodeAnswers", "TypesRequest"]
-
 FLUSH_MARK: Final = "skerry-flush"
 """Marks the echoes of flushes: a program may send echoes of its own, with its own numbers."""
 

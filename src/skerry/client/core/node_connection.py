@@ -53,8 +53,6 @@ from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, T
 from skerry.protocol.outbox import Outbox
 from skerry.schema.model import NamedType
 
-__all__ = ["NodeConnection"]
-
 _STEADY_NS: Final = 5_000_000_000
 """After a connection that lasted longer than this, the delay between attempts starts again."""
 _REASONS: Final = {

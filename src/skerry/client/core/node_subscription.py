@@ -9,8 +9,6 @@ from skerry.client.core.type_route import Target, TypeRoute
 from skerry.errors import LocalProtocolError
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = ["NodeSubscription", "refuse_condition", "refuse_container"]
-
 
 class NodeSubscription:
     """A type, a subject pattern or a filtered type that the space has subscribed to."""

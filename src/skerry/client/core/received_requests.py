@@ -10,8 +10,6 @@ from skerry.limits import REQUEST_REASON_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
 
-__all__ = ["OnRequest", "ReceivedRequest", "answer", "decline", "fail", "request_of"]
-
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class ReceivedRequest:

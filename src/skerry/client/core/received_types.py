@@ -11,8 +11,6 @@ from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 
-__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "ReceivedType", "bytes_of"]
-
 CREATE: Final = "create"
 UPDATE: Final = "update"
 REMOVE: Final = "remove"

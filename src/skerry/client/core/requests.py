@@ -29,8 +29,6 @@ from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.client import ClientConnection
 from skerry.schema.model import StructType
 
-__all__ = ["Request", "SentRequests", "timed_out"]
-
 
 class Request:
     """One request, until it has a response."""

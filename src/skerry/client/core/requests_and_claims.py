@@ -22,8 +22,6 @@ from skerry.errors import Disconnected, EncodeError, LocalProtocolError
 from skerry.limits import HANDLER_NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_TIMEOUT_S_MAX
 from skerry.objects.base import Struct, codec_of
 
-__all__ = ["RequestsAndClaims"]
-
 
 class RequestsAndClaims:
     """Requests and claims of a space."""

@@ -17,8 +17,6 @@ from skerry.client.core.update_intake import UpdateIntake
 from skerry.protocol.access.connection import HANDSHAKE
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = ["DIRECT", "SERVICES", "RouteTable"]
-
 DIRECT: Final = frozenset({"SkerryClaimed", "SkerryRequest", "SkerryResponse"})
 """Types that the node sends to one client as an answer, and never to a group."""
 

@@ -21,8 +21,6 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["SEND_SUBJECT_COUNT_MAX", "SendBuffer", "SendPlan", "raw_payload"]
-
 SEND_SUBJECT_COUNT_MAX: Final = 10_000
 """Subjects for which a space remembers that bytes may be published under them."""
 

@@ -18,8 +18,6 @@ from skerry.protocol.access.client import EXTENSION_SUBJECTS
 from skerry.protocol.backoff import Backoff
 from skerry.protocol.machine import Statistics
 
-__all__ = ["SpaceConfig", "SpaceStatistics"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceConfig:

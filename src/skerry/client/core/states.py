@@ -8,18 +8,6 @@ from dataclasses import dataclass
 
 from skerry.protocol.machine import MachineEvent
 
-__all__ = [
-    "CallbackFailed",
-    "ClaimsChanged",
-    "ObjectSkipped",
-    "Refusal",
-    "SpaceState",
-    "StateChanged",
-    "TypeConflict",
-    "Unreadable",
-    "next_states",
-]
-
 
 class SpaceState(enum.StrEnum):
     """The state of the connection between a space and its node."""

@@ -12,8 +12,6 @@ from skerry.ids import NODE_CLIENT
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import covers, overlaps
 
-__all__ = ["Stores", "is_protocol", "may_select"]
-
 
 class Stores:
     """The stores of all routes. With a pattern, an operation is for what the pattern selects."""

@@ -27,8 +27,6 @@ from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.where.filters import uses_like
 from skerry.schema.model import StructType
 
-__all__ = ["JOIN_MARK", "LEAVE_MARK", "SUBSCRIPTION_COUNT_MAX", "Subscriptions"]
-
 SUBSCRIPTION_COUNT_MAX: Final = 10_000
 """Types, patterns and conditions that one space subscribes to. All of them are sent again after
 each lost connection."""

@@ -8,8 +8,6 @@ from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_store import TypeStore
 from skerry.codec.hot_loops import RouteVersion
 
-__all__ = ["Target", "TypeRoute"]
-
 
 class Target:
     """A callback of a subscription, and the class whose objects it receives."""

@@ -24,8 +24,6 @@ from skerry.codec.pieces import (
 from skerry.codec.plans import StructPlan, refuse_bytes
 from skerry.protocol.access.header import Header, copy_header
 
-__all__ = ["ReceiveContext", "TypeStore"]
-
 
 class ReceiveContext:
     """The facts that all updates received at one time share."""

@@ -22,8 +22,6 @@ from skerry.errors import CodecError
 from skerry.protocol.access.header import ABSENT, Header, copy_header, read_header
 from skerry.protocol.patterns import PatternTree
 
-__all__ = ["UpdateIntake"]
-
 
 class UpdateIntake:
     """The routes of a space, and the delivery of received updates by them."""

@@ -9,8 +9,6 @@ from skerry.errors import ConfigError
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.suggestions import nearest
 
-__all__ = ["Config", "Delivery", "OnSlow", "with_fields"]
-
 Delivery = Literal["thread", "inline"]
 """Which thread calls callbacks: one of the subscriber, or the one that reads the socket."""
 

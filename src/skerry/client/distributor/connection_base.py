@@ -21,8 +21,6 @@ from skerry.errors import LocalProtocolError
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.sealing.seal import Seal
 
-__all__ = ["GroupConnectionBase", "PublisherBase", "SubscriberBase"]
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GroupConnectionBase:

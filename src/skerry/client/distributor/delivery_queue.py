@@ -19,8 +19,6 @@ from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.protocol.distributor.receiving.updates import Pairs, Updates
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["DeliveryQueue", "OnBatch", "OnEvent"]
-
 A = TypeVar("A")
 
 OnEvent = Callable[[MachineEvent], object]

@@ -9,8 +9,6 @@ from mypy_extensions import i64, mypyc_attr
 
 from skerry.protocol.distributor.receiving.updates import Packed, Updates
 
-__all__ = ["OnUpdate", "Routes", "call_each"]
-
 OnUpdate = Callable[[str, bytes, object, int], object]
 """Called with subject, data, the tag of the subscription, and how many updates wait."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["SubscriberCut", "UpdatesDropped"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatesDropped(MachineEvent):

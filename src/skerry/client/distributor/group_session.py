@@ -25,8 +25,6 @@ from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
 
-__all__ = ["GroupSession"]
-
 _FOREVER_NS: Final = 1 << 62
 
 

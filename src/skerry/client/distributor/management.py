@@ -23,8 +23,6 @@ from skerry.runtime.streams.web_origins import host_fault, own_names
 from skerry.runtime.udp.interfaces import parse_group
 from skerry.runtime.udp.multicast import MulticastSocket
 
-__all__ = ["Management", "StatisticsPage"]
-
 _MS: Final = 1_000_000
 _REQUEST_S_MAX: Final = 5.0
 """Timeout for a request to the page."""

@@ -22,8 +22,6 @@ from skerry.protocol.distributor.messages import UPDATE_HEADER_BYTES
 from skerry.protocol.distributor.sending.packing import Packer
 from skerry.runtime.udp.group_driver import GroupDriver
 
-__all__ = ["PublishBuffer"]
-
 _IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 _MS: Final = 1_000_000
 _BACKLOG_NS: Final = 50_000_000

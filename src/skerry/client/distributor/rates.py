@@ -6,8 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-__all__ = ["INTERVAL_NS", "WINDOWS_S", "RateMeter", "TrafficRates"]
-
 T = TypeVar("T", int, float)
 
 INTERVAL_NS: Final = 1_000_000_000

@@ -12,8 +12,6 @@ from skerry.client.distributor.rates import INTERVAL_NS, RateMeter, TrafficRates
 from skerry.json_values import plain
 from skerry.protocol.distributor.events import DistributorStatistics, SenderInfo
 
-__all__ = ["ConnectionStatistics", "QueueStatistics", "Reporter", "Traffic"]
-
 _COUNTED: Final = tuple(
     (direction, what)
     for direction in ("sent", "received")

@@ -29,13 +29,6 @@ from skerry.protocol.distributor.receiving.updates import Pairs, Updates
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = [
-    "DISTRIBUTOR_ROUTE_COUNT_MAX",
-    "GroupSubscription",
-    "SubscriberRouter",
-    "SubscriberRoutes",
-]
-
 DISTRIBUTOR_ROUTE_COUNT_MAX: Final = 65_536
 """Subjects for which the subscribers and their tags are cached. Beyond it the cache is cleared."""
 

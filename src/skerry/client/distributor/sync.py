@@ -29,8 +29,6 @@ from skerry.client.distributor.group_session import GroupSession
 from skerry.errors import LocalProtocolError
 from skerry.protocol.sealing.seal import Seal
 
-__all__ = ["BlockingGroupConnection", "Publisher", "Subscriber", "open_connection"]
-
 _SLEEP_MS_MAX: Final = 1000.0
 
 log = logging.getLogger(__name__)

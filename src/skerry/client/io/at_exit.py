@@ -20,8 +20,6 @@ from skerry.client.io.loop_thread import FORKED, LoopThread, join_abandoned
 from skerry.client.io.session import Session
 from skerry.errors import Disconnected, RequestTimedOut
 
-__all__ = ["OpenSpace", "close_open_spaces"]
-
 _EXIT_S_MAX: Final = 3.0
 """How long the end of a program waits for all of its spaces together. Each waits a second until
 its node has read what was sent. A node that does not read must not keep the program from ending.

@@ -23,7 +23,6 @@ from skerry.schema.model import NamedType
 if TYPE_CHECKING:
     from skerry.runtime.streams.websocket_client import WebSocketStream
 
-__all__ = ["DEFAULT_ENDPOINT", "EndpointOpener", "NodeUser", "default_endpoint"]
 
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0

@@ -17,8 +17,6 @@ from typing import Any, Final, TypeVar
 
 from skerry.errors import Disconnected, LocalProtocolError, RequestTimedOut
 
-__all__ = ["FORKED", "LoopThread", "join_abandoned"]
-
 T = TypeVar("T")
 
 FORKED: Final = "the space belongs to the process that this one was forked from"

@@ -35,8 +35,6 @@ from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.streams.socket_stream import Stream
 
-__all__ = ["Session"]
-
 _NODE: Final = Address("node", 0, is_stream=True)
 _CLOSE_S_MAX: Final = 1.0
 """How long to wait at the end until the node has read what was sent."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from skerry.codec.uncompiled.frames import DOUBLE, PREFIX_BYTES, Frames
 from skerry.codec.uncompiled.layout import StructLayout
 
-__all__ = ["AlikeFrames"]
-
 
 class AlikeFrames:
     """Frames of version 2 with equal headers except for one time, or two consecutive ones."""

@@ -17,8 +17,6 @@ from skerry.codec.uncompiled.known_headers import (
 from skerry.codec.uncompiled.layout import key_of
 from skerry.errors import CodecError, DecodeError
 
-__all__ = ["DeliveredHeader", "FrameDelivery", "ObjectState", "ReceivedUpdate"]
-
 
 class ObjectState:
     """An object after one change, and the origin of the change. Only `epoch` is modified."""

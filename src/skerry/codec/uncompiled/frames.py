@@ -12,8 +12,6 @@ from skerry.codec.uncompiled.layout import StructLayout
 from skerry.errors import EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
 
-__all__ = ["DOUBLE", "PREFIX_BYTES", "Frames", "PublishPath", "Template", "WaitingFrames"]
-
 PREFIX_BYTES: Final = 5
 """Length of a frame: a CBOR head and 32 bits."""
 DOUBLE: Final = struct.Struct(">d")

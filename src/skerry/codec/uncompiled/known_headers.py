@@ -8,8 +8,6 @@ from typing import Any
 from skerry.codec.uncompiled.frames import DOUBLE, PREFIX_BYTES
 from skerry.limits import HEADER_MEMO_BYTES_MAX, HEADER_MEMO_COUNT_MAX
 
-__all__ = ["KnownHeader", "KnownHeaders", "Parts", "RouteVersion", "SurveyedFrame", "survey"]
-
 Parts = tuple[bytes, bytes, bool]
 """The bytes of a header before and after its times, and whether it has two times."""
 SurveyedFrame = tuple[Parts, float, float, int, bytes, int]

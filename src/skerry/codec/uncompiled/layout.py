@@ -9,8 +9,6 @@ from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError
 from skerry.limits import STRUCT_COUNT_MAX
 
-__all__ = ["StructLayout", "key_of"]
-
 
 class StructLayout:
     """Encodes, decodes and checks objects of a class."""

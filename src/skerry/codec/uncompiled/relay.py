@@ -15,8 +15,6 @@ from skerry.codec.uncompiled.known_headers import (
 )
 from skerry.codec.uncompiled.layout import StructLayout, key_of
 
-__all__ = ["ForwardedHeader", "FrameRelay"]
-
 _FORM_COUNT: Final = 3
 _OLD_FORM: Final = 2
 

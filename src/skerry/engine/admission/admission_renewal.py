@@ -11,8 +11,6 @@ from skerry.engine.clients import Client
 from skerry.engine.connections.connections import Connections
 from skerry.engine.dispatch.dispatcher import Dispatcher
 
-__all__ = ["AdmissionRenewal"]
-
 
 class AdmissionRenewal:
     """Applies rules for authentication, permissions and limits to all parts of a node."""

@@ -20,8 +20,6 @@ from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX
 from skerry.protocol.access.secrets import is_right_answer
 
-__all__ = ["Authentication", "AuthenticationRule", "Policy"]
-
 Policy: TypeAlias = Literal["accept", "reject"]
 
 _PRIORITY_MAX: Final = 65535

@@ -14,8 +14,6 @@ from ipaddress import (
 )
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["INSIDE", "Origin", "OriginKind", "OriginPattern", "parse_origin_pattern"]
-
 OriginKind: TypeAlias = Literal["tcp", "tls", "websocket", "unix", "inside"]
 
 _KINDS_OF_THIS_COMPUTER: Final = ("unix", "inside")

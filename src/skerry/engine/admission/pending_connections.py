@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Generic, TypeVar
 
-__all__ = ["PendingConnections"]
-
 Connection = TypeVar("Connection")
 
 

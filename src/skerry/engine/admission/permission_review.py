@@ -18,8 +18,6 @@ from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.limits import SELECT_SLICE_COUNT
 
-__all__ = ["PermissionReviews", "ReviewNode"]
-
 _WORK_PER_CLIENT: Final = 20
 _GROUPS_PER_STEP: Final = 10
 _WORK_PER_STEP: Final = 50

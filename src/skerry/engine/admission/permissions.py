@@ -29,20 +29,6 @@ from skerry.protocol.patterns import check_pattern, covers, overlaps
 if TYPE_CHECKING:
     from skerry.engine.dispatch.topics import Topic
 
-__all__ = [
-    "EVERYTHING",
-    "NOTHING",
-    "OBJECTS",
-    "RIGHTS_COUNT_MAX",
-    "RIGHTS_MEMO_COUNT_MAX",
-    "VERBS",
-    "PermissionRule",
-    "Permissions",
-    "Rights",
-    "Verb",
-    "change_refusal",
-    "group_patterns",
-]
 
 RIGHTS_COUNT_MAX: Final = 1000
 """Different sets of rules of clients that are cached and shared. Beyond it they are computed

@@ -21,8 +21,6 @@ from skerry.limits import (
     UPDATE_BYTES_DEFAULT,
 )
 
-__all__ = ["ClientLimits", "PublishMeter", "address_limits", "address_meter"]
-
 _SECOND_NS: Final = 1_000_000_000
 
 

@@ -17,12 +17,6 @@ from skerry.protocol.deadlines import Deadlines
 if TYPE_CHECKING:
     from skerry.engine.clients import Client
 
-__all__ = [
-    "ATTEMPT_ADDRESS_COUNT_MAX",
-    "ATTEMPT_DELAY_S_MAX",
-    "ATTEMPT_WAITING_COUNT_MAX",
-    "SecretDelays",
-]
 
 ATTEMPT_ADDRESS_COUNT_MAX: Final = 10_000
 """Addresses of clients with wrong secrets that are remembered. Beyond it the oldest is

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.errors import LimitExceeded
 
-__all__ = ["Excess", "Holder", "Resource", "SharedQuotas", "open_part"]
-
 _RESERVED_PART: Final = 10
 """The divisor of a limit that gives the part reserved for trusted clients."""
 

@@ -9,8 +9,6 @@ from skerry.engine.delivery.backpressure import Backpressure
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.machine import Address, Disconnect, Transmit
 
-__all__ = ["ClientOutput"]
-
 
 class ClientOutput:
     """The bytes for all transports, until the driver takes them.

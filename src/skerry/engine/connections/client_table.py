@@ -8,8 +8,6 @@ from skerry.engine.admission.pending_connections import PendingConnections
 from skerry.engine.clients import Client
 from skerry.protocol.machine import Address
 
-__all__ = ["ClientTable"]
-
 _FIRST_CLIENT_ID: Final = 2
 """Id 0 is not used, and id 1 is the node itself."""
 

@@ -20,8 +20,6 @@ from skerry.engine.dispatch.frame_intake import FrameIntake
 from skerry.limits import REPLAY_SLICE_BYTES, ROUND_WORK_MAX
 from skerry.protocol.machine import Address
 
-__all__ = ["FRESH_TURN_WORK_MAX", "ClientTurns"]
-
 FRESH_TURN_WORK_MAX: Final = 200
 """Work units of a client whose first input arrived when an iteration of the driver's loop had
 lasted too long. A client that sends little has its turn before those that send much."""

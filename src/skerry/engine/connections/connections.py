@@ -26,8 +26,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.machine import Address, Transmit
 
-__all__ = ["Connections"]
-
 
 class Connections:
     """The streams of all clients: their input, output and life."""

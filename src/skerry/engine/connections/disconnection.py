@@ -20,8 +20,6 @@ from skerry.limits import JSON_STEP_BYTES, ROUND_WORK_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.json.writing import JsonNodeWire
 
-__all__ = ["Disconnection"]
-
 
 class Disconnection:
     """Ends connections, and counts refusals and ends."""

@@ -27,8 +27,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.machine import Address
 
-__all__ = ["Handshakes"]
-
 _SUBJECTS: Final = 1
 _ORIGIN: Final = 2
 """Bits of `extensions` in a DotsMsgConnect."""

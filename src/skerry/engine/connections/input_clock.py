@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from skerry.objects.times import seconds_of_ns
 
-__all__ = ["InputClock"]
-
 
 class InputClock:
     """Monotonic time of the current input, and its conversion to wall time."""

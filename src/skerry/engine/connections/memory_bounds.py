@@ -13,8 +13,6 @@ from skerry.engine.connections.disconnection import Disconnection
 from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.delivery.backpressure import Backpressure
 
-__all__ = ["MemoryBounds"]
-
 
 class MemoryBounds:
     """Counts the memory that clients use, and enforces the bounds of addresses and of the node."""

@@ -11,8 +11,6 @@ from skerry.engine.connections.memory_bounds import MemoryBounds
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.limits import ROUND_WORK_MAX
 
-__all__ = ["OutputBatches"]
-
 
 class OutputBatches:
     """Sends the queues that have something new.

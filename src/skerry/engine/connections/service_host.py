@@ -25,8 +25,6 @@ from skerry.protocol.machine import MachineEvent
 if TYPE_CHECKING:
     from skerry.engine.connections.connections import Connections
 
-__all__ = ["ServiceHost"]
-
 
 class ServiceHost:
     """The time, the quotas and the clients of a node, and what a service can do to them."""

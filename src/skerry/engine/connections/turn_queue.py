@@ -6,8 +6,6 @@ from collections import OrderedDict
 
 from skerry.engine.clients import Client
 
-__all__ = ["TurnQueue"]
-
 
 class TurnQueue:
     """Clients with queued input or unfinished tasks, in the order of their turns."""

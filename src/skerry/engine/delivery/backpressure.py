@@ -19,8 +19,6 @@ from typing import Final
 from skerry.engine.clients import Client
 from skerry.protocol.machine import Address
 
-__all__ = ["BACKPRESSURE_BYTES", "BACKPRESSURE_PENALTY", "BACKPRESSURE_SHARE_BYTES", "Backpressure"]
-
 BACKPRESSURE_BYTES: Final = 1024 * 1024
 """Bytes queued for a client whose transport is full, above which its publishers are not read from:
 enough that a short pause delays no publisher, and far from the bound at which the client is

@@ -22,8 +22,6 @@ from skerry.engine.dispatch.topics import OngoingRemoval, Topic
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 from skerry.objects.times import seconds_of_ns
 
-__all__ = ["BULK_REMOVAL_SLICE_COUNT", "BulkRemovals"]
-
 BULK_REMOVAL_SLICE_COUNT: Final = 500
 """Objects of a cleared type that are removed in one slice, before other clients have their turn:
 some milliseconds."""

@@ -33,8 +33,6 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, frame_for, replay_header
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
-__all__ = ["CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
-
 _EXCLUSION_STEP_COUNT: Final = 100
 """Unsent objects that are examined in one step when some are excluded."""
 _DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_WORK // SELECT_SLICE_COUNT

@@ -18,8 +18,6 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, UpdateInTransit
 from skerry.limits import CONFLATED_COUNT_MAX
 
-__all__ = ["ConflatedOutput", "ConflationSlot", "ConflationSlots"]
-
 _WORK_PER_CHECK: Final = 10
 """Work units for finding out whether a client still subscribes to an object."""
 

@@ -34,8 +34,6 @@ from skerry.protocol.access.header import Header, copy_header
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
-__all__ = ["FilteredObjects", "FilteredSubscription"]
-
 _KEYS_STEP: Final = 32
 _KEYS_PART: Final = 8
 """Keys are counted in advance: `_KEYS_STEP` more, and one more for each `_KEYS_PART` keys."""

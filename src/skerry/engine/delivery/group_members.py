@@ -15,17 +15,6 @@ from skerry.engine.dispatch.topics import Topic, UpdateInTransit, UpdateListener
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, copy_header
 
-__all__ = [
-    "CONFLATE_BYTES",
-    "DeniedListener",
-    "MemberListener",
-    "MemberOutput",
-    "Membership",
-    "ReplayListener",
-    "is_behind",
-    "may_see",
-]
-
 CONFLATE_BYTES: Final = 64 * 1024
 """Bytes queued for a client that does not read, above which its conflating subscriptions stop
 queueing updates: about what a network transmits in a moment."""

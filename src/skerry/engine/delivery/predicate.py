@@ -31,27 +31,6 @@ from skerry.codec.plans import (
 from skerry.limits import FILTER_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
 from skerry.protocol.access.where.like_pattern import LikePattern
 
-__all__ = [
-    "ACCEPT",
-    "EQUAL",
-    "GREATER",
-    "GREATER_EQUAL",
-    "IS_IN",
-    "IS_NULL",
-    "LESS",
-    "LESS_EQUAL",
-    "NOT_IN",
-    "NOT_NULL",
-    "REJECT",
-    "UNEQUAL",
-    "Comparison",
-    "Fit",
-    "InList",
-    "IsSet",
-    "Predicate",
-    "Step",
-]
-
 # The tags of DotsCompareOp, repeated as constants that compiled code can branch on. A test compares
 # them with the enum.
 EQUAL: Final = 1

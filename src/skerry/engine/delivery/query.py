@@ -35,9 +35,6 @@ from skerry.protocol.access.where.filter_tree import LIKE, Branch, predicate_tre
 from skerry.protocol.access.where.like_pattern import LikePattern
 from skerry.schema.model import INTEGER_RANGES, Kind, StructType
 
-__all__ = ["ALL_FIELDS", "Query", "compile_filter", "empty_query"]
-
-
 ALL_FIELDS: Final = -1
 """The mask of a subscription to all fields, including those that are added to the type later."""
 

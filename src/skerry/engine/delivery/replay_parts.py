@@ -14,16 +14,6 @@ from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.topics import Topic
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 
-__all__ = [
-    "FoundPart",
-    "ListedPart",
-    "PickedPart",
-    "ReplayChoice",
-    "ReplayPart",
-    "ReplayWalk",
-    "WholePart",
-]
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplayChoice:

@@ -19,8 +19,6 @@ from skerry.engine.dispatch.pattern_reach import WILD_CARDS
 from skerry.engine.dispatch.topics import Topic
 from skerry.protocol.patterns import covers, overlaps
 
-__all__ = ["FilterChoice", "PatternChoice", "named_keys", "selects_all"]
-
 _EVERYTHING: Final = "/..."
 """The pattern that selects every subject."""
 

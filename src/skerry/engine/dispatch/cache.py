@@ -17,8 +17,6 @@ from skerry.engine.dispatch.cache_quotas import CacheQuotas
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, PAYLOAD_BYTES_MAX
 
-__all__ = ["SHELF_HOLE_COUNT_MAX", "Cache", "Entry", "TypeCache"]
-
 SHELF_HOLE_COUNT_MAX: Final = 1024
 """Empty slots of removed objects, in addition to one for each object, before the slots are
 compacted: rarely enough that it costs nothing per object, and slots take no more memory than

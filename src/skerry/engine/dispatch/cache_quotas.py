@@ -12,8 +12,6 @@ from skerry.engine.admission.shared_quotas import open_part
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 
-__all__ = ["CacheQuotas"]
-
 
 class _Usage:
     """Count and bytes of the objects of one client or of one address."""

@@ -18,17 +18,6 @@ from skerry.limits import SELECT_SLICE_COUNT
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = [
-    "BATCH_BYTES",
-    "BATCH_COUNT",
-    "BATCH_COUNT_MIN",
-    "BATCH_GAP_NS",
-    "BATCH_UNDELAYED_COUNT",
-    "TIME_S_MAX",
-    "ClientQueue",
-    "Tally",
-]
-
 BATCH_COUNT_MIN: Final = 8
 """A client receives a stream of updates if this many were sent to it within `BATCH_GAP_NS`. Fewer
 are sent at once, since a program that reacts to single updates must not wait."""

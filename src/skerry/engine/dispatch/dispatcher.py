@@ -29,8 +29,6 @@ from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PE
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
 
-__all__ = ["Dispatcher"]
-
 
 class Dispatcher:
     """Accepts all updates of a node, in one order."""

@@ -23,8 +23,6 @@ from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import copy_header
 
-__all__ = ["FrameForwarding"]
-
 
 class FrameForwarding:
     """Processes the frames of publishers that need no check but those of the dispatcher."""

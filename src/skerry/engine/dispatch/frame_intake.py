@@ -34,8 +34,6 @@ from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded,
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished
 
-__all__ = ["WORK_PER_MESSAGE", "FrameIntake"]
-
 WORK_PER_MESSAGE: Final = 10
 """Work units for a message that the node has to decode, such as a join."""
 

@@ -7,8 +7,6 @@ from collections import Counter
 from skerry.engine.admission.shared_quotas import Holder, Resource, SharedQuotas, open_part
 from skerry.errors import LimitExceeded
 
-__all__ = ["GroupQuotas"]
-
 
 class GroupQuotas:
     """The groups that the clients of each address are in."""

@@ -20,8 +20,6 @@ from skerry.engine.dispatch.topics import Route, Topic
 from skerry.protocol.access.header import SERVER_SENT_TIME, Header, copy_header, write_header
 from skerry.protocol.access.wire import OldWire
 
-__all__ = ["HeaderTemplate", "kind_of"]
-
 _TIMES_BYTES: Final = 18
 """Size of both times, with the bytes between them."""
 _OLD: Final = OldWire()

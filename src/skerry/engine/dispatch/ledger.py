@@ -21,18 +21,6 @@ from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.machine import Statistics
 
-__all__ = [
-    "ClientRow",
-    "LedgerRow",
-    "NodeStatistics",
-    "RequestCounts",
-    "TypeRow",
-    "client_row",
-    "ledger_object",
-    "ledger_row",
-    "type_row",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:

@@ -20,8 +20,6 @@ from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.schema.internal import LINK_TYPE
 
-__all__ = ["NodePublisher"]
-
 
 class NodePublisher:
     """Publishes objects with the node as their sender.

@@ -8,8 +8,6 @@ from typing import Final
 from skerry.engine.dispatch.topics import Topic
 from skerry.limits import TAG_MAX
 
-__all__ = ["WILD_CARDS", "PartialPatterns", "PatternReach"]
-
 WILD_CARDS: Final = ("*", "...", "\u2026")
 """Levels of a pattern that match other levels."""
 

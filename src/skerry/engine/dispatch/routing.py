@@ -45,8 +45,6 @@ from skerry.protocol.patterns import (
     covers,
 )
 
-__all__ = ["ROUTE_MEMO_COUNT_MAX", "ROUTE_MEMO_SIZE_MAX", "Routing", "knows_type"]
-
 ROUTE_MEMO_COUNT_MAX: Final = 65_536
 """Subjects of one type for which the route is cached. Beyond it the cache is cleared, and routes
 are resolved again on demand."""

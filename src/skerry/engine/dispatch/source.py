@@ -10,8 +10,6 @@ from mypy_extensions import i64
 
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, PAYLOAD_BYTES_MAX
 
-__all__ = ["Source"]
-
 
 class Source:
     """What the dispatcher needs to know about a publisher."""

@@ -20,19 +20,6 @@ from skerry.engine.dispatch.client_queue import ClientQueue, Tally
 from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
-__all__ = [
-    "ObjectKeeper",
-    "OngoingRemoval",
-    "Owners",
-    "Route",
-    "RouteResolver",
-    "Topic",
-    "UpdateInTransit",
-    "UpdateListener",
-    "frame_for",
-    "replay_header",
-]
-
 
 class Topic:
     """A struct type in use: its definition, its cached objects, its routes and its counters."""

@@ -21,8 +21,6 @@ from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.node_types import NodeTypes
 from skerry.limits import SELECT_SLICE_COUNT
 
-__all__ = ["CleanupNode", "ClientCleanup"]
-
 _SLOTS_PER_STEP: Final = 500
 _WORK_PER_STEP: Final = 100
 """Work units for the expiry of so many updates that were queued for the client."""

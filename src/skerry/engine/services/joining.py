@@ -35,8 +35,6 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_pattern
 
-__all__ = ["Joining", "JoiningNode"]
-
 _LISTED_PER_WORK_UNIT: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
 """Keys that take as long to list and to sort as it takes to examine an object."""
 

@@ -30,8 +30,6 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
 
-__all__ = ["RUNNING_CHANGE_COUNT_MAX", "SERVICE_BYTES_MAX", "NodeServices", "ServicesNode"]
-
 SERVICE_BYTES_MAX: Final = 512 * 1024
 """A request of a client to the node, such as a list of types to be described or cleared. It is
 decoded in one step, for which all other clients wait: some tens of milliseconds. A list of all

@@ -24,8 +24,6 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_subject
 
-__all__ = ["ClaimNode", "ClaimTable", "ClaimTarget", "NodeClaim", "handler_subject"]
-
 _HELD: Final = "held"
 _STANDBY: Final = "standby"
 _LOST: Final = "lost"

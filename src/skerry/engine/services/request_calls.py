@@ -12,16 +12,6 @@ from skerry.limits import REQUEST_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 
-__all__ = [
-    "Answer",
-    "HandlerWindow",
-    "RequestCall",
-    "RequestQueue",
-    "call_message",
-    "request_message",
-    "response_message",
-]
-
 Answer: TypeAlias = tuple[Topic, bytes]
 """The topic of an object, and the encoded object."""
 

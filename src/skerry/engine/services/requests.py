@@ -36,8 +36,6 @@ from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header
 from skerry.protocol.deadlines import Deadlines
 
-__all__ = ["REQUEST_WINDOW_COUNT", "RequestNode", "RequestTable"]
-
 REQUEST_WINDOW_COUNT: Final = 10
 """Requests that are forwarded to a handler before it has answered the first of them. The others
 wait at the node, from where a standby can get them when the handler disconnects."""

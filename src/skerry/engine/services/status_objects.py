@@ -20,8 +20,6 @@ from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.deadlines import earliest
 
-__all__ = ["StatusObjects"]
-
 _REMOVAL_INTERVAL_NS: Final = 10_000_000_000
 """The interval at which DotsClient of disconnected clients is removed."""
 _STATUS_INTERVAL_NS: Final = 1_000_000_000

@@ -26,8 +26,6 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType, StructType, content_of
 from skerry.schema.union import obstacle, unite
 
-__all__ = ["DefinitionConflicts", "ObsoleteDefinition"]
-
 
 class ObsoleteDefinition(NamedTuple):
     """An accepted definition that is no longer used and that a new one replaces."""

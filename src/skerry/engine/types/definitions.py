@@ -33,8 +33,6 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType, dependencies
 from skerry.schema.union import covers, obstacle, unite, unite_deep
 
-__all__ = ["DEFINITION_COUNT_MAX", "Definitions"]
-
 DEFINITION_COUNT_MAX: Final = 64
 """Definitions of one type that a node serves together. Each new one is compared with all others.
 Programs of more versions than this do not run at the same time."""

@@ -24,8 +24,6 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
-__all__ = ["CLIENT_TYPES", "SPECIAL_TYPES", "UNKNOWN_SCAN_COUNT_MAX", "NodeTypes"]
-
 UNKNOWN_SCAN_COUNT_MAX: Final = 2_000
 """Objects with undescribed tags that are examined in one step when a client describes these tags:
 some milliseconds."""

@@ -15,8 +15,6 @@ from skerry.schema.model import FieldType, NamedType, StructType, content_of, de
 from skerry.schema.reading import Effect, reads
 from skerry.schema.union import obstacle, reads_all
 
-__all__ = ["Projection", "reading"]
-
 
 class Projection:
     """The part of each object that a program with another definition can read."""

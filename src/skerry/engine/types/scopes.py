@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from skerry.schema.model import Scope, StructType
 
-__all__ = ["is_site_message"]
-
 
 def is_site_message(type_: StructType) -> bool:
     """Whether objects of a type are messages for all nodes of the system.

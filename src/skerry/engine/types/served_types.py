@@ -25,8 +25,6 @@ from skerry.schema.model import (
 )
 from skerry.schema.union import unite
 
-__all__ = ["Definition", "ServedType", "ServedTypes", "UnionConflict", "part_names", "with_flags"]
-
 
 class Definition:
     """One definition of a type. Clients that sent the same one share it."""

@@ -28,15 +28,6 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
-__all__ = [
-    "DEFINITION_USER_COUNT_MAX",
-    "DESCRIPTION_MEMORY_FACTOR",
-    "UNUSABLE_TYPE_BYTES_MAX",
-    "DefinitionList",
-    "DescribingNode",
-    "TypeDescriptions",
-]
-
 DEFINITION_USER_COUNT_MAX: Final = 100
 """Clients that are named as users of a definition. The others are counted."""
 UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024

@@ -12,8 +12,6 @@ from skerry.errors import LimitExceeded
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType
 
-__all__ = ["UnusedTypes"]
-
 _FREE_TRIES: Final = 500
 """Unused types that are examined when room is needed for a new one."""
 

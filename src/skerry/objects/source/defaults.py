@@ -15,8 +15,6 @@ from skerry.objects.source.layout import Brackets, Piece, text_literal
 from skerry.objects.source.source_names import SourceNames
 from skerry.schema.model import EnumType, FieldType, Kind, StructType, VectorType
 
-__all__ = ["default_argument"]
-
 
 def default_argument(type_: FieldType, text: str, source_names: SourceNames) -> Piece:
     """`default=...` with a value if that results in `text`, else `default_json=...`."""

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-__all__ = ["INDENT", "Brackets", "Piece", "docstring", "lay_out", "text_literal"]
-
 INDENT: Final = "    "
 
 _WIDTH: Final = 88

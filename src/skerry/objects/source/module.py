@@ -30,8 +30,6 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["class_lines"]
-
 
 def class_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
     """The lines that declare the class of a type."""

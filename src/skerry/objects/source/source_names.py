@@ -14,8 +14,6 @@ from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.names import python_names
 from skerry.schema.model import EnumType, NamedType
 
-__all__ = ["SourceNames"]
-
 _IMPORTED: Final = {"Annotated": "typing", "UUID": "uuid"}
 _BUILT_IN: Final = ("bool", "bytes", "float", "int", "list", "str")
 _OUTER: Final = frozenset({"skerry", *_IMPORTED, *_BUILT_IN})

@@ -10,8 +10,6 @@ from skerry.objects.source.layout import INDENT, Brackets, docstring, lay_out, t
 from skerry.objects.source.source_names import SourceNames
 from skerry.schema.model import EnumType, Field, FieldType, Kind, NamedType, StructType, VectorType
 
-__all__ = ["stub_lines"]
-
 
 def stub_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
     """The lines that describe the class of a type to type checkers.

@@ -20,17 +20,6 @@ from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import Wire
 from skerry.schema.model import NamedType
 
-__all__ = [
-    "EXTENSION_ORIGIN",
-    "EXTENSION_SUBJECTS",
-    "Accepted",
-    "ClientConnection",
-    "ClientInput",
-    "Connected",
-    "Rejected",
-    "SecretMissing",
-]
-
 EXTENSION_SUBJECTS: Final = 1
 """The client understands subjects and the types whose names begin with Skerry."""
 EXTENSION_ORIGIN: Final = 2

@@ -11,16 +11,6 @@ from typing import Final
 
 from skerry.protocol.transitions import TransitionTable
 
-__all__ = [
-    "CLIENT_HANDSHAKE",
-    "SERVER_HANDSHAKE",
-    "STAGES",
-    "ConnectionStage",
-    "HandshakeEvent",
-    "HandshakeState",
-    "HandshakeTable",
-]
-
 
 class ConnectionStage(enum.Enum):
     """The progress of a connection; the numbers are the tags of DotsConnectionState."""

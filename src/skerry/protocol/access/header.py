@@ -17,28 +17,6 @@ from skerry.codec.heads import describe, read_argument, read_count, read_span, r
 from skerry.codec.plans import TIMEPOINT, FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.limits import STRUCT_ENTRY_COUNT_MAX, TAG_MAX
 
-__all__ = [
-    "ABSENT",
-    "ATTRIBUTES",
-    "FROM_CACHE",
-    "IS_FROM_MYSELF",
-    "NEVER",
-    "NODE",
-    "POSITION",
-    "REMOVE_OBJ",
-    "SENDER",
-    "SENT_TIME",
-    "SEQUENCE",
-    "SERVER_SENT_TIME",
-    "SUBJECT",
-    "SUBSCRIPTION_ID",
-    "TYPE_NAME",
-    "Header",
-    "copy_header",
-    "read_header",
-    "write_header",
-]
-
 ABSENT: Final = -1
 """The value of numbers that the header does not have; valid ones are not negative."""
 

@@ -17,8 +17,6 @@ from skerry.protocol.access.header import (
     Header,
 )
 
-__all__ = ["HeaderRepeat"]
-
 
 class HeaderRepeat:
     """A received header, to be compared with the following ones.

@@ -6,8 +6,6 @@ from mypy_extensions import i64
 
 from skerry.codec.hot_loops import Frames
 
-__all__ = ["Outgoing"]
-
 
 class Outgoing:
     """The frames of one end of a connection until they are taken."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-__all__ = ["digest", "is_right_answer"]
-
 
 def digest(*, name: str, secret: str, nonce: int, cnonce: str) -> str:
     """Return the response to a challenge: 64 hexadecimal digits.

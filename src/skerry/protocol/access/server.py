@@ -29,8 +29,6 @@ from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["ConnectAsked", "JoinsFinished", "ServerConnection", "ServerInput"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAsked:

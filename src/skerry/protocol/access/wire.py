@@ -22,8 +22,6 @@ from skerry.limits import FRAME_BYTES_MAX, FRAME_HEADER_BYTES_MAX, STRUCT_ENTRY_
 from skerry.protocol.access.header import Header, read_header, write_header
 from skerry.schema.internal import internal_types
 
-__all__ = ["OldWire", "Wire", "frame_of"]
-
 _SYSTEM_SPACE = b"\x01\x63SYS"
 _SYSTEM_TYPES = frozenset(internal_types()) - {"DotsClient", "DotsDescriptorRequest"}
 """Internal types, except for two that old programs do not expect in the system space."""

@@ -13,15 +13,6 @@ from skerry.limits import (
     UPDATE_BYTES_DEFAULT,
 )
 
-__all__ = [
-    "BANDWIDTH_MBIT_MIN",
-    "SEGMENT_BYTES_JAVA",
-    "SEGMENT_BYTES_USUAL",
-    "Dialect",
-    "DistributorConfig",
-    "LossPolicy",
-]
-
 BANDWIDTH_MBIT_MIN: Final = 0.25
 """A lower limit is raised to this one: less would not carry one full datagram an interval."""
 

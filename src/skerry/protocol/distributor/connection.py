@@ -48,8 +48,6 @@ from skerry.protocol.patterns import PatternHandle
 from skerry.protocol.sealing.seal import Seal
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
-__all__ = ["GroupConnection"]
-
 _MS: Final = 1_000_000
 _TRACED_REASONS: Final = {
     DropReason.DUPLICATE: DropReason.DUPLICATE,

@@ -32,8 +32,6 @@ from skerry.protocol.distributor.wire import DatagramWire
 from skerry.protocol.machine import Address
 from skerry.tracing import DropReason
 
-__all__ = ["ControlIntake"]
-
 _WITHOUT_GROUP: Final = (REQUEST, POSITION_REQUEST, POSITION)
 """Kinds of messages that do not name the group."""
 

@@ -9,26 +9,6 @@ from dataclasses import dataclass
 from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.protocol.machine import MachineEvent, Statistics
 
-__all__ = [
-    "CommunicationFailed",
-    "ConnectionClosed",
-    "Delivered",
-    "Direction",
-    "DistributorStatistics",
-    "IdentityTaken",
-    "LossReason",
-    "Nagging",
-    "OtherDialect",
-    "RemovalReason",
-    "SenderFound",
-    "SenderInfo",
-    "SenderRemoved",
-    "SendersRefused",
-    "StartUnknown",
-    "TooLargeForJava",
-    "UpdatesLost",
-]
-
 
 class LossReason(enum.Enum):
     """Why a part of a stream is lost."""

@@ -20,16 +20,6 @@ from typing import Final
 
 from skerry.protocol.distributor.config import Dialect
 
-__all__ = [
-    "SenderIdentity",
-    "address_bytes",
-    "draw_identity",
-    "draw_start_ms",
-    "is_marked",
-    "java_sum",
-    "mark_application",
-]
-
 _U32: Final = 0xFFFFFFFF
 _LEAD_BITS: Final = 12
 """A sender may announce its start up to four seconds early."""

@@ -7,35 +7,6 @@ from typing import Final
 
 from skerry.tracing import DropReason
 
-__all__ = [
-    "CONFIGURATION",
-    "DATAGRAM_DROPS",
-    "END",
-    "GOODBYE",
-    "HEADER_BYTES",
-    "HEARTBEAT",
-    "MORE",
-    "NAK",
-    "POSITION",
-    "POSITION_REQUEST",
-    "RELAYED",
-    "REQUEST",
-    "RETRANSMISSION",
-    "START",
-    "UPDATE",
-    "UPDATE_HEADER_BYTES",
-    "WHOLE",
-    "Configuration",
-    "DatagramHeader",
-    "HeartbeatMessage",
-    "Message",
-    "Nak",
-    "Position",
-    "PositionRequest",
-    "RepairRequest",
-    "UpdateMessage",
-]
-
 UPDATE: Final = 1
 RETRANSMISSION: Final = 2
 """An update that was sent before: the same bytes except for the kind."""

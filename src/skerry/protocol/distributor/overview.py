@@ -12,8 +12,6 @@ from typing import Final
 from skerry.errors import DecodeError
 from skerry.protocol.distributor.wire import JAVA_WIRE, Reader
 
-__all__ = ["NAME_BYTES_MAX", "OVERVIEW", "OVERVIEW_BYTES_MAX", "Overview", "shortened"]
-
 OVERVIEW: Final = 0x10001
 """The number of this kind of message."""
 OVERVIEW_BYTES_MAX: Final = 512

@@ -16,8 +16,6 @@ from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.sending.sender import Sender
 from skerry.protocol.machine import Address
 
-__all__ = ["OwnIdentity"]
-
 
 class OwnIdentity:
     """Compares messages with the identity of the connection's sender."""

@@ -16,8 +16,6 @@ from skerry.protocol.sealing.opener import TAG_BYTES, Opener, SealRefusal, SealS
 from skerry.protocol.sealing.sealer import Sealer
 from skerry.protocol.sealing.sender_ciphers import SenderCiphers
 
-__all__ = ["SEALED_VERSION", "SEAL_OVERHEAD_BYTES", "GroupSeal"]
-
 SEALED_VERSION: Final = b"\x02\x00"
 _UNSEALED_VERSION: Final = b"\x01\x00"
 _CLEAR_BYTES: Final = HEADER_BYTES + 9

@@ -11,8 +11,6 @@ from skerry.protocol.distributor.messages import END, MORE, START, UPDATE_HEADER
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import Reader
 
-__all__ = ["Reassembly", "begin_reassembly", "cut", "first_piece"]
-
 
 def cut(head: bytes, data: bytes, *, room: int) -> list[tuple[int, bytes]]:
     """Return flags and body of each piece; `room` is the size of a body in a datagram."""

@@ -11,8 +11,6 @@ from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
 from skerry.protocol.distributor.wire import text_of
 from skerry.protocol.patterns import PatternHandle, PatternTree
 
-__all__ = ["Subjects"]
-
 _ENTRY_BYTES = 200
 """The approximate size of an entry without its text."""
 

@@ -36,16 +36,6 @@ from skerry.protocol.distributor.messages import (
     UpdateMessage,
 )
 
-__all__ = [
-    "JAVA_WIRE",
-    "MAJOR_VERSION",
-    "PYCAST_WIRE",
-    "DatagramWire",
-    "Reader",
-    "text_of",
-    "wire_of",
-]
-
 MAJOR_VERSION: Final = 1
 _VERSION: Final = b"\x01\x00"
 _U32: Final = 0xFFFFFFFF

@@ -20,16 +20,6 @@ from typing import Any, Final
 from skerry.errors import ConfigError
 from skerry.suggestions import nearest
 
-__all__ = [
-    "GROUP_KEY_COUNT_MAX",
-    "KEY_BYTES",
-    "Cipher",
-    "GroupKey",
-    "KeyRing",
-    "key_of_passphrase",
-    "parse_keys",
-]
-
 GROUP_KEY_COUNT_MAX: Final = 16
 """Keys of one group. Two are in use while one replaces the other."""
 

@@ -12,8 +12,6 @@ from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.protocol.sealing.replay_window import ReplayWindow
 from skerry.protocol.sealing.sender_ciphers import SenderCipher, SenderCiphers
 
-__all__ = ["TAG_BYTES", "Opener", "SealRefusal", "SealStatistics"]
-
 TAG_BYTES: Final = 16
 _COUNTER_BYTES: Final = 8
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["REPLAY_COUNT_MAX", "ReplayWindow"]
-
 REPLAY_COUNT_MAX: Final = 1024
 """Counters of sealed datagrams that are remembered of each sender, once or twice: those of
 datagrams that could have been overtaken. A network that reorders more than that also loses more."""

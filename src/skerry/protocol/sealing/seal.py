@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Seal"]
-
 
 class Seal(Protocol):
     """Seals and opens datagrams. The other parts of a connection use unsealed ones."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.protocol.sealing.sender_ciphers import SenderCipher, SenderCiphers
 
-__all__ = ["Sealer"]
-
 
 class Sealer:
     """Seals the datagrams of one sender."""

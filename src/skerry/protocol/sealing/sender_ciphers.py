@@ -12,8 +12,6 @@ from typing import Protocol
 from skerry.errors import ConfigError
 from skerry.protocol.sealing.group_keys import KEY_BYTES, Cipher, GroupKey
 
-__all__ = ["SenderCipher", "SenderCiphers"]
-
 
 class SenderCipher(Protocol):
     """The cipher of one sender. A nonce has 12 bytes. `clear` is authenticated as well."""

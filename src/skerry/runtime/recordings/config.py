@@ -11,8 +11,6 @@ from skerry.limits import (
     RECORDING_SEGMENT_BYTES_MAX,
 )
 
-__all__ = ["Durability", "RecordingConfig"]
-
 
 class Durability(enum.Enum):
     """What a power cut can lose. A crash of the recorder loses one batch at most."""

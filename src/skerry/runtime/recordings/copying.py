@@ -41,8 +41,6 @@ from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["Copied", "cut_recording", "merge_recordings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:

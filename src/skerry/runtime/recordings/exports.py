@@ -23,14 +23,6 @@ from skerry.runtime.recordings.updates import Progress, read_united_types, read_
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = [
-    "RECORDING_CHANNEL_COUNT_MAX",
-    "ChannelsBy",
-    "export_json_lines",
-    "export_mcap",
-    "json_lines",
-]
-
 RECORDING_CHANNEL_COUNT_MAX: Final = 65_535
 """Channels of one MCAP file, which numbers them with 16 bits."""
 

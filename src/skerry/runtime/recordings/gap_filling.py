@@ -20,8 +20,6 @@ from skerry.recording.index import RecordedBatch
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
 
-__all__ = ["RECORDING_FILLED_COUNT_MAX", "Range", "filled_gaps", "range_of"]
-
 RECORDING_FILLED_COUNT_MAX: Final = 100_000_000
 """Updates of one gap that are looked up in another recording, with a byte of memory for each. A
 longer gap is not one that another recorder could fill."""

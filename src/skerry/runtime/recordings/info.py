@@ -17,8 +17,6 @@ from skerry.recording.manifest_lines import Repair
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
 
-__all__ = ["RecordedSender", "RecordingInfo", "inspect_recording"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSender:

@@ -38,15 +38,6 @@ from skerry.runtime.recordings.files.segment_files import map_file, read_open
 from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
-__all__ = [
-    "Recording",
-    "is_intact",
-    "open_recordings",
-    "read_batch",
-    "read_block",
-    "read_types",
-]
-
 
 def open_recordings(path: str | os.PathLike[str]) -> list[Recording]:
     """The recording at a path, or the recordings in that folder; RecordingError if none exists."""

@@ -24,8 +24,6 @@ from skerry.runtime.recordings.files.segment_files import map_file
 from skerry.runtime.recordings.files.unlisted_segments import index_file
 from skerry.runtime.recordings.reader import read_batch
 
-__all__ = ["ResumePoint", "find_resume_point"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:

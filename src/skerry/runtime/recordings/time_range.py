@@ -19,8 +19,6 @@ from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress, read_updates
 from skerry.schema.model import StructType
 
-__all__ = ["range_updates", "updates_in_range"]
-
 
 def range_updates(
     recordings: Sequence[Recording],

@@ -15,13 +15,6 @@ from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
 from skerry.schema.model import StructType
 
-__all__ = [
-    "Progress",
-    "read_all_types",
-    "read_united_types",
-    "read_updates",
-]
-
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of rows that are done, and the total."""
 

@@ -32,8 +32,6 @@ from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
 from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.reader import Recording
 
-__all__ = ["Uploaded", "upload_recording"]
-
 _PIECE_BYTES: Final = 1024 * 1024
 _ROUNDS: Final = 4
 """How often the copy starts again because a segment was dropped meanwhile. Without a bound, a

@@ -28,8 +28,6 @@ from skerry.runtime.recordings.files.segment_files import read_open
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
 
-__all__ = ["VerifyFinding", "VerifyReport", "verify_recording"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:

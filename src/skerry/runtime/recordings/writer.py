@@ -40,8 +40,6 @@ from skerry.runtime.recordings.resume_point import ResumePoint, find_resume_poin
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 
-__all__ = ["RECORDING_BATCH_COUNT_MAX", "RecordingWriter"]
-
 RECORDING_BATCH_COUNT_MAX: Final = 16_384
 """Batches of one segment, which are listed in one line of the manifest. Beyond it the segment is
 sealed, however small it is."""

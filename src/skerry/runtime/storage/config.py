@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from skerry.limits import STORAGE_INTERVAL_MS_MAX
 
-__all__ = ["StorageConfig", "SyncPolicy"]
-
 
 class SyncPolicy(enum.Enum):
     """When an object counts as stored, and a flush is answered."""

@@ -8,8 +8,6 @@ from typing import Final, Protocol
 from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
 
-__all__ = ["FORMAT_VERSION", "Storage", "failure", "text_of_subject", "wrong_version"]
-
 FORMAT_VERSION: Final = 1
 """Version of the tables. A storage with another version is rejected unchanged."""
 

@@ -11,8 +11,6 @@ from skerry.runtime.storage.contract import Storage, failure
 from skerry.runtime.storage.sqlite import SqliteStorage
 from skerry.runtime.system_folders import state_folder
 
-__all__ = ["default_url", "open_storage"]
-
 _POSTGRES = ("postgresql", "postgres")
 
 

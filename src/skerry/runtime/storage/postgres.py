@@ -29,7 +29,6 @@ except ImportError as error:
 else:
     _missing = None
 
-__all__ = ["PostgresStorage", "url_without_password"]
 
 _LOCK: Final = 0x736B7279
 """First key of the advisory lock; the second is a hash of the name of the schema."""

@@ -24,8 +24,6 @@ from skerry.runtime.storage.contract import (
     wrong_version,
 )
 
-__all__ = ["SqliteStorage"]
-
 _APPLICATION: Final = 0x736B7279
 """Identifies the file as a storage of skerry (`skry`)."""
 

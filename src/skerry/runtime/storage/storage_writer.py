@@ -18,8 +18,6 @@ from skerry.errors import StorageError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.storage.contract import Storage, failure
 
-__all__ = ["StorageWriter"]
-
 log = logging.getLogger(__name__)
 
 _CLOSE_PATIENCE_S: Final = 10.0

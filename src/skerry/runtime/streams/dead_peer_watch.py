@@ -14,8 +14,6 @@ import socket
 import struct
 from typing import Any, Final
 
-__all__ = ["DeadPeerWatch", "is_gone"]
-
 _INFO: Final = struct.Struct("=2xBB52xI")
 """Fields of `TCP_INFO` of Linux: retransmissions and window probes since the last acknowledgement,
 and the milliseconds since that acknowledgement."""

@@ -12,8 +12,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from skerry.errors import ConfigError
 
-__all__ = ["Endpoint", "Kind", "parse_endpoint"]
-
 Kind = Literal["tcp", "tls", "unix", "websocket"]
 """Kind of transport; also the kind of the origin of a client."""
 

@@ -18,8 +18,6 @@ from skerry.runtime.streams.tls import TlsFiles, TlsHandshakes, load_certificate
 from skerry.runtime.streams.websocket import ClientStreams, WebSocketConfig, WebSocketListener
 from skerry.schema.model import NamedType
 
-__all__ = ["Listeners"]
-
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted. When a node restarts, all its clients reconnect at once."""
 _PENDING_SHARE: Final = 8

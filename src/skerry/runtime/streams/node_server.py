@@ -23,8 +23,6 @@ from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
 from skerry.runtime.streams.tls import TlsFiles, common_name
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = ["LOOP_TURN_NS_MAX", "NodeServer", "ServerStream", "origin_of"]
-
 LOOP_TURN_NS_MAX: Final = 10_000_000
 """Time that one turn of the loop spends on the input of its sockets. The remaining input waits for
 the next turn, in which clients that send little are first."""

@@ -13,8 +13,6 @@ from typing import Final
 
 from skerry.limits import LINGER_BYTES_MAX
 
-__all__ = ["LINGER_S_MAX", "OrderlyClose"]
-
 LINGER_S_MAX: Final = 1.0
 """Time for the peer to read the sent bytes and to close."""
 _QUIET_S: Final = 0.1

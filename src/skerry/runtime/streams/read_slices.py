@@ -9,8 +9,6 @@ from typing import Final
 from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["TURN_NS_MAX", "TURN_PIECE_BYTES", "ReadSlices"]
-
 TURN_NS_MAX: Final = 2_000_000
 """Time spent on the input of one WebSocket before other clients have their turn. Text costs fifty
 times what binary frames do, so the number of bytes is not a measure of it."""

@@ -15,8 +15,6 @@ from typing import Final, Protocol
 from skerry.limits import LINGER_BYTES_MAX
 from skerry.runtime.streams.orderly_close import LINGER_S_MAX
 
-__all__ = ["SocketStream", "Stream", "StreamUser"]
-
 _READ_BYTES: Final = 64 * 1024
 """Size of one read: some hundred updates. A larger buffer would not stay in the CPU cache."""
 

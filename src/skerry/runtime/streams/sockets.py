@@ -16,15 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = [
-    "SILENCE_S_MAX",
-    "SocketFile",
-    "bind_tcp",
-    "bind_unix",
-    "raise_descriptor_limit",
-    "tune",
-]
-
 _PORT_ATTEMPTS: Final = 20
 """Number of ports to try until one is free on all addresses of a host."""
 _SEND_BYTES_MIN: Final = 1024 * 1024

@@ -16,17 +16,6 @@ from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX
 from skerry.runtime.secret_files import warn_of_readers
 
-__all__ = [
-    "HANDSHAKE_S_MAX",
-    "TLS_HANDSHAKE_PER_HOST_COUNT_MAX",
-    "TlsFiles",
-    "TlsHandshakes",
-    "client_context",
-    "common_name",
-    "load_certificates",
-    "server_context",
-]
-
 TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 1024
 """Of these, connections from one address, so that one computer cannot use all of them. Its clients
 connect at the same time when a node restarts."""

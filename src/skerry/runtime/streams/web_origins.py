@@ -16,8 +16,6 @@ import socket
 from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
-__all__ = ["ANY_ORIGIN", "host_fault", "origin_fault", "own_names"]
-
 ANY_ORIGIN = "*"
 """Allows all pages."""
 

@@ -36,14 +36,6 @@ from skerry.runtime.streams.websocket_base import (
 )
 from skerry.schema.model import NamedType
 
-__all__ = [
-    "WEBSOCKET_HEAD_BYTES_MAX",
-    "WEBSOCKET_WAITING_PER_HOST_COUNT_MAX",
-    "ClientStreams",
-    "WebSocketConfig",
-    "WebSocketListener",
-]
-
 WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
 """Request of a client for a WebSocket, which is buffered until it is complete. Cookies are the
 largest part of it, and browsers stop at some kilobytes."""

@@ -23,15 +23,6 @@ from websockets.typing import Subprotocol
 from skerry.limits import SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.json.wire import cut_messages
 
-__all__ = [
-    "CLOSE_S_MAX",
-    "LIBRARY_LOG",
-    "SUBPROTOCOL",
-    "WebSocketBase",
-    "WebSocketClientProtocol",
-    "WebSocketServerProtocol",
-]
-
 SUBPROTOCOL: Final = Subprotocol("dots-json")
 """The subprotocol that both ends must support."""
 

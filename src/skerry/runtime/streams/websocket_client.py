@@ -23,8 +23,6 @@ from skerry.runtime.streams.websocket_base import (
     WebSocketClientProtocol,
 )
 
-__all__ = ["WebSocketStream", "open_websocket"]
-
 _AHEAD_BYTES: Final = 1024 * 1024
 """Bytes of messages that are received ahead of `read`. Beyond that, the node has to wait."""
 _ORDERLY: Final = (CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, CloseCode.NO_STATUS_RCVD)

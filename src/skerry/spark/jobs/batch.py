@@ -41,8 +41,6 @@ from skerry.spark.source.options import ReadOptions, read_options
 from skerry.spark.source.planning import Run, Wanted, dropped, pack, runs, segments
 from skerry.spark.startup.session import is_in_this_process
 
-__all__ = ["Range", "process_batch"]
-
 _LOG = logging.getLogger(__name__)
 
 Range = tuple[str, int, int]

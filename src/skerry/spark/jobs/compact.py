@@ -16,8 +16,6 @@ from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 from skerry.spark.merging.files import read_rows, write_file
 
-__all__ = ["Compacted", "compact", "compact_table", "crowded_parts"]
-
 Compacted = tuple[int, int]
 """The number of files before and after."""
 _Part = tuple[tuple[str, str | None], ...]

@@ -20,8 +20,6 @@ from skerry.schema.model import StructType
 from skerry.spark.lake.lake import TypeState
 from skerry.spark.lake.schema import typed_schema
 
-__all__ = ["Definition", "TypeContent", "content_of_segments", "with_definition"]
-
 _SAFE_CHARS: Final = frozenset(ascii_letters + digits + "_-")
 _FOLDER_CHARS_MAX: Final = 120
 """A file system allows 255 bytes; longer names are cut and end with a hash."""

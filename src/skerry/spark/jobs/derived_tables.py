@@ -31,7 +31,6 @@ from skerry.spark.transforms.events import EVENTS, events
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BuildInputs", "build_derived"]
 
 _COMMON = T.StructType([field for field in EVENTS if field.name != "payload"])
 """The columns that are read from `updates`, which all types have."""

@@ -9,8 +9,6 @@ from typing import Final
 from skerry.spark.jobs.loop import Loop, Progress
 from skerry.spark.lake.lake import Lake
 
-__all__ = ["DERIVED_INTERVAL_S", "INTERVAL_S", "follow"]
-
 INTERVAL_S: Final = 1.0
 """Minimum time from the start of one batch to the start of the next."""
 DERIVED_INTERVAL_S: Final = 60.0

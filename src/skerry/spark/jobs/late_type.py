@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-__all__ = ["Interval", "Staged", "is_widened", "stage_type", "typed_rows"]
 
 Interval = tuple[int, int]
 """The first and the last time, both included."""

@@ -34,8 +34,6 @@ from skerry.spark.transforms.order import (
 if TYPE_CHECKING:
     from skerry.spark.lake.lake import Lake, TypeState
 
-__all__ = ["Moved", "Rebuilding", "Reordered", "rebuilding", "reordered", "stale_snapshots"]
-
 
 # -- updates
 

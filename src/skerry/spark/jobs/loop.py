@@ -30,8 +30,6 @@ from skerry.spark.source.planning import Recordings
 from skerry.spark.source.stream_source import FollowerPresence, Offset, next_offset
 from skerry.spark.startup.session import batch_bytes_of
 
-__all__ = ["Loop", "Progress", "backlog"]
-
 _POLL_S: Final = 0.5
 _LAST_HOURS: Final = 2
 """Maximum number of hours of derived tables that are still built when a job is stopped."""

@@ -16,8 +16,6 @@ from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
-__all__ = ["clean_up", "maintain", "make_snapshots"]
-
 _LOG = logging.getLogger(__name__)
 
 _CLEANED: Final = "_skerry/cleaned"

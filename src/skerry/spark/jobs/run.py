@@ -8,8 +8,6 @@ from os import PathLike
 from skerry.spark.jobs.loop import Loop, Progress
 from skerry.spark.lake.lake import Lake
 
-__all__ = ["run_all"]
-
 
 def run_all(
     lake: Lake,

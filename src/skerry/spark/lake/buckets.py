@@ -12,20 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = [
-    "DAY_NS",
-    "HOUR_NS",
-    "MINUTE_NS",
-    "bucket_column",
-    "bucket_start_ns",
-    "bucket_text",
-    "day_column",
-    "day_text",
-    "floor_column",
-    "hour_column",
-    "hour_text",
-    "timestamp_column",
-]
 
 MINUTE_NS: Final = 60_000_000_000
 HOUR_NS: Final = 60 * MINUTE_NS

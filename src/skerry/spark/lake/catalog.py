@@ -14,23 +14,6 @@ import pyarrow as pa
 
 from skerry.spark.lake.schema import UNKNOWN, TypedSchema, payload_schema
 
-__all__ = [
-    "DIVIDED_BY",
-    "GONE",
-    "HISTORY",
-    "LATEST",
-    "OBJECT",
-    "ORDER",
-    "RAW_TABLE",
-    "SNAPSHOTS",
-    "UPDATES",
-    "Column",
-    "FieldColumn",
-    "arrow_columns",
-    "field_columns",
-    "table_schema",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:

@@ -12,8 +12,6 @@ from skerry.spark.lake.schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["conformed"]
-
 
 def conformed(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """The rows with exactly these columns, by name."""

@@ -14,16 +14,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-__all__ = [
-    "NULL_PART",
-    "Contents",
-    "DataFile",
-    "TableChange",
-    "TableSize",
-    "column_ranges",
-    "parts_of_path",
-]
-
 NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 """The name of a null partition value in paths."""
 _TEXT_CHARS_MAX: Final = 32

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-__all__ = ["ContentsCache", "Table", "read_files"]
 
 _SAFE_TEXT: Final = re.compile(r"[\w.:-]*", re.ASCII)
 _FILE_PATH: Final = "_metadata.file_path"

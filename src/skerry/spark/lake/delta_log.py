@@ -22,7 +22,6 @@ from skerry.spark.lake.store import TableStore
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["LOG_KEEP_S", "commit_change", "contents_of_log", "open_log"]
 
 LOG_KEEP_S: Final = 86_400
 """How long entries of a log are kept after a checkpoint includes them.

@@ -10,8 +10,6 @@ from skerry.spark.lake.store import TableStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["require_file_system"]
-
 
 def require_file_system(spark: SparkSession, store: TableStore) -> None:
     """PipelineError if Spark has no file system for the URI of the tables.

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KEEP_HOURS", "SAFE_HOURS", "Lake", "LakeConfig", "Plan", "TypeState", "delta_schema"]
 
 KEEP_HOURS: Final = 168.0
 """A week: by then, readers of old versions and all batches have ended.

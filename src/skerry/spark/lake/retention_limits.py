@@ -15,8 +15,6 @@ from typing import Final
 from skerry.errors import PipelineError
 from skerry.spark.lake.store import TableStore
 
-__all__ = ["KEPT_FILE", "kept_from", "require_kept", "write_kept"]
-
 KEPT_FILE: Final = "_skerry/retention.json"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as spark_types
 
-__all__ = [
-    "ENVELOPE",
-    "PAYLOAD_BYTES",
-    "RAW",
-    "ROW_ORIGIN",
-    "UNKNOWN",
-    "TypedSchema",
-    "arrow_type",
-    "group_definitions",
-    "no_rows",
-    "payload_schema",
-    "quoted",
-    "spark_schema",
-    "typed_schema",
-]
 
 UNKNOWN: Final = "unknown"
 """Column with the encoded fields that have no column of their own, by tag."""

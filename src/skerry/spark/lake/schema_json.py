@@ -19,8 +19,6 @@ from skerry.schema.model import (
 )
 from skerry.spark.lake.schema import TypedSchema
 
-__all__ = ["schema_from_text", "schema_to_text"]
-
 
 def schema_to_text(schema: TypedSchema) -> str:
     """The schema as one line of JSON."""

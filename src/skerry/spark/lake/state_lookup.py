@@ -15,8 +15,6 @@ from skerry.errors import PipelineError
 from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.schema import TypedSchema
 
-__all__ = ["StateFiles", "TableType", "cached_type", "known_type", "states_around", "unknown_name"]
-
 
 class TableType(Protocol):
     """The properties of a type that queries need."""

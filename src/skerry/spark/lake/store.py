@@ -21,7 +21,6 @@ from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_pat
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["StoredFile", "TableStore", "disk_error", "is_disk_full"]
 
 _DISK_FULL: Final = re.compile(
     r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE

@@ -29,16 +29,6 @@ from skerry.spark.merging.identity import (
 from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
 from skerry.spark.transforms.order import Clock
 
-__all__ = [
-    "SKEW_NS",
-    "KnownCounters",
-    "RowDecisions",
-    "advanced_clocks",
-    "advanced_marks",
-    "decide_rows",
-    "groups_to_check",
-]
-
 SKEW_NS: Final = 300_000_000_000
 """Maximum difference of the times that receivers stamp on one multicast update."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")

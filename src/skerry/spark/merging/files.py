@@ -16,15 +16,6 @@ from skerry.spark.lake.data_files import NULL_PART, DataFile, column_ranges
 from skerry.spark.lake.store import TableStore, disk_error, is_disk_full
 from skerry.spark.merging.identity import Numbers
 
-__all__ = [
-    "conformed_rows",
-    "read_rows",
-    "time_parts",
-    "timestamps",
-    "write_file",
-    "write_parts",
-]
-
 _UNENCODED: Final = frozenset(
     (
         *("order_ns", "time_ns", "sent_ns", "sequence", "position", "payload_bytes"),

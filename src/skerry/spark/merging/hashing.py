@@ -10,8 +10,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["object_hashes", "part_of"]
-
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _P1, _P2, _P3, _P4, _P5 = (

@@ -17,8 +17,6 @@ from skerry.spark.merging.files import read_rows, write_file
 from skerry.spark.merging.identity import BY_CONTENT, Numbers, identity_of, numbers_of
 from skerry.spark.merging.work import TableWork
 
-__all__ = ["folder_type", "write_raw"]
-
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
 _CHARS_MAX: Final = 60
 """Limit of any other name: a character takes up to four bytes, a folder name at most 255."""

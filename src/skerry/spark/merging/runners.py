@@ -27,7 +27,6 @@ from skerry.spark.source.planning import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BatchRunner", "InProcess", "SparkTasks"]
 
 _Tasks = Sequence[tuple[Run, ...]]
 _Wanted = Mapping[int, frozenset[CounterGroup]]

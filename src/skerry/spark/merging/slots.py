@@ -33,8 +33,6 @@ from skerry.spark.merging.work import SlotResult, TableWork, Work
 from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.reading import pieces_of
 
-__all__ = ["merge_slot"]
-
 _PARTED = ("latest", "gone")
 _CONTENT = ("space", "key", "operation", "present", "subject", "sent_ns", "payload")
 

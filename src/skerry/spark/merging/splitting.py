@@ -11,8 +11,6 @@ from skerry.spark.merging.hashing import object_hashes, part_of
 from skerry.spark.merging.identity import Numbers
 from skerry.spark.merging.work import Work
 
-__all__ = ["packed", "split", "unpacked"]
-
 _PACK_BYTES = 2 * 1024 * 1024
 """Size at which the rows of a slot are sent: as one value, the shuffle does not process rows."""
 _NO_SLOT = -1

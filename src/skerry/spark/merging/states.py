@@ -21,8 +21,6 @@ from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
 from skerry.spark.merging.files import timestamps
 from skerry.spark.merging.identity import Numbers, numbers_of
 
-__all__ = ["ALL_TAGS", "MergedStates", "StateSteps", "steps_of_gone", "steps_of_states"]
-
 ALL_TAGS = 0xFFFF_FFFF
 """Property set of every field."""
 _COPIED = ("node", "position", "sender", "sequence")

@@ -25,19 +25,6 @@ from skerry.spark.merging.identity import (
     numbers_of,
 )
 
-__all__ = [
-    "EARLIEST",
-    "RAW",
-    "SKIPPED",
-    "CounterTally",
-    "Detail",
-    "Survey",
-    "TableAssignment",
-    "TableTally",
-    "details",
-    "survey",
-]
-
 EARLIEST = -(2**63)
 RAW = 0
 """The number of the table `raw`; the numbers of the types follow."""

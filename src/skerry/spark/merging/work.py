@@ -16,8 +16,6 @@ from skerry.spark.merging.identity import CounterGroup, Numbers
 from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Run
 
-__all__ = ["SLOT_BYTES", "SlotResult", "TableWork", "Work", "slot_count_for"]
-
 SLOT_BYTES = 32 * 1024 * 1024
 """Recorded bytes of a slot; a task needs about five times as much memory."""
 

@@ -33,7 +33,6 @@ from skerry.spark.transforms.sessions import whole_lives
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["OWN_TOOLS", "TableSource", "collect_findings"]
 
 OWN_TOOLS: Final = "skerry-"
 """Prefix of the client names of skerry's own tools: `skerry-record`, `skerry-top` and so on."""

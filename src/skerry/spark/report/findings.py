@@ -10,16 +10,6 @@ from skerry.spark.lake.data_files import TableSize
 from skerry.spark.report.series import Latency, Line, TimeSteps
 from skerry.spark.transforms.alarms import AlarmConfig
 
-__all__ = [
-    "SLOW_MS",
-    "AlarmRow",
-    "Delay",
-    "Findings",
-    "ReportSummary",
-    "SessionRow",
-    "Subject",
-]
-
 SLOW_MS: Final = AlarmConfig().slow_delay_ms_min
 """Default of the latency from which updates count as slow."""
 

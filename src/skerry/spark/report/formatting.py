@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["amount", "bytes_text", "count", "gaps_text", "moment", "span", "span_text"]
-
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _THIN_SPACE: Final = "\u202f"
 

@@ -38,8 +38,6 @@ from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plo
 from skerry.spark.report.series import Line
 from skerry.spark.report.style import STYLE
 
-__all__ = ["page", "write_page"]
-
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _NAME_CHARS_MAX: Final = 120
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "latency_plot", "loss_plot", "rates_plot"]
 
 COLORS: Final = tuple(f"--series-{n}" for n in range(8))
 """Variables of the page for the colours of lines, in order."""

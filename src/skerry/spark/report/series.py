@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["Latency", "Line", "TimeSteps", "lines_of", "steps_for"]
-
 _STEP_S: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400)
 _STEPS_MAX: Final = 300
 """A plot cannot show more."""

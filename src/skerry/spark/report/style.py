@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["STYLE"]
-
 STYLE: Final = """
 :root {
   color-scheme: light dark;

@@ -14,8 +14,6 @@ from typing import Final
 
 from skerry.errors import PipelineError
 
-__all__ = ["PublishedParts"]
-
 _DONE: Final = re.compile(r"(\d+)\.done")
 _NOTE: Final = re.compile(r"(\d+)(?:-\d+|\.done)")
 

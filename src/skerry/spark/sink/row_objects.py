@@ -23,8 +23,6 @@ from skerry.schema.model import (
 )
 from skerry.spark.lake.schema import PAYLOAD_BYTES, RAW, UNKNOWN, typed_schema
 
-__all__ = ["RowObjects"]
-
 _ENVELOPE: Final = frozenset({*RAW.names, PAYLOAD_BYTES, UNKNOWN})
 """Columns of recorded rows that are not fields."""
 

@@ -31,8 +31,6 @@ from skerry.spark.sink.published_parts import PublishedParts
 from skerry.spark.sink.row_objects import RowObjects
 from skerry.spark.source.options import WriteOptions
 
-__all__ = ["BatchWriter", "Published", "StreamWriter", "publish_rows"]
-
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 """Local properties of a task with the batch and the query it belongs to."""

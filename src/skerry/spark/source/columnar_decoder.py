@@ -31,8 +31,6 @@ from skerry.schema.model import (
 from skerry.spark.lake.schema import UNKNOWN, arrow_type, payload_schema
 from skerry.spark.source.payload_decoder import TIME_S_MAX, TIME_S_MIN, decode_payload
 
-__all__ = ["decode_payloads"]
-
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _PADDING: Final = 64

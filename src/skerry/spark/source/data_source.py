@@ -38,8 +38,6 @@ from skerry.spark.source.planning import Runs, Wanted, definitions, pack, runs, 
 from skerry.spark.source.reading import RowShape, read_runs
 from skerry.spark.source.stream_source import StreamReader
 
-__all__ = ["BatchReader", "SkerrySource", "shape_of"]
-
 
 class SkerrySource(DataSource):
     """Implements format `skerry` for read, readStream, write and writeStream."""

@@ -15,15 +15,6 @@ from skerry.runtime.type_files import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
 
-__all__ = [
-    "READ_OPTIONS",
-    "WRITE_OPTIONS",
-    "ReadOptions",
-    "WriteOptions",
-    "read_options",
-    "write_options",
-]
-
 READ_OPTIONS: Final = (
     "columns",
     "definition",

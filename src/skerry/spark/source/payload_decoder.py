@@ -31,8 +31,6 @@ from skerry.schema.model import (
     VectorType,
 )
 
-__all__ = ["TIME_S_MAX", "TIME_S_MIN", "UNKNOWN_TAG_MAX", "WHOLE_TAG", "decode_payload"]
-
 WHOLE_TAG: Final = 0
 """The tag under which `unknown` has a payload that does not decode as its type."""
 

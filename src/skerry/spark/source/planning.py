@@ -19,19 +19,6 @@ from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.schema.model import StructType
 from skerry.spark.source.options import ReadOptions
 
-__all__ = [
-    "Recordings",
-    "Run",
-    "Runs",
-    "Wanted",
-    "definitions",
-    "dropped",
-    "pack",
-    "require_lines",
-    "runs",
-    "segments",
-]
-
 _TASK_COUNT_MIN: Final = max(4, os.cpu_count() or 1)
 """Minimum number of tasks of a large read, so that no core is idle."""
 _TASK_BYTES_MIN: Final = 16 * 1024 * 1024

@@ -20,8 +20,6 @@ from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, RAW, ROW_ORIGIN, p
 from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.planning import Run, Wanted
 
-__all__ = ["RowShape", "pieces_of", "read_runs", "rows_of"]
-
 _PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Maximum size of payloads that are decoded at once: larger batches are cut. One byte can become an
 enum name of 128 bytes, and a column of text is limited to two gigabytes."""

@@ -31,8 +31,6 @@ from skerry.spark.source.options import ReadOptions
 from skerry.spark.source.planning import Recordings, Runs, pack, require_lines, runs
 from skerry.spark.source.reading import RowShape, read_runs
 
-__all__ = ["FollowerPresence", "Offset", "StreamReader", "next_offset"]
-
 log = logging.getLogger(__name__)
 
 Offset = dict[str, int]

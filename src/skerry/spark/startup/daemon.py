@@ -13,8 +13,6 @@ import importlib
 import sys
 from typing import Final
 
-__all__ = ["MODULE", "PRELOADED", "main", "preload"]
-
 MODULE: Final = "skerry.spark.startup.daemon"
 """Value of the setting `spark.python.daemon.module`."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from skerry.errors import PipelineError
 
-__all__ = ["NEEDED", "require_spark"]
-
 NEEDED: Final = ("numpy", "pandas", "pyarrow", "pyspark")
 
 

@@ -25,16 +25,6 @@ from skerry.spark.startup.small_batches import FOR_FEW
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "FILTER_PUSHDOWN",
-    "batch_bytes_of",
-    "core_count",
-    "is_in_this_process",
-    "is_on_this_computer",
-    "register",
-    "session",
-    "settings",
-]
 
 FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Without it Spark rejects every Python data source with filter pushdown."""

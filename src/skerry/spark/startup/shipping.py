@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["has_package", "package_zip", "ship_package"]
 
 _PACKAGE: Final = Path(__file__).parents[2]
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FEW_BYTES", "FEW_ROWS", "FOR_FEW", "few_rows"]
 
 FEW_ROWS: Final = 300_000
 """Up to this number of rows, one interpreted task ends before a plan for many is compiled."""

@@ -23,17 +23,6 @@ from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
 from skerry.spark.transforms.events import day_of, minute_of, with_columns
 
-__all__ = [
-    "LEDGER",
-    "NAME",
-    "PARTITION",
-    "SCHEMA",
-    "STATISTICS",
-    "AlarmConfig",
-    "build",
-    "with_baseline",
-]
-
 NAME: Final = "alarms"
 PARTITION: Final = "day"
 _NORMAL: Final = 0.6745

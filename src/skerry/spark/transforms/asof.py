@@ -13,8 +13,6 @@ from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.lake.catalog import OBJECT, FieldColumn
 from skerry.spark.lake.schema import quoted
 
-__all__ = ["changed_between", "differences", "is_live_at", "live_at"]
-
 _FACTS: Final = ("valid_from_ns", "valid_from", "life", "sender", "node", "position", "sequence")
 _NAMES: Final = {CREATE: "create", UPDATE: "update", REMOVE: "remove", SNAPSHOT: "snapshot"}
 

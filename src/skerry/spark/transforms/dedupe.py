@@ -13,15 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT
 
-__all__ = [
-    "BLOCK_COUNT",
-    "IDENTITY",
-    "distinct_rows",
-    "has_position",
-    "unseen_rows",
-    "with_identity",
-]
-
 BLOCK_COUNT: Final = 65_536
 """Number of updates of one node that are sorted together in one task."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["DERIVED", "Derived", "Inputs", "derived_with"]
-
 
 class Inputs(Protocol):
     """The rows that a derived table is built from, of the hours or days it is built for.

@@ -18,17 +18,6 @@ from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
 from skerry.spark.lake.buckets import floor_column
 
-__all__ = [
-    "EVENTS",
-    "day_of",
-    "events",
-    "hour_of",
-    "instant",
-    "latency_ms",
-    "minute_of",
-    "with_columns",
-]
-
 EVENTS: Final = T.StructType(
     [
         T.StructField("time_ns", T.LongType()),

@@ -9,8 +9,6 @@ from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.lake.catalog import OBJECT
 from skerry.spark.transforms.merge import GONE, OPEN
 
-__all__ = ["gone_rows", "open_rows", "replaced", "with_part"]
-
 
 def open_rows(states: DataFrame) -> DataFrame:
     """The current states among merged states, one per existing object."""

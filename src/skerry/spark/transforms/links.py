@@ -22,8 +22,6 @@ from skerry.schema.internal import LINK_TYPE
 from skerry.spark.lake.schema import no_rows
 from skerry.spark.transforms.events import hour_of, instant, latency_ms, minute_of, with_columns
 
-__all__ = ["LINKS", "NAME", "PARTITION", "SCHEMA", "build", "gap_columns"]
-
 NAME: Final = "links"
 PARTITION: Final = "hour"
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")

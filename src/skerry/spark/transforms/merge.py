@@ -20,18 +20,6 @@ from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
 from skerry.spark.lake.schema import quoted
 
-__all__ = [
-    "ALL_TAGS",
-    "CLOSED",
-    "GONE",
-    "OPEN",
-    "cleared_tags",
-    "merged",
-    "steps_of_gone",
-    "steps_of_states",
-    "steps_of_updates",
-]
-
 ALL_TAGS: Final = 0xFFFF_FFFF
 """Property set of every field."""
 

@@ -25,16 +25,6 @@ from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_position
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-__all__ = [
-    "Clock",
-    "ClockBlock",
-    "OrderSurvey",
-    "advanced",
-    "blocks",
-    "priors",
-    "with_order",
-    "with_priors",
-]
 
 _EARLIEST: Final = -(2**63)
 

@@ -11,8 +11,6 @@ from pyspark.sql import types as T  # noqa: N812
 from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT
 from skerry.spark.transforms.events import hour_of, minute_of
 
-__all__ = ["NAME", "PARTITION", "PREFIX_CHARS_MAX", "SCHEMA", "build", "subject_prefix"]
-
 NAME: Final = "rates"
 PARTITION: Final = "hour"
 PREFIX_CHARS_MAX: Final = 120

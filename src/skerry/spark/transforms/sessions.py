@@ -17,8 +17,6 @@ from skerry.codec.envelope import GAP, REMOVE
 from skerry.ids import NODE_CLIENT
 from skerry.spark.transforms.events import day_of, instant, with_columns
 
-__all__ = ["CLIENTS", "NAME", "NODES", "PARTITION", "SCHEMA", "SENDERS", "build", "whole_lives"]
-
 NAME: Final = "sessions"
 PARTITION: Final = "day"
 

@@ -14,8 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.spark.transforms.asof import is_live_at
 
-__all__ = ["edges", "snapshot_at"]
-
 
 def snapshot_at(states: DataFrame, edge_ns: int, until_ns: int) -> DataFrame:
     """The states that are valid at `edge_ns`."""

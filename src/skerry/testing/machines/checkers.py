@@ -19,16 +19,6 @@ from skerry.testing.node import Node
 from skerry.testing.packet import Packet
 from skerry.testing.world import World
 
-__all__ = [
-    "AllAnswered",
-    "AllHeard",
-    "NoHastySuspicion",
-    "SuspicionsAlternate",
-    "answered_once",
-    "genuine",
-    "served_once",
-]
-
 
 def answered_once() -> EachOnce:
     """A client reports each answer once."""

@@ -19,17 +19,6 @@ from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
-__all__ = [
-    "Answered",
-    "EchoClient",
-    "EchoConfig",
-    "EchoMessage",
-    "EchoServer",
-    "EchoStatistics",
-    "GaveUp",
-    "Served",
-]
-
 _HEAD: Final = struct.Struct(">BQI")
 
 

@@ -18,17 +18,6 @@ from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
-__all__ = [
-    "Beat",
-    "Found",
-    "HeartbeatConfig",
-    "HeartbeatDetector",
-    "HeartbeatStatistics",
-    "Restarted",
-    "Restored",
-    "Suspected",
-]
-
 _BEAT: Final = struct.Struct(">4sQI")
 _MARK: Final = b"beat"
 

@@ -27,22 +27,6 @@ from skerry.testing.machines.program import Doubted, Failed, Flushed, Program, S
 from skerry.testing.node import Node
 from skerry.testing.world import World
 
-__all__ = [
-    "Bounded",
-    "CleanedUp",
-    "ConfirmedIsKept",
-    "ConflatedIsNotCut",
-    "Explained",
-    "Genuine",
-    "NobodyIsBlamed",
-    "NothingLeftOut",
-    "OrderKept",
-    "Retold",
-    "SameObjects",
-    "objects_of",
-    "subjects_of",
-]
-
 _SILENT = "the node is silent"
 """The reason of a client that received nothing for long, which is not a violation."""
 

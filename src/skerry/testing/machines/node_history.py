@@ -14,20 +14,6 @@ from typing import Any, Final
 from skerry.objects.typeset import define_types
 from skerry.protocol.patterns import PatternTree
 
-__all__ = [
-    "CLEANUP",
-    "FIELDS",
-    "MESSAGE",
-    "PERSISTENT",
-    "PLAIN",
-    "TYPES",
-    "History",
-    "Publish",
-    "Publisher",
-    "matches",
-    "subject_of",
-]
-
 _FIELDS_TEXT: Final = (
     "1: [key] string id; 2: uint64 number; 3: uint8 level; 4: string note; 5: uint64 extra;"
 )

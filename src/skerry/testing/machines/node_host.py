@@ -21,8 +21,6 @@ from skerry.protocol.access.wire import OldWire
 from skerry.protocol.machine import Address, CloseReason, MachineEvent, Transmit
 from skerry.testing.node import Setting
 
-__all__ = ["OLD_PREFIX", "WRITE_NS_MAX", "Disk", "NodeHost"]
-
 OLD_PREFIX: Final = "old-"
 """Prefix of the names of programs that use version 1 of the protocol."""
 

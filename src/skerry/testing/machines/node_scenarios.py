@@ -54,17 +54,6 @@ from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
 
-__all__ = [
-    "KEYS",
-    "PATTERNS",
-    "Doing",
-    "build_system",
-    "finish_run",
-    "inject_all",
-    "node",
-    "play_node",
-]
-
 PATTERNS: Final = (
     "/...",
     "/fleet/...",

@@ -28,8 +28,6 @@ from skerry.testing.machines.node_history import FIELDS, TYPES
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.node import Setting
 
-__all__ = ["NODE", "Doubted", "Failed", "Flushed", "Kind", "Program", "Seen", "Subscribed"]
-
 NODE: Final = Address("node", 7, is_stream=True)
 
 Kind = Literal["type", "pattern", "where"]

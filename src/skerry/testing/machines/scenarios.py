@@ -40,23 +40,6 @@ from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
 
-__all__ = [
-    "GROUP",
-    "SERVER",
-    "STREAM_SERVER",
-    "echo",
-    "echo_client",
-    "echo_server",
-    "heartbeat",
-    "member",
-    "play_echo",
-    "play_heartbeat",
-    "play_stream_echo",
-    "stream_echo",
-    "stream_echo_client",
-    "stream_echo_server",
-]
-
 SERVER: Final = Address("server", 7)
 STREAM_SERVER: Final = Address("server", 7, is_stream=True)
 GROUP: Final = Address("239.192.7.1", 4711)

@@ -26,16 +26,6 @@ from skerry.protocol.machine import (
 from skerry.protocol.outbox import Outbox
 from skerry.testing.machines.echo import Answered, EchoMessage, EchoServer
 
-__all__ = [
-    "FRAME_BYTES_MAX",
-    "FrameBuffer",
-    "StreamEchoClient",
-    "StreamEchoConfig",
-    "StreamEchoServer",
-    "StreamEchoStatistics",
-    "frame",
-]
-
 FRAME_BYTES_MAX: Final = 65536
 """One message of the echo. A longer one closes the stream."""
 

@@ -34,8 +34,6 @@ from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.tracing import DropReason
 
-__all__ = ["SYSTEM_PORT", "CarriageNode", "GroupCarriage", "system_group"]
-
 SYSTEM_PORT: Final = 4711
 _MS: Final = 1_000_000
 _SENDER_EVENTS: Final = (Delivered, SenderFound, SenderRemoved, StartUnknown, UpdatesLost)

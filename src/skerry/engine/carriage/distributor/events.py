@@ -11,15 +11,6 @@ from skerry.protocol.machine import MachineEvent, Statistics
 from skerry.protocol.sealing.opener import SealStatistics
 from skerry.tracing import DropReason
 
-__all__ = [
-    "CARRIAGE_DROPS",
-    "CarriageStatistics",
-    "DefinitionConflict",
-    "GroupStatistics",
-    "MessagesGivenUp",
-]
-
-
 CARRIAGE_DROPS: Final = (
     DropReason.MALFORMED,
     DropReason.UNDESCRIBED,

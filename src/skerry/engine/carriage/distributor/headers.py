@@ -5,8 +5,6 @@ from __future__ import annotations
 from skerry.protocol.access.header import NEVER, Header, read_header
 from skerry.protocol.access.header_repeats import HeaderRepeat
 
-__all__ = ["HeaderReader"]
-
 
 class HeaderReader:
     """Reads the headers of the updates of one stream or group."""

@@ -25,8 +25,6 @@ from skerry.schema.model import NamedType
 from skerry.schema.union import obstacle, unite
 from skerry.tracing import DropReason
 
-__all__ = ["CARRIER_CONFLICT_COUNT_MAX", "CARRIER_WAITING_BYTES_MAX", "GroupIncoming"]
-
 CARRIER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 """Objects of a group that wait in a node for the description of their type, which arrives within
 one configuration interval. Beyond it the oldest are dropped and counted."""

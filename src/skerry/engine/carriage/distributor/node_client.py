@@ -14,8 +14,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.schema.internal import internal_types
 
-__all__ = ["ConnectedNode", "NodeClient"]
-
 _REFUSAL: Final = "SkerryRefusal"
 
 

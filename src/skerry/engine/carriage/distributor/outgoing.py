@@ -11,8 +11,6 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.tracing import DropReason
 
-__all__ = ["GroupOutgoing"]
-
 _IDLE_INTERVAL_COUNT: Final = 10
 """A type of which no message was sent for so many intervals is not described any more, to save
 bandwidth. It is described again before its next message."""

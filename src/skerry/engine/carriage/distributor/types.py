@@ -18,8 +18,6 @@ from skerry.protocol.access.header import NEVER, Header, write_header
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType, dependencies
 
-__all__ = ["CARRIER_SUBJECT_COUNT_MAX", "CarriedType", "CarriedTypes", "describing"]
-
 CARRIER_SUBJECT_COUNT_MAX: Final = 1000
 """Default subjects of one type that a node caches by key, since messages of few keys are frequent.
 Beyond it the cache is cleared."""

@@ -20,16 +20,6 @@ from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError
 from skerry.schema.model import INTEGER_RANGES, Kind
 
-__all__ = [
-    "list_from_plain",
-    "object_from_plain",
-    "object_text",
-    "quoted_name",
-    "string_part",
-    "value_from_plain",
-    "value_text",
-]
-
 _FLOATS: Final = frozenset(
     {
         Kind.FLOAT16,

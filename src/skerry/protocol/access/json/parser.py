@@ -18,8 +18,6 @@ from skerry.errors import DecodeError
 from skerry.limits import JSON_DEPTH_MAX, JSON_PIECE_BYTES, JSON_VALUE_COUNT_MAX
 from skerry.protocol.access.json.text import QUOTED, parse_piece
 
-__all__ = ["JsonParser", "JsonSink"]
-
 _LEVEL_MAX: Final = 4
 """Levels of brackets in a piece."""
 _SCALAR_BYTES_MAX: Final = 4300

@@ -23,8 +23,6 @@ from skerry.protocol.access.json.objects import (
 from skerry.protocol.access.json.parser import JsonParser
 from skerry.schema.model import Kind
 
-__all__ = ["JsonReading", "unreadable"]
-
 _FORM: Final = "expected [ header, object ]"
 
 

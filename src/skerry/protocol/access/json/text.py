@@ -17,8 +17,6 @@ from typing import Any, Final, NoReturn
 from skerry.errors import DecodeError
 from skerry.limits import JSON_DEPTH_MAX, JSON_VALUE_COUNT_MAX
 
-__all__ = ["QUOTED", "parse_piece", "parse_text"]
-
 # Possessive, because otherwise the engine would keep a position to return to per character.
 QUOTED: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 """A pattern of strings, for DOTALL."""

@@ -24,8 +24,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 
-__all__ = ["JsonWire", "cut_messages", "framed"]
-
 _LENGTH_BYTES: Final = 4
 
 

@@ -29,8 +29,6 @@ from skerry.protocol.access.json.objects import quoted_name, string_part, value_
 from skerry.protocol.access.json.wire import JsonWire, framed
 from skerry.schema.model import Kind
 
-__all__ = ["JsonNodeWire", "JsonWriting"]
-
 _HEAD: Final = struct.Struct(">III")
 """Precedes a queued frame: the number of its codec, and the sizes of its header and object."""
 _LOOKS_PER_FRAME: Final = 15

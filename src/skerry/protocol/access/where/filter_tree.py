@@ -8,16 +8,6 @@ from typing import Any, Final, Literal, TypeAlias
 from skerry.errors import FilterError
 from skerry.limits import FILTER_BYTES_MAX, FILTER_DEPTH_MAX
 
-__all__ = [
-    "FILTER_NODE_COUNT_MAX",
-    "FILTER_PATTERN_CHAR_COUNT_MAX",
-    "KINDS",
-    "LIKE",
-    "Branch",
-    "BranchKind",
-    "predicate_tree",
-]
-
 FILTER_NODE_COUNT_MAX: Final = 256
 """Comparisons, and operators between them, in one condition. They are evaluated for each update of
 the type, which takes tens of microseconds for this many. A search for one of many values can use a

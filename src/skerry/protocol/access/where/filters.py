@@ -19,8 +19,6 @@ from skerry.protocol.access.where.values import Meaning, field_named
 from skerry.schema.model import INTEGER_RANGES, Field, Kind, StructType
 from skerry.suggestions import nearest
 
-__all__ = ["compile_where", "make_filter", "uses_like"]
-
 
 def make_filter(
     type_: StructType, where: str | None = None, fields: Iterable[str] | None = None

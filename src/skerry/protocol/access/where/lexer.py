@@ -8,8 +8,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from skerry.errors import FilterError, Problem
 from skerry.limits import EXCERPT_CHAR_COUNT_MAX
 
-__all__ = ["WHERE_CHAR_COUNT_MAX", "TokenKind", "WhereToken", "fault", "scan"]
-
 WHERE_CHAR_COUNT_MAX: Final = 262_144
 """Characters of one `where`. The longest permitted list fits, written as numbers."""
 

@@ -17,14 +17,6 @@ from typing import Any, Final
 
 from skerry.errors import FilterError
 
-__all__ = [
-    "LIKE_FIND_PART_COUNT",
-    "LIKE_SEARCH_PART_COUNT",
-    "LIKE_TEXT_BYTES_MAX",
-    "LIKE_WORK_MAX",
-    "LikePattern",
-]
-
 LIKE_TEXT_BYTES_MAX: Final = 32_768
 """The longest text that can match a pattern. A search in it takes less than a tenth of a
 millisecond in the worst case. Names and lines are shorter. Conditions are not meant to search

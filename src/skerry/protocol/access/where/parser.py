@@ -9,8 +9,6 @@ from skerry.errors import FilterError
 from skerry.limits import FILTER_DEPTH_MAX
 from skerry.protocol.access.where.lexer import WhereToken, fault, scan
 
-__all__ = ["Condition", "ConditionGroup", "Operator", "Syntax", "parse"]
-
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "between", "like", "null"]
 
 

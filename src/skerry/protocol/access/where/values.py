@@ -16,8 +16,6 @@ from skerry.protocol.access.where.like_pattern import LikePattern
 from skerry.schema.model import INTEGER_RANGES, EnumType, Field, Kind, StructType
 from skerry.suggestions import nearest
 
-__all__ = ["Meaning", "field_named"]
-
 
 def field_named(type_: StructType, name: str) -> Field | None:
     """Return the field with this name in the type, or else in Python; None if there is none."""

@@ -11,8 +11,6 @@ from skerry.protocol.distributor.events import Delivered, SenderInfo
 from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.protocol.machine import MachineEvent
 
-__all__ = ["Deliveries", "DeliveryBatch"]
-
 
 class DeliveryBatch:
     """The content of a `Delivered` event, to which updates can still be added."""

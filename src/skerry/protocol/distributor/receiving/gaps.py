@@ -11,8 +11,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-__all__ = ["DISTRIBUTOR_REQUEST_COUNT_MAX", "HURRY", "Gaps", "runs"]
-
 DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
 """Repair requests of one stream at a time, one for each gap. Further gaps are requested a moment
 later, so that repair does not use the bandwidth of data."""

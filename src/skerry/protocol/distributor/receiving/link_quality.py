@@ -14,8 +14,6 @@ from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.distributor.events import SenderInfo
 
-__all__ = ["Link", "LinkCounts", "sender_number"]
-
 _U32: Final = 0xFFFFFFFF
 
 

@@ -7,8 +7,6 @@ interval, it is judged by its number of requests, and ends.
 
 from __future__ import annotations
 
-__all__ = ["NaggingMonitor"]
-
 
 class NaggingMonitor:
     """Counts requests, and fires when there are too many."""

@@ -44,8 +44,6 @@ from skerry.protocol.distributor.receiving.stream_start import (
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.tracing import DropReason
 
-__all__ = ["Receiver"]
-
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
 # Constants, because compiled code finds them faster than the members of an enum.

@@ -11,8 +11,6 @@ from typing import Final
 
 from skerry.protocol.transitions import TransitionTable
 
-__all__ = ["RECEIVER_TRANSITIONS", "ReceiverEvent", "ReceiverState"]
-
 
 class ReceiverState(enum.Enum):
     """The state of the stream of one sender."""

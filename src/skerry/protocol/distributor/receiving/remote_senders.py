@@ -17,8 +17,6 @@ from skerry.protocol.distributor.receiving.gaps import HURRY
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.stream_start import StreamOrigin
 
-__all__ = ["SILENT_HEARTBEAT_COUNT", "Departed", "RemoteSender"]
-
 _MS: Final = 1_000_000
 SILENT_HEARTBEAT_COUNT: Final = 3
 """A datagram of an existing sender is almost always received in this many heartbeats."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from skerry.protocol.distributor.receiving.stream_delivery import DatagramContent
 
-__all__ = ["ReorderBuffer", "WaitingDatagrams"]
-
 
 class ReorderBuffer:
     """The bytes that wait, of all streams of a connection together."""

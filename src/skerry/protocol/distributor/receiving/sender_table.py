@@ -34,8 +34,6 @@ from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import DatagramWire
 from skerry.protocol.machine import Address
 
-__all__ = ["DueRequest", "SenderTable", "dotted", "sender_info"]
-
 DueRequest = tuple[SenderInfo, int, int]
 """A request to be sent: the sender, first and last number. For a position request: the sender, a
 number and the span in microseconds."""

@@ -25,8 +25,6 @@ from skerry.protocol.distributor.receiving.updates import Packed
 from skerry.protocol.distributor.segments import Reassembly, begin_reassembly
 from skerry.protocol.distributor.subjects import Subjects
 
-__all__ = ["DatagramContent", "StreamDelivery"]
-
 _U32: Final = 0xFFFFFFFF
 
 DatagramContent = tuple[int, bytes, list[tuple[str, bytes]]]

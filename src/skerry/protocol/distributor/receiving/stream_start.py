@@ -24,16 +24,6 @@ from typing import Final
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.messages import START, UPDATE, Position
 
-__all__ = [
-    "ASK_COUNT_MAX",
-    "FIRST_SEQ",
-    "LAP",
-    "Beginning",
-    "StartSearch",
-    "StreamOrigin",
-    "StreamStart",
-]
-
 ASK_COUNT_MAX: Final = 16
 """Requests after which a sender is not expected to answer: at 30 % loss in each direction, one in
 fifty thousand searches ends without an answer."""

@@ -6,8 +6,6 @@ from typing import Final, Protocol
 
 from mypy_extensions import i64
 
-__all__ = ["Resolver", "scan", "unpack"]
-
 _BODY: Final = 28
 
 

@@ -12,8 +12,6 @@ from operator import length_hint
 
 from mypy_extensions import i64
 
-__all__ = ["Packed", "Pairs", "Updates"]
-
 Pairs = list[tuple[str, bytes]]
 """Subject and data of updates."""
 

@@ -14,8 +14,6 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.messages import GOODBYE, HEARTBEAT
 from skerry.protocol.distributor.sending.control_messages import ControlMessages
 
-__all__ = ["Announcements"]
-
 _MS: Final = 1_000_000
 _EARLY_NS: Final = (100 * _MS, 300 * _MS, 1000 * _MS)
 """When the announcement of a sender is repeated, so that a receiver that lost it does not have to

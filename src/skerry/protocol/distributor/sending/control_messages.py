@@ -26,8 +26,6 @@ from skerry.protocol.distributor.messages import (
 )
 from skerry.protocol.distributor.wire import wire_of
 
-__all__ = ["ControlMessages"]
-
 _U32: Final = 0xFFFFFFFF
 
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "DISTRIBUTOR_POSITION_COUNT_MAX",
-    "DISTRIBUTOR_POSITION_INTERVAL_NS",
-    "Allowance",
-    "Bandwidth",
-    "SendTurns",
-    "UpdateRate",
-]
-
 DISTRIBUTOR_POSITION_COUNT_MAX: Final = 100
 """Position requests that a connection sends, or answers, in one interval. Forged datagrams of new
 senders cause them, and so do forged requests. Requests beyond are repeated later."""

@@ -12,8 +12,6 @@ from typing import Final
 
 from skerry.protocol.distributor.messages import HEADER_BYTES
 
-__all__ = ["SendHistory"]
-
 _U32: Final = 0xFFFFFFFF
 
 _SPENT_COUNT_MIN: Final = 256

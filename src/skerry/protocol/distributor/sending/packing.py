@@ -14,8 +14,6 @@ from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from skerry.protocol.distributor.messages import HEADER_BYTES, UPDATE_HEADER_BYTES
 
-__all__ = ["LENGTHS", "LENGTH_COUNT", "PART_BYTES_MIN", "Packer", "fit", "numbers"]
-
 LENGTH_COUNT: Final = 2048
 """Lengths whose bytes are prepared; a datagram holds few updates that are longer."""
 

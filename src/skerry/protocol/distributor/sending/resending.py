@@ -21,14 +21,6 @@ from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.sending.flow import Allowance
 from skerry.protocol.distributor.sending.history import SendHistory
 
-__all__ = [
-    "DISTRIBUTOR_NAK_COUNT_MAX",
-    "DISTRIBUTOR_REQUESTER_COUNT_MAX",
-    "DISTRIBUTOR_RESEND_BYTES_MAX",
-    "DISTRIBUTOR_RESEND_INTERVAL_NS",
-    "Resender",
-]
-
 DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
 """Sequence numbers that one answer reports as lost. A request may name billions of them."""
 DISTRIBUTOR_REQUESTER_COUNT_MAX: Final = 64

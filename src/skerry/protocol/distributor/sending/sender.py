@@ -35,8 +35,6 @@ from skerry.protocol.distributor.sending.packing import Packer, numbers
 from skerry.protocol.distributor.sending.resending import Resender
 from skerry.protocol.patterns import check_subject
 
-__all__ = ["Sender"]
-
 _MS: Final = 1_000_000
 _US: Final = 1000
 _U32: Final = 0xFFFFFFFF

@@ -15,8 +15,6 @@ from skerry.recording.index import RecordedBatch, Segment
 from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.files.segment_files import map_file
 
-__all__ = ["cut_blocks", "fetch_blocks", "read_blocks"]
-
 _FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Limit of one request, unless a single batch is larger. The overhead of a further request is about
 a hundredth of the time that so many bytes take."""

@@ -32,33 +32,6 @@ from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.whole_files import read_whole, replace_files
 
-__all__ = [
-    "IDENTITY_NAME",
-    "OPEN_SUFFIX",
-    "PRIVATE_FILE",
-    "RECORDING_RESERVE_BYTES",
-    "SEALED_SUFFIX",
-    "RecordingIdentity",
-    "create_identity",
-    "find_recordings",
-    "hold_reserve",
-    "is_being_written",
-    "is_recording",
-    "make_folder",
-    "open_names",
-    "open_private",
-    "read_identity",
-    "reject_foreign_folder",
-    "reject_parent_of_recordings",
-    "reject_recording",
-    "release_reserve",
-    "sealed_names",
-    "segment_name",
-    "segment_number",
-    "sync_folder",
-    "writer_lock",
-]
-
 RECORDING_RESERVE_BYTES: Final = 64 * 1024
 """Disk space that a recorder reserves, and frees when it ends: enough for gap rows, the end of a
 segment and most manifest lines, so that a recording that ends on a full disk has its gap row."""

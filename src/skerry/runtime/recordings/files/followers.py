@@ -13,16 +13,6 @@ from typing import Final
 from skerry.errors import RecordingError
 from skerry.runtime.clock import wall_ns
 
-__all__ = [
-    "FOLLOWED_NS",
-    "FOLLOWERS_NAME",
-    "RECORDING_FOLLOWER_COUNT_MAX",
-    "is_followed",
-    "remove_follower",
-    "remove_stale_followers",
-    "touch_follower",
-]
-
 RECORDING_FOLLOWER_COUNT_MAX: Final = 1000
 """Files that are examined to find the followers. Each was written by a follower once."""
 

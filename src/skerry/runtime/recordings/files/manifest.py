@@ -28,8 +28,6 @@ from skerry.recording.manifest_lines import (
 from skerry.runtime.recordings.files.folders import open_private, sync_folder
 from skerry.runtime.recordings.files.remote_paths import RemotePath
 
-__all__ = ["MANIFEST_NAME", "Manifest", "ManifestReader"]
-
 MANIFEST_NAME: Final = "manifest.jsonl"
 _NEW_NAME: Final = MANIFEST_NAME + ".new"
 """A shorter manifest that is being written, or that a crash left."""

@@ -19,8 +19,6 @@ from skerry.recording.manifest_lines import ManifestLines
 from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, ManifestReader
 from skerry.runtime.recordings.files.remote_paths import RemotePath, Version, store_errors
 
-__all__ = ["RemoteManifest"]
-
 log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5

@@ -24,7 +24,6 @@ from skerry.errors import RecordingError, SkerryError
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-__all__ = ["RemotePath", "Version", "file_system", "first_line", "resolve_path", "store_errors"]
 
 Version = tuple[int, str]
 """Size of a file in bytes, and its ETag or time of change."""

@@ -22,8 +22,6 @@ from skerry.runtime.recordings.files.folders import (
 from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.files.segment_files import map_file, write_all
 
-__all__ = ["repair_open"]
-
 
 def repair_open(folder: Path, manifest: Manifest) -> list[Repair]:
     """Seal the segments that a crash left; the caller must hold the lock of the writer."""

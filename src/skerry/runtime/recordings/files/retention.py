@@ -11,8 +11,6 @@ from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.files.manifest import Manifest
 
-__all__ = ["RECORDING_DROPPED_KEPT", "drop_segments", "due_segments", "remove_dropped"]
-
 RECORDING_DROPPED_KEPT: Final = 1000
 """Dropped segments, and repairs, that a shortened manifest still lists. It is shortened at twice as
 many. A follower that fell behind learns from them what is missing: half an hour of segments that

@@ -24,8 +24,6 @@ from skerry.runtime.recordings.files.folders import (
     segment_name,
 )
 
-__all__ = ["SegmentFile", "map_file", "read_open", "write_all"]
-
 
 class SegmentFile:
     """A new segment. After a failed write it still ends with a complete batch and can continue."""

@@ -19,8 +19,6 @@ from skerry.runtime.recordings.files.folders import sealed_names
 from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.files.segment_files import map_file
 
-__all__ = ["UnlistedSegments", "index_file", "list_unlisted", "unlisted_names"]
-
 _QUIET_NS: Final = 1_000_000_000
 """Two changes within this time may leave the folder with the same time of change."""
 _COPIED_NS: Final = 60_000_000_000
