@@ -15,7 +15,7 @@ from skerry.ids import hash64
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.discovery.descriptions import NodeDescription, SystemStanding
 from skerry.protocol.discovery.discovery import Discovery
-from skerry.protocol.discovery.events import NodeFound, RefusedBy
+from skerry.protocol.discovery.events import ClockMeasured, NodeFound, RefusedBy
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.link.events import (
     PeerStatistics,
@@ -29,6 +29,7 @@ from skerry.protocol.picture.entries import NodeEntry, SystemState
 from skerry.protocol.picture.events import (
     Ejected,
     Exclude,
+    Forget,
     Include,
     PictureAction,
     SendAll,
@@ -125,7 +126,6 @@ class SystemCore:
     def forget(self, nodes: list[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
         gone = self.picture.forget(nodes, now_ns)
-        self.discovery.forget(gone)
         self._settle(now_ns)
         return gone
 
@@ -168,8 +168,6 @@ class SystemCore:
         self._settle(now_ns)
         if self.picture.is_check_due(now_ns):
             self.picture.health(_health_of(self.control), _health_of(self.data))
-            for node, offset_ns in self.discovery.clock_offsets_ns.items():
-                self.picture.clock_measured(node, offset_ns, now_ns)
         self.picture.advance(now_ns)
         self._settle(now_ns)
 
@@ -278,6 +276,9 @@ class SystemCore:
         self, data: bytes, source: Address, destination: Address, now_ns: int
     ) -> None:
         is_multicast = destination != self.config.control
+        if not is_multicast and self.discovery.is_own(data):
+            self.discovery.own_received(data, source, now_ns)
+            return
         found = self.control.receive(
             data, source, now_ns, is_multicast=is_multicast and destination == self._control_group
         )
@@ -345,6 +346,8 @@ class SystemCore:
                 size=standing.size,
                 elected=standing.elected,
             )
+        elif isinstance(event, ClockMeasured):
+            self.picture.clock_measured(event.node, event.offset_ns, now_ns)
         else:
             self._events.append(event)
 
@@ -372,6 +375,8 @@ class SystemCore:
                 self.discovery.refuse(action.node, peer.address, now_ns)
             self.control.exclude(action.node, now_ns)
             self.data.exclude(action.node, now_ns)
+        elif isinstance(action, Forget):
+            self.discovery.forget(action.nodes)
         elif isinstance(action, SendAll):
             node_type = self.config.node_types.named(action.type_name)
             if not self.control.send_all(node_type, action.data_type, action.body, now_ns):

@@ -9,13 +9,33 @@ from skerry.ids import hash64
 from skerry.protocol.discovery.descriptions import NodeDescription
 from skerry.protocol.machine import Address
 
-__all__ = ["DISCOVERY_NODE_COUNT_MAX", "DISCOVERY_SEED_COUNT_MAX", "Directory", "KnownNode"]
+__all__ = [
+    "DISCOVERY_NODE_COUNT_MAX",
+    "DISCOVERY_SEED_COUNT_MAX",
+    "EXCLUDED_COUNT_MAX",
+    "Directory",
+    "ExcludedNode",
+    "KnownNode",
+]
 
 DISCOVERY_NODE_COUNT_MAX: Final = 2000
 """Nodes that are known, and as many that others named: twice the largest system. Anyone can send a
 message of discovery, unless the system has keys."""
 DISCOVERY_SEED_COUNT_MAX: Final = 1000
 """Addresses to ask at."""
+EXCLUDED_COUNT_MAX: Final = 100_000
+"""Nodes that are refused. The oldest are forgotten first; the picture remembers as many."""
+
+
+class ExcludedNode:
+    """A node that is refused."""
+
+    def __init__(self, reason: int, until_ns: int | None) -> None:
+        self.reason = reason
+        self.until_ns = until_ns
+        """When it is accepted again; None for never."""
+        self.refused_ns: int | None = None
+        """When it was refused last."""
 
 
 class KnownNode:
@@ -29,11 +49,14 @@ class KnownNode:
         """The parts of its answer; 0 if none has arrived."""
         self.answered_count = 0
         """Answers to it since the last tick."""
+        self.clock_offset_ns: int | None = None
+        """By how much its wall clock is ahead; None until it was measured."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parts of its answer have arrived."""
-        return 0 < self.packet_count <= len(self.packets)
+        """Whether all parts of its answer have arrived, and its clock was measured."""
+        is_whole = 0 < self.packet_count <= len(self.packets)
+        return is_whole and self.clock_offset_ns is not None
 
     def packet_received(self, packet: int, packet_count: int) -> None:
         """Note a part of its answer; there may be fewer parts than last time."""
@@ -51,11 +74,11 @@ class Directory:
         """Nodes that others named, and from which nothing was received yet."""
         self.seeds: dict[int, Address] = {}
         """Addresses at which a node may be, by their id."""
-        self.excluded: dict[int, int | None] = {}
-        """Excluded nodes, with the time at which each is forgotten; None for never."""
+        self.excluded: dict[int, ExcludedNode] = {}
+        """Nodes that are refused, oldest first."""
         self._own_node = own_node
         self._given: set[Address] = set()
-        """All addresses that were ever a seed."""
+        """Addresses that were a seed once, to which a node may return."""
 
     @staticmethod
     def seed_id(address: Address) -> int:
@@ -69,7 +92,8 @@ class Directory:
         for address in addresses:
             if address not in taken and len(self.seeds) < DISCOVERY_SEED_COUNT_MAX:
                 self.seeds[self.seed_id(address)] = address
-                self._given.add(address)
+                if len(self._given) < DISCOVERY_SEED_COUNT_MAX:
+                    self._given.add(address)
 
     def drop_seed(self, seed_id: int) -> None:
         """Forget an address: it is that of a known node, or the own one."""
@@ -95,11 +119,13 @@ class Directory:
         """Return whether a node was excluded."""
         return node in self.excluded
 
-    def exclude(self, node: int, until_ns: int | None) -> None:
+    def exclude(self, node: int, reason: int, until_ns: int | None) -> None:
         """Forget a node, and refuse it until then. Another node may start at its address."""
         known = self.known.pop(node, None)
         self.reported.pop(node, None)
-        self.excluded[node] = until_ns
+        self.excluded[node] = ExcludedNode(reason, until_ns)
+        if len(self.excluded) > EXCLUDED_COUNT_MAX:
+            del self.excluded[next(iter(self.excluded))]
         if known is not None and known.description.control in self._given:
             self.add_seeds([known.description.control])
 
@@ -109,6 +135,6 @@ class Directory:
 
     def expire(self, now_ns: int) -> None:
         """Accept nodes again whose time is over."""
-        for node, until_ns in list(self.excluded.items()):
-            if until_ns is not None and now_ns >= until_ns:
+        for node, one in list(self.excluded.items()):
+            if one.until_ns is not None and now_ns >= one.until_ns:
                 del self.excluded[node]

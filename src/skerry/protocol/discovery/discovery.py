@@ -26,6 +26,7 @@ from skerry.protocol.discovery.directory import (
     KnownNode,
 )
 from skerry.protocol.discovery.events import (
+    ClockMeasured,
     DiscoveryStatistics,
     LightSeed,
     NodeFound,
@@ -35,7 +36,7 @@ from skerry.protocol.discovery.events import (
 )
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.rtps.datagram_reader import Datagram
+from skerry.protocol.rtps.datagram_reader import HEADER_BYTES, Datagram, DatagramReader
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
 from skerry.protocol.rtps.entities import (
     DISCOVERY_READER,
@@ -88,8 +89,6 @@ class Discovery:
     ) -> None:
         """`system` is the hash of the system's name. `groups` are multicast groups to ask at."""
         self.directory = Directory(me.node, me.control)
-        self.clock_offsets_ns: dict[int, int] = {}
-        """By how much the wall clock of each node is ahead, as far as it was measured."""
         self.standing: SystemStanding | None = None
         """The system of this node, for the nodes that it refuses; None if it belongs to none."""
         self._me = me
@@ -99,7 +98,9 @@ class Discovery:
         self._groups = {Directory.seed_id(group): group for group in groups}
         self._rng = rng
         self._datagram_bytes = datagram_bytes
-        self._writer = DatagramWriter(guid_prefix(me.node, Channel.CONTROL), has_checksum=checksum)
+        self._prefix = guid_prefix(me.node, Channel.CONTROL)
+        self._writer = DatagramWriter(self._prefix, has_checksum=checksum)
+        self._own_reader = DatagramReader(guid_prefix(0, Channel.CONTROL), has_checksum=checksum)
         self._wall_offset_ns = wall_offset_ns
         self._seq = 0
         self._ask_ns = now_ns
@@ -107,9 +108,7 @@ class Discovery:
         self._turn = 0
         """Where the next turn of asking begins, if there are too many to be asked at once."""
         self._asked_ns: dict[int, int] = {}
-        """When each id was asked last."""
-        self._refused_ns: dict[int, int] = {}
-        self._reasons: dict[int, int] = {}
+        """When each id was asked last, if it was in this turn."""
         self._was_full = False
         self._datagrams: list[tuple[Address, bytes]] = []
         self._events: list[MachineEvent] = []
@@ -141,9 +140,7 @@ class Discovery:
         if self._own_type.light:
             longest_ns = max(one.dead_timeout_ns for one in self._types)
             until_ns = now_ns + _LIGHT_MEMORY_FACTOR * longest_ns
-        self.directory.exclude(node, until_ns)
-        self._reasons[node] = reason
-        self.clock_offsets_ns.pop(node, None)
+        self.directory.exclude(node, reason, until_ns)
         if other is not None and other.light:
             self.directory.readmit(node)
 
@@ -151,21 +148,21 @@ class Discovery:
         """Forget that nodes were excluded, since they will not return."""
         for node in nodes:
             self.directory.readmit(node)
-            self._reasons.pop(node, None)
-            self._refused_ns.pop(node, None)
 
     def refuse(self, node: int, address: Address, now_ns: int) -> None:
-        """Tell a node that it is excluded, at most once a second."""
-        last_ns = self._refused_ns.get(node)
-        if last_ns is not None and now_ns - last_ns < _REFUSAL_NS:
+        """Tell an excluded node that it is, at most once a second."""
+        excluded = self.directory.excluded.get(node)
+        if excluded is None:
             return
-        self._refused_ns[node] = now_ns
+        if excluded.refused_ns is not None and now_ns - excluded.refused_ns < _REFUSAL_NS:
+            return
+        excluded.refused_ns = now_ns
         self._refusal_count += 1
         message = DiscoveryMessage(
             kind=DiscoveryKind.REFUSAL,
             node=self._me,
             system=self._system,
-            reason=self._reasons.get(node, 0),
+            reason=excluded.reason,
             standing=self.standing,
         )
         self._send(address, [message.encode()], now_ns, to=node)
@@ -190,15 +187,29 @@ class Discovery:
             return self._drop(DropReason.BODY)
         if first.system != self._system:
             return self._drop(DropReason.SYSTEM)
-        self._measure_clock(first, datagram.sent_ns, now_ns)
-        return self._process(first, messages[1:], source, now_ns, is_addressed=is_addressed)
+        reason = self._process(first, messages[1:], source, now_ns, is_addressed=is_addressed)
+        if reason is None and first.kind is DiscoveryKind.SELF:
+            self._measure_clock(first, datagram.sent_ns, now_ns)
+        return reason
+
+    def is_own(self, data: bytes) -> bool:
+        """Return whether this node itself sent a datagram."""
+        return data[8:HEADER_BYTES] == self._prefix
+
+    def own_received(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Process a datagram that this node sent to itself: one of the seeds is its own address."""
+        found = self._own_reader.read(data)
+        if isinstance(found, Datagram):
+            self.receive(found, source, now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Ask where it is due."""
         if now_ns < self._ask_ns:
             return
         self._ask_ns = now_ns + self._rng.randrange(_ASK_NS_MIN, _ASK_NS_MAX)
-        self.directory.expire(now_ns)
+        if self._own_type.light:
+            self.directory.expire(now_ns)
+        self._asked_ns.clear()
         directory = self.directory
         for known in directory.known.values():
             known.answered_count = 0
@@ -240,7 +251,6 @@ class Discovery:
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
         """Set the offset of wall time, after the wall clock was changed."""
         self._wall_offset_ns = wall_offset_ns
-        self.clock_offsets_ns.clear()
 
     def statistics(self) -> DiscoveryStatistics:
         """The counters."""
@@ -349,13 +359,14 @@ class Discovery:
 
     def _measure_clock(self, message: DiscoveryMessage, sent_ns: int | None, now_ns: int) -> None:
         """Compare the clock of a node that answers at once with the own one."""
-        if message.kind is not DiscoveryKind.SELF or sent_ns is None or message.node is None:
-            return
         asked_ns = self._asked_ns.get(message.sent_to or 0)
-        # An answer to a multicast group, and one that was delayed, say little.
-        if asked_ns is not None and now_ns - asked_ns < _SECOND:
-            middle_ns = (asked_ns + now_ns) // 2 + self._wall_offset_ns
-            self.clock_offsets_ns[message.node.node] = sent_ns - middle_ns
+        assert message.node is not None
+        known = self.directory.known.get(message.node.node)
+        # An answer that was delayed says little; the node is asked again.
+        if asked_ns is None or known is None or sent_ns is None or now_ns - asked_ns >= _SECOND:
+            return
+        known.clock_offset_ns = sent_ns - (asked_ns + now_ns) // 2 - self._wall_offset_ns
+        self._events.append(ClockMeasured(node=message.node.node, offset_ns=known.clock_offset_ns))
 
     # -- inside: sending
 

@@ -9,6 +9,7 @@ from skerry.protocol.discovery.descriptions import SystemStanding
 from skerry.protocol.machine import Address, MachineEvent, Statistics
 
 __all__ = [
+    "ClockMeasured",
     "DiscoveryStatistics",
     "LightSeed",
     "NodeFound",
@@ -27,6 +28,15 @@ class NodeFound(MachineEvent):
     type_name: str
     control: Address
     data: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMeasured(MachineEvent):
+    """The wall clock of a node was compared with that of this node."""
+
+    node: int
+    offset_ns: int
+    """By how much its clock is ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

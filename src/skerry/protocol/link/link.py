@@ -7,7 +7,6 @@ its nodes, and each node one of its own. Both exist acknowledged and not acknowl
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 from skerry.errors import DecodeError, LimitExceeded
 from skerry.protocol.deadlines import earliest
@@ -49,11 +48,7 @@ from skerry.protocol.rtps.submessages import (
 )
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
-__all__ = ["PROBE_NS", "Link"]
-
-PROBE_NS: Final = 7_000_000_000
-"""A multicast stream that is idle for so long is acknowledged again, so that a node which has
-excluded this one is noticed."""
+__all__ = ["Link"]
 
 
 class Link:
@@ -384,10 +379,7 @@ class Link:
             if not peers:
                 continue
             group = stream.type.group(self._channel)
-            is_idle = now_ns - stream.used_ns >= PROBE_NS
-            heartbeat = stream.keep_alive(is_final=not (is_idle and group is not None))
-            if is_idle:
-                stream.used_ns = now_ns
+            heartbeat = stream.keep_alive(now_ns)
             if group is not None:
                 self._output.heartbeat_to_group(heartbeat, group)
             else:

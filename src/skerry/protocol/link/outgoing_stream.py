@@ -21,7 +21,11 @@ from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.number_sets import NumberSet
 from skerry.protocol.rtps.submessages import AckNack, Gap, Heartbeat, NackFragments
 
-__all__ = ["OutgoingStream"]
+__all__ = ["PROBE_NS", "OutgoingStream"]
+
+PROBE_NS: Final = 5_500_000_000
+"""A stream that is idle for so long is acknowledged again, so that a node which has excluded this
+one is noticed: with the next keep-alive, so that it is excluded within ten seconds."""
 
 _MS: Final = 1_000_000
 _GAP_COUNT_MAX: Final = 100_000
@@ -173,9 +177,16 @@ class OutgoingStream:
             self._check_lag(reader, now_ns)
         self.pump(now_ns)
 
-    def keep_alive(self, *, is_final: bool) -> Heartbeat:
-        """Return the heartbeat of an idle stream; if it is not final, receivers answer it."""
-        return self._heartbeat(is_final=is_final, is_live=True)
+    def keep_alive(self, now_ns: int) -> Heartbeat:
+        """Return the heartbeat of this interval. If the stream is idle, the receivers answer it."""
+        is_probe = now_ns - self.used_ns >= PROBE_NS
+        if is_probe:
+            self.used_ns = now_ns
+            for reader in self.readers.values():
+                reader.is_probed = True
+                reader.asked_ns = now_ns
+            self._arm(now_ns)
+        return self._heartbeat(is_final=not is_probe, is_live=True)
 
     # -- acknowledgements
 
@@ -190,6 +201,7 @@ class OutgoingStream:
         if numbers.base < reader.first_seq:
             return True  # It does not know its welcome yet.
         reader.is_welcomed = True
+        reader.is_probed = False
         reader.unanswered_count = 0
         reader.peer.acknowledged(now_ns)
         if numbers.base > reader.base_seq:
@@ -461,8 +473,9 @@ class OutgoingStream:
                     is_asked = True
                     self._ask(reader, now_ns)
             is_first = False
-        if reader.done and not reader.flight and now_ns - reader.asked_ns >= self._timeouts_ns[-1]:
-            # All has arrived and waits for the host, whose next acknowledgement may be lost.
+        is_awaited = reader.is_waiting and not reader.flight
+        if is_awaited and now_ns - reader.asked_ns >= self._timeouts_ns[-1]:
+            # All has arrived, and waits for the host of the receiver or for a lost acknowledgement.
             reader.unanswered_count += 1
             self._ask(reader, now_ns)
 

@@ -48,6 +48,8 @@ class ReaderProgress:
         """The last packet for which an acknowledgement was requested explicitly."""
         self.asked_ns = now_ns
         """When an acknowledgement was requested explicitly last."""
+        self.is_probed = False
+        """Whether an idle stream awaits an acknowledgement, to learn whether there still is one."""
         self.resend_left = 0
         """Packets that may be sent again before the next tick."""
         self.unanswered_count = 0
@@ -79,7 +81,7 @@ class ReaderProgress:
     @property
     def is_waiting(self) -> bool:
         """Whether an acknowledgement is expected."""
-        return bool(self.flight) or bool(self.done)
+        return bool(self.flight) or bool(self.done) or self.is_probed
 
     def needs(self, seq: int) -> bool:
         """Return whether it needs a sample."""

@@ -11,6 +11,7 @@ __all__ = [
     "Ejected",
     "Elected",
     "Exclude",
+    "Forget",
     "IncarnationEntered",
     "Include",
     "LoopWasLate",
@@ -42,6 +43,13 @@ class Exclude(PictureAction):
     node: int
     reason: int
     """An `ExclusionReason`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget(PictureAction):
+    """Forget that nodes were excluded, since they will not return."""
+
+    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

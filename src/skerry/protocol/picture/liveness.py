@@ -8,7 +8,7 @@ from typing import Final
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
 
-__all__ = ["ChannelHealth", "dead_reason"]
+__all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason"]
 
 YOUNG_PACKET_COUNT: Final = 10
 """A node from which less was received may be silent for twice as long."""

@@ -36,6 +36,7 @@ from skerry.protocol.picture.events import (
     Ejected,
     Elected,
     Exclude,
+    Forget,
     IncarnationEntered,
     Include,
     LoopWasLate,
@@ -164,9 +165,13 @@ class Picture:
         self._nodes_changed(now_ns)
 
     def clock_measured(self, node: int, offset_ns: int, now_ns: int) -> None:
-        """Refuse a node that wants to join and whose clock differs too much."""
+        """Note the clock of a node, and refuse it if it wants to join and differs too much."""
         tracked = self.table.nodes.get(node)
-        if tracked is None or tracked.is_dead or abs(offset_ns) <= self._clock_skew_ns_max:
+        if tracked is None or tracked.is_dead:
+            return
+        self._is_update_due |= not tracked.is_clock_known
+        tracked.is_clock_known = True
+        if abs(offset_ns) <= self._clock_skew_ns_max:
             return
         entry = None if self.state is None else self.state.entry(node)
         is_member = entry is not None and not entry.is_dead
@@ -189,19 +194,27 @@ class Picture:
         """
         tracked = self.table.nodes.get(node)
         mine = self.membership.incarnation_id
-        is_by_elected = False
+        is_lost = self._is_lost_to(node, elected)
         if tracked is not None and not tracked.is_dead:
-            is_by_elected = node == self.election.elected_id
             self._exclude(tracked, reason, now_ns)
         if self._own_type.light or not incarnation_id:
             return
-        if not mine or (is_by_elected and incarnation_id == mine):
+        if not mine or (is_lost and incarnation_id == mine):
             self._eject(reason, node)
         elif incarnation_id == mine and self._is_merging:
             # Two halves of one system meet again: the smaller one leaves. A node that was cut off
             # alone learns only by the refusals of all others that its half is small.
             self._refusals[node] = size, elected, reason
             self._merge_ns = self._merge_ns or now_ns + _MERGE_NS
+
+    def _is_lost_to(self, node: int, elected: int) -> bool:
+        """Return whether the elected node has excluded this one, as `node` refuses it, which
+        follows `elected`. If two nodes exclude each other, the elected one decides."""
+        mine = self.election.elected_id
+        tracked = self.table.nodes.get(mine)
+        if mine in (0, self._me.node) or elected != mine or tracked is None:
+            return False
+        return (node == mine) != tracked.is_dead
 
     def stop_ordered(self, node: int, now_ns: int) -> None:
         """Exclude a node that has said that it stops."""
@@ -210,10 +223,8 @@ class Picture:
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
         ids = tuple(nodes)
-        gone = self.table.forget(ids, now_ns)
         self._send_all(FORGET, write_forget(ids))
-        self._nodes_changed(now_ns)
-        return gone
+        return self._forget(ids, now_ns)
 
     def health(
         self,
@@ -247,8 +258,7 @@ class Picture:
                 self.election.received(node, read_election(body), now_ns)
                 self._after_election(now_ns)
             elif data_type == FORGET:
-                if self.table.forget(read_forget(body), now_ns):
-                    self._nodes_changed(now_ns)
+                self._forget(read_forget(body), now_ns)
             else:
                 self._ignored_count += 1
         except DecodeError:
@@ -376,6 +386,18 @@ class Picture:
         self._state_ns = earliest(self._state_ns, now_ns)
         self.election.changed(now_ns)
 
+    def _forget(self, ids: tuple[int, ...], now_ns: int) -> list[int]:
+        gone = self.table.forget(ids, now_ns)
+        if gone:
+            self._actions.append(Forget(nodes=tuple(gone)))
+            self._nodes_changed(now_ns)
+        return gone
+
+    def _learn_dead(self, entry: NodeEntry, now_ns: int) -> None:
+        """Note a node that was dead before this one knew it. Nothing of it is accepted."""
+        if entry.node != self._me.node and self.table.add_dead(entry, now_ns):
+            self._actions.append(Exclude(node=entry.node, reason=entry.dead_reason))
+
     def _eject(self, reason: int, by: int) -> None:
         if not self._is_ejected:
             self._is_ejected = True
@@ -457,8 +479,8 @@ class Picture:
         if not verdict:
             self._ignored_count += 1
             return
-        if self.table.merge_more_dead(raw.more_dead):
-            self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
+        for node in self.table.merge_more_dead(raw.more_dead):
+            self._actions.append(Exclude(node=node, reason=ExclusionReason.COORDINATOR))
         tracked.raw_received(raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
@@ -500,6 +522,8 @@ class Picture:
                 now_ns,
                 is_detached=self.membership.is_detached,
             )
+            for entry in proposal.learned:
+                self._learn_dead(entry, now_ns)
             for tracked in proposal.dead:
                 self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
             for tracked in proposal.returned:
@@ -567,6 +591,8 @@ class Picture:
         for entry in state.nodes:
             tracked = self.table.nodes.get(entry.node)
             if tracked is None:
+                if entry.is_dead:
+                    self._learn_dead(entry, now_ns)
                 continue
             if entry.is_dead and not tracked.is_dead:
                 is_older = entry.generation < tracked.entry.generation

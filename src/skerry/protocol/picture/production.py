@@ -21,6 +21,8 @@ _ACCUSED_NS: Final = 1_100_000_000
 class Proposal:
     """What has to be done before a state can be made, or the state."""
 
+    learned: list[NodeEntry] = field(default_factory=list)
+    """Nodes that were dead before this one knew them."""
     dead: list[TrackedNode] = field(default_factory=list)
     """Nodes to exclude first."""
     returned: list[TrackedNode] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Production:
         """Return what to do next. The state is new if its nodes differ from the last one's."""
         proposal = Proposal()
         self._immune = {node: count - 1 for node, count in self._immune.items() if count > 1}
+        proposal.learned = self._unknown_dead()
         proposal.dead = self._accused(now_ns)
         if proposal.dead:
             return proposal
@@ -76,16 +79,23 @@ class Production:
         table = self._table
         pairs: set[tuple[int, int]] = set()
         for accuser in table.alive_full():
-            for entry in accuser.raw.nodes if accuser.raw is not None else ():
+            for entry in accuser.dead:
                 accused = table.nodes.get(entry.node)
                 is_live = accused is not None and not accused.is_dead
-                if entry.is_dead and is_live and entry.node not in self._immune:
+                if is_live and entry.node not in self._immune:
                     pairs.add((accuser.entry.node, entry.node))
         self._accused_ns = {pair: self._accused_ns.get(pair, now_ns) for pair in sorted(pairs)}
         held = [
             pair for pair, since_ns in self._accused_ns.items() if now_ns - since_ns >= _ACCUSED_NS
         ]
         return [table.nodes[node] for node in _worst(held)]
+
+    def _unknown_dead(self) -> list[NodeEntry]:
+        """Return the nodes that others call dead, none calls alive, and this one never knew."""
+        full = self._table.alive_full()
+        nodes = self._table.nodes
+        unknown = [entry for one in full for entry in one.dead if entry.node not in nodes]
+        return [entry for entry in unknown if not any(entry.node in one.seen for one in full)]
 
     # -- the state
 
@@ -143,7 +153,9 @@ class Production:
         joining = [
             one
             for one in table.alive()
-            if one.entry.node not in members and self._follows(one, election_id)
+            if one.entry.node not in members
+            and one.is_clock_known
+            and self._follows(one, election_id)
         ]
         for tracked in sorted(joining, key=lambda one: -one.entry.node):
             node = tracked.entry.node

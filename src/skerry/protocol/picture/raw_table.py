@@ -40,6 +40,10 @@ class TrackedNode:
         """The last raw statistics of it."""
         self.seen: frozenset[int] = frozenset()
         """The nodes that are alive in them."""
+        self.dead: tuple[NodeEntry, ...] = ()
+        """The nodes that are dead in them."""
+        self.is_clock_known = False
+        """Whether its clock was compared with the own one."""
         self.wrong_election_id = 0
         self.wrong_election_count = 0
         """How often in a row it has named this other election."""
@@ -53,11 +57,13 @@ class TrackedNode:
         """Keep its raw statistics."""
         self.raw = raw
         self.seen = frozenset(one.node for one in raw.nodes if not one.is_dead)
+        self.dead = tuple(one for one in raw.nodes if one.is_dead)
 
     def forget_raw(self) -> None:
         """Forget its raw statistics."""
         self.raw = None
         self.seen = frozenset()
+        self.dead = ()
 
 
 class RawTable:
@@ -149,13 +155,32 @@ class RawTable:
                     break
         return found
 
-    def merge_more_dead(self, ids: Iterable[int]) -> bool:
-        """Note dead nodes that another node names; return whether one of them was unknown."""
-        before_count = len(self.more_dead)
-        for node in ids:
-            if node != self.me.node and node not in self._forgotten and node not in self.nodes:
-                self._add_more_dead(node)
-        return len(self.more_dead) != before_count
+    def add_dead(self, entry: NodeEntry, now_ns: int) -> bool:
+        """Add a node that is dead; False if it is known or was forgotten."""
+        node = entry.node
+        node_type = self._types.by_id(entry.type_id)
+        if node in self.nodes or node in self.more_dead or node in self._forgotten:
+            return False
+        if node_type is None or node_type.light:
+            return False
+        tracked = self.nodes[node] = TrackedNode(entry, node_type, now_ns)
+        self.kill(tracked, entry.dead_reason or ExclusionReason.COORDINATOR, now_ns)
+        return True
+
+    def merge_more_dead(self, ids: Iterable[int]) -> list[int]:
+        """Note dead nodes that another node names; return those that were unknown."""
+        mine, known = self.me.node, self.more_dead
+        added = [
+            node
+            for node in ids
+            if node not in known
+            and node not in self._forgotten
+            and node not in self.nodes
+            and node != mine
+        ]
+        for node in added:
+            self._add_more_dead(node)
+        return added
 
     def expire(self, now_ns: int) -> None:
         """Keep only the ids of nodes that have been dead for long."""

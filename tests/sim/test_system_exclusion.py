@@ -1,0 +1,330 @@
+"""Nodes that die, harm others or are cut off, in the simulator: scenarios of the specification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from skerry.engine.system.system_core import SystemCore
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
+from skerry.protocol.picture.events import Elected, LoopWasLate
+from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT
+from skerry.testing.faults import LoseIf, Loss
+from skerry.testing.packet import MULTICAST, Packet
+from skerry.testing.world import MS, SECOND
+from tests.sim.link import Site
+from tests.sim.system import DATA_PORT, FIELD, SERVER, SystemSite
+
+T = SERVER.dead_timeout_ns
+WARM = 15 * SECOND
+"""After it, nodes have heard enough of each other to be excluded after one timeout."""
+
+
+def formed(*names: str, seed: int = 1, ids: bool = True) -> SystemSite:
+    """A site of nodes, of which the first one is elected if they have ids."""
+    site = SystemSite(seed)
+    for number, name in enumerate(names):
+        own = (1000 - 10 * number, 9 - number) if ids else ()
+        site.add(name, seeds=(names[0],), ids=own)
+    site.form(*names)
+    site.world.run_for(WARM)
+    return site
+
+
+def test_fs_21_multicast_blocked_between_two_nodes() -> None:
+    site = formed("c", "a", "b")
+    site.cut_both(["a"], ["b"], kinds=[MULTICAST])
+    started_ns = site.world.now_ns
+
+    def agreed_after_unicast() -> bool:
+        return site.agree("c", "a")
+
+    while not agreed_after_unicast():
+        assert site.world.now_ns - started_ns < 4 * T + 6 * SECOND
+        for name, far in (("a", "b"), ("b", "a")):
+            if site.nodes[name].machine.state is not None:
+                site.send(name, "unicast", to=far)
+                send_control(site, name, far)
+        site.world.run_for(SECOND)
+    assert site.world.now_ns - started_ns > 4 * T - SECOND
+    site.world.run_for(30 * SECOND)
+    assert site.agree("c", "a")
+
+
+def send_control(site: SystemSite, name: str, far: str) -> None:
+    """Send something to one node on the control channel, which the picture ignores."""
+    node = site.id_of(far)
+    site.nodes[name].do(lambda machine, now: machine.control.send_to(node, 1, b"unicast", now))
+
+
+@pytest.mark.parametrize("blocked", ["a", "b"])
+def test_fs_22_one_way_between_two_nodes(blocked: str) -> None:
+    site = formed("a", "b")
+    other = "b" if blocked == "a" else "a"
+    site.cut([blocked], [other])
+    site.world.run_for(T + 2 * SECOND)
+    for name, far in (("a", "b"), ("b", "a")):
+        if not site.left(name):
+            assert site.alive_at(name) == [name]
+            assert [dead for dead, _ in site.deaths(name)] == [far]
+
+
+def is_refusal(packet: Packet) -> bool:
+    """Whether a packet has a message of discovery: its kind is the first parameter."""
+    return b"\x01\x80\x04\x00\x05\x00\x00\x00" in packet.data
+
+
+def exclude(site: SystemSite, by: str, name: str) -> None:
+    node = site.id_of(name)
+
+    def act(machine: SystemCore, now_ns: int) -> None:
+        machine.picture.stalled(node, ExclusionReason.SLOW, now_ns)
+        machine.advance(now_ns)
+
+    site.nodes[by].do(act)
+
+
+@pytest.mark.parametrize("has_refusal", [True, False])
+def test_fs_23_an_excluded_node_learns_of_it(has_refusal: bool) -> None:
+    site = formed("b", "a", "c")
+    site.world.run_for(30 * SECOND)
+    if not has_refusal:
+        site.world.inject(LoseIf(is_refusal))
+    exclude(site, "b", "a")
+    exclude(site, "c", "a")
+    site.world.run_for(2 * SECOND if has_refusal else 10 * SECOND)
+    assert site.left("a")
+
+
+def test_fs_23_an_idle_node_that_is_excluded_learns_by_its_probes() -> None:
+    site = Site("a", "b", "c")
+    site.include_all()
+    site.world.run_for(60 * SECOND)
+    a, b = (site.nodes[name].machine for name in "ab")
+    site.nodes["b"].do(lambda host, now_ns: host.link.exclude(100, now_ns))
+    assert a.link.peer_statistics(101).unanswered_count == 0
+    site.world.run_for(9 * SECOND)
+    assert 100 not in b.link.peers
+    assert a.link.peer_statistics(101).unanswered_count >= DEAF_TRANSMISSION_COUNT
+    assert a.link.peer_statistics(102).unanswered_count == 0
+
+
+def test_fs_24_a_killed_node_is_excluded_everywhere() -> None:
+    site = formed("a", "b", "c", "d")
+    site.crash("d")
+    site.world.run_until(site.agreed("a", "b", "c"), timeout_ns=T + 2 * SECOND)
+
+
+def test_fs_25_a_node_that_stops_is_excluded_at_once() -> None:
+    site = formed("a", "b", "c")
+    site.nodes["c"].do(lambda machine, now_ns: machine.stop(now_ns))
+    site.world.run_for(300 * MS)
+    site.nodes["c"].do(lambda machine, now_ns: machine.stop(now_ns))
+    site.crash("c")
+    site.world.run_until(site.agreed("a", "b"), timeout_ns=SECOND)
+    assert site.deaths("a") == [("c", ExclusionReason.ORDERED)]
+
+
+def test_fs_26_the_elected_node_is_killed() -> None:
+    site = formed("a", "b", "c", "d", "e")
+    before = site.nodes["e"].machine.picture.membership.incarnation_id
+    site.crash("a")
+    site.world.run_until(site.agreed("b", "c", "d", "e"), timeout_ns=T + 3 * SECOND)
+    for name in ("b", "c", "d", "e"):
+        picture = site.nodes[name].machine.picture
+        assert picture.election.elected_id == site.id_of("b")
+        assert picture.membership.incarnation_id == before
+
+
+def test_fs_27_the_elected_node_restarts_with_a_higher_id() -> None:
+    site = SystemSite()
+    site.add("a", ids=(1000, 2000), seeds=("b",))
+    site.add("b", ids=(900,))
+    site.add("c", ids=(800,), seeds=("b",))
+    site.form("a", "b", "c")
+    site.world.run_for(WARM)
+    site.world.restart(site.nodes["a"], down_ns=SECOND)
+    site.world.run_for(2 * SECOND)
+    site.world.run_until(site.agreed("a", "b", "c"), timeout_ns=T + 5 * SECOND)
+    site.world.run_for(5 * SECOND)
+    for name in ("a", "b", "c"):
+        state = site.nodes[name].machine.state
+        assert state is not None
+        assert state.elected_id == 2000
+        old = state.entry(1000)
+        assert old is not None
+        assert old.is_dead
+
+
+@pytest.mark.parametrize("elected", ["a", "b", "c"])
+def test_fs_32_two_of_three_nodes_cannot_see_each_other(elected: str) -> None:
+    site = SystemSite()
+    ids = {"a": 30, "b": 20, "c": 10, elected: 100}
+    for name in ("a", "b", "c"):
+        site.add(name, seeds=("c",), ids=(ids[name],))
+    site.form("a", "b", "c")
+    site.world.run_for(WARM)
+    site.cut_both(["a"], ["b"])
+    site.world.run_for(T + 10 * SECOND)
+    members = site.alive_at("c")
+    assert members in (["a", "c"], ["b", "c"])
+    assert site.agree(*members)
+    (other,) = {"a", "b"} - set(members)
+    # It has left, or is a system of its own.
+    assert site.left(other) or site.alive_at(other) == [other]
+
+
+def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody() -> None:
+    site = formed("a", "b", "c")
+    site.world.pause(site.nodes["b"], 4 * SECOND)
+    site.world.run_for(30 * SECOND)
+    assert site.agree("a", "b", "c")
+    assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
+    assert site.events("b", LoopWasLate)
+
+
+def send_state(machine: SystemCore, body: bytes, data_type: int, now_ns: int) -> None:
+    """Send a message of the picture on the control channel, as the machine itself would."""
+    assert machine.control.send_all(machine.own_type, data_type, body, now_ns)
+
+
+def test_fs_34_a_state_that_contradicts_itself() -> None:
+    site = formed("a", "b", "c")
+    machine = site.nodes["a"].machine
+    state = machine.state
+    assert state is not None
+    entry = state.entry(site.id_of("b"))
+    assert entry is not None
+    contrary = replace(
+        state,
+        sequence=state.sequence + 1,
+        nodes=(*state.nodes, entry, replace(entry, name="other"), *state.nodes),
+    )
+    site.nodes["a"].do(lambda core, now: send_state(core, write_state(contrary), STATE, now))
+    site.world.run_for(5 * SECOND)
+    for name in ("a", "b", "c"):
+        assert site.alive_at(name) == ["a", "b", "c"]
+        found = site.nodes[name].machine.state
+        assert found is not None
+        assert len({one.node for one in found.nodes}) == len(found.nodes)
+
+
+def test_fs_35_a_state_of_a_node_that_is_not_elected_is_ignored() -> None:
+    site = formed("a", "b", "c")
+    machine = site.nodes["c"].machine
+    state = machine.state
+    assert state is not None
+    ignored = site.nodes["b"].machine.statistics().picture.ignored_count
+    wrong = replace(
+        state,
+        sequence=state.sequence + 1,
+        nodes=tuple(replace(one, is_dead=one.node != machine.node) for one in state.nodes),
+    ).sealed()
+    site.nodes["c"].do(lambda core, now: send_state(core, write_state(wrong), STATE, now))
+    site.world.run_for(SECOND)
+    assert site.nodes["b"].machine.statistics().picture.ignored_count == ignored + 1
+    assert site.agree("a", "b", "c")
+
+
+def test_fs_35_three_wrong_elections_in_a_row_cause_a_new_one() -> None:
+    site = formed("a", "b", "c")
+    before = len(site.events("a", Elected))
+    machine = site.nodes["c"].machine
+    wrong = replace(machine.picture.raw(), election_id=4711)
+    for _ in range(3):
+        site.nodes["c"].do(lambda core, now: send_state(core, write_raw(wrong), RAW, now))
+        site.world.run_for(100 * MS)
+    site.world.run_for(3 * SECOND)
+    assert len(site.events("a", Elected)) == before + 1
+    assert site.agree("a", "b", "c")
+
+
+def test_fs_36_the_data_channel_is_blocked_from_the_start() -> None:
+    site = SystemSite()
+    for name in ("a", "b", "c"):
+        site.add(name, seeds=("a",), ids=({"a": 30, "b": 20, "c": 10}[name],))
+    site.cut_both(["c"], ["a", "b"], ports=[DATA_PORT, 26651])
+    site.form("a", "b", "c")
+    site.world.run_until(site.agreed("a", "b"), timeout_ns=10 * T + 2 * SECOND)
+
+
+@pytest.mark.parametrize("blocked", ["a", "c"])
+def test_fs_36_the_data_channel_is_blocked_later(blocked: str) -> None:
+    site = formed("a", "b", "c")
+    others = [name for name in ("a", "b", "c") if name != blocked]
+    site.cut_both([blocked], others, ports=[DATA_PORT, 26651])
+    site.world.run_until(site.agreed(*others), timeout_ns=T + 2 * SECOND)
+
+
+def test_fs_36_the_data_channel_is_blocked_one_way() -> None:
+    site = formed("a", "b", "c")
+
+    def talk() -> None:
+        for name in ("a", "b", "c"):
+            if site.nodes[name].is_up:
+                site.send(name, "x")
+
+    for _ in range(100):
+        talk()
+        site.world.run_for(20 * MS)
+    site.cut(["c"], ["a", "b"], ports=[DATA_PORT, 26651])
+    for _ in range(220):
+        talk()
+        site.world.run_for(20 * MS)
+    site.world.run_until(site.agreed("a", "b"), timeout_ns=SECOND)
+
+
+def test_fs_52_a_cable_is_out_for_two_seconds() -> None:
+    site = formed("a", "b", "c")
+    heal = site.cut_both(["c"], ["a", "b"])
+    node, world = site.nodes["c"], site.world
+    groups = [group for group in world.network._groups if node.name in world.network._groups[group]]
+    for group in groups:
+        world.network.leave(node, group)
+    world.run_for(2 * SECOND)
+    heal()
+    for group in groups:
+        world.network.join(node, group)
+    world.run_for(30 * SECOND)
+    assert site.agree("a", "b", "c")
+    assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
+
+
+@pytest.mark.slow
+def test_fs_57_memory_stays_flat_while_a_node_restarts_each_minute() -> None:
+    site = SystemSite()
+    for name in ("a", "b", "c", "d"):
+        site.add(name, seeds=("a",), node_type=SERVER if name < "c" else FIELD)
+    site.form("a", "b", "c", "d")
+    site.world.inject(Loss(0.01))
+    counts = []
+    for minute in range(40):
+        site.world.restart(site.nodes["d"], down_ns=SECOND)
+        site.world.run_for(60 * SECOND)
+        assert site.agree("a", "b", "c", "d"), minute
+        machine = site.nodes["a"].machine
+        dead = [one.node for one in machine.state.nodes if one.is_dead] if machine.state else []
+        gone = [*dead, *machine.picture.table.more_dead]
+        site.nodes["b"].do(partial(forget, gone))
+        site.world.run_for(5 * SECOND)
+        counts.append(footprint(site.nodes["a"].machine))
+    assert max(counts[20:]) <= max(counts[:20])
+
+
+def forget(nodes: list[int], machine: SystemCore, now_ns: int) -> None:
+    machine.forget(nodes, now_ns)
+
+
+def footprint(machine: SystemCore) -> tuple[int, ...]:
+    """How many things of each kind a node remembers."""
+    discovery, picture = machine.discovery, machine.picture
+    return (
+        len(picture.table.nodes) + len(picture.table.more_dead),
+        len(discovery.directory.excluded) + len(discovery.directory.known),
+        len(discovery.directory.reported) + len(discovery.directory.seeds),
+        len(machine.control.peers) + len(machine.data.peers),
+        len(machine.state.nodes) if machine.state else 0,
+    )
