@@ -6,10 +6,12 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from skerry.protocol.link.config import LinkConfig
+from skerry.protocol.link.config import DATAGRAM_BYTES_MIN, LinkConfig
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeTypes
 from skerry.protocol.picture.entries import NodeEntry
+from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES
+from skerry.protocol.sealing.group_keys import KeyRing
 
 __all__ = ["Rejoin", "SystemConfig"]
 
@@ -48,7 +50,19 @@ class SystemConfig:
     rejoin: Rejoin = Rejoin.AUTO
     black_list: frozenset[int] = frozenset()
     """Incarnations that were stopped."""
+    keys: KeyRing | None = None
+    """The keys with which all datagrams of the system are sealed (`runtime.key_files.read_keys`);
+    None for a system in clear. All nodes have the same."""
+    freshness_ns: int = 300_000_000_000
+    """How far from now the time of a sealed datagram may be; 0 accepts any, for wrong clocks."""
     node_id: int = 0
     """A fixed id, for tests; 0 for a random one."""
     is_vetoed: Callable[[NodeEntry], bool] | None = None
     """Asked about each node that wants to join."""
+
+    def __post_init__(self) -> None:
+        least = DATAGRAM_BYTES_MIN + LINK_SEAL_BYTES
+        if self.keys is not None and self.link.datagram_bytes < least:
+            raise ValueError(
+                f"datagram_bytes = {self.link.datagram_bytes}: with keys it is at least {least}"
+            )

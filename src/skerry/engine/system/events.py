@@ -8,6 +8,7 @@ from skerry.protocol.discovery.events import DiscoveryStatistics
 from skerry.protocol.link.events import LinkStatistics
 from skerry.protocol.machine import MachineEvent, Statistics
 from skerry.protocol.picture.events import PictureStatistics
+from skerry.protocol.sealing.opener import SealStatistics
 
 __all__ = ["Rejoining", "SystemLeft", "SystemStatistics"]
 
@@ -36,3 +37,5 @@ class SystemStatistics(Statistics):
     data: LinkStatistics
     discovery: DiscoveryStatistics
     picture: PictureStatistics
+    seal: SealStatistics | None
+    """None without keys. What the seal refuses is also among the drops of its channel."""

@@ -39,6 +39,8 @@ from skerry.protocol.picture.events import (
 from skerry.protocol.picture.liveness import ChannelHealth
 from skerry.protocol.picture.picture import Picture
 from skerry.protocol.rtps.entities import Channel
+from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
+from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.tracing import NO_TRACE, DropReason, Tracer
 
 __all__ = ["STOP_NOTICE", "SystemCore"]
@@ -81,6 +83,14 @@ class SystemCore:
         self._rejoin_ns: int | None = None
         self._rejoin_delay_ns = _REJOIN_NS_MIN
         self._joined_ns = now_ns
+        self._now_ns = now_ns
+        self._seal: LinkSeal | None = None
+        self._link_config = config.link
+        if config.keys is not None:
+            self._seal = LinkSeal(
+                config.keys, system=hash64(config.system), freshness_ns=config.freshness_ns
+            )
+            self._link_config = config.link.sealed(LINK_SEAL_BYTES)
         self._is_out = False
         """Whether the node takes no part: it was excluded, or has stopped."""
         self._begin(now_ns)
@@ -145,17 +155,25 @@ class SystemCore:
         """Process a datagram to one of the sockets or groups of this node."""
         if self._is_out:
             return
+        self._now_ns = now_ns
         if destination.port == self.config.data.port or destination == self._data_group:
             is_multicast = destination == self._data_group
+            if self._seal is not None and not (data := self._open(self.data, data, source)):
+                return
             unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
             if unknown is not None:
-                self.data.drop(DropReason.STRANGER, source)
+                is_excluded = self.discovery.is_excluded(unknown.node)
+                reason = DropReason.EXCLUDED if is_excluded else DropReason.STRANGER
+                self.data.drop(reason, source)
         else:
+            if self._seal is not None and not (data := self._open(self.control, data, source)):
+                return
             self._receive_control(data, source, destination, now_ns)
         self._settle(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
+        self._now_ns = now_ns
         if self._rejoin_ns is not None and now_ns >= self._rejoin_ns:
             self._rejoin_ns = None
             self._begin(now_ns)
@@ -184,7 +202,12 @@ class SystemCore:
         sent = [(Channel.CONTROL, *one) for one in self.discovery.take_datagrams()]
         sent += [(Channel.CONTROL, *one) for one in self.control.take_datagrams()]
         sent += [(Channel.DATA, *one) for one in self.data.take_datagrams()]
-        return [] if self._is_out else sent
+        if self._is_out:
+            return []
+        seal, wall_ns = self._seal, self._now_ns + self._wall_offset_ns
+        if seal is None:
+            return sent
+        return [(channel, to, seal.seal(channel, data, wall_ns)) for channel, to, data in sent]
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
@@ -205,14 +228,21 @@ class SystemCore:
         for part in (self.control, self.data, self.discovery):
             part.set_wall_offset(wall_offset_ns, now_ns)
 
+    def rekey(self, keys: KeyRing) -> None:
+        """Seal with other keys from now on. For a system that was started with keys."""
+        assert self._seal is not None
+        self._seal.rekey(keys)
+
     def statistics(self) -> SystemStatistics:
         """All counters."""
+        wall_ns = self._now_ns + self._wall_offset_ns
         return SystemStatistics(
             node=self._node,
             control=self.control.statistics(),
             data=self.data.statistics(),
             discovery=self.discovery.statistics(),
             picture=self.picture.statistics(),
+            seal=None if self._seal is None else self._seal.statistics(wall_ns),
         )
 
     # -- inside
@@ -225,6 +255,8 @@ class SystemCore:
         number = config.node_id or self._rng.getrandbits(_NODE_ID_BITS) or 1
         # A node that may form a system has a positive id, so that it wins elections.
         self._node = number if self.own_type.can_form or config.node_id else -number
+        if self._seal is not None:
+            self._seal.begin(self._node)
         me = NodeDescription(
             node=self._node,
             name=config.name,
@@ -243,8 +275,8 @@ class SystemCore:
             now_ns=now_ns,
             seeds=config.seeds,
             groups=config.seed_groups,
-            datagram_bytes=config.link.datagram_bytes,
-            checksum=config.link.checksum,
+            datagram_bytes=self._link_config.datagram_bytes,
+            checksum=self._link_config.checksum,
             wall_offset_ns=self._wall_offset_ns,
         )
         self.picture = Picture(
@@ -267,10 +299,20 @@ class SystemCore:
             node_types=self.config.node_types,
             own_type=self.own_type,
             now_ns=now_ns,
-            config=self.config.link,
+            config=self._link_config,
             wall_offset_ns=self._wall_offset_ns,
             tracer=self._tracer,
         )
+
+    def _open(self, link: Link, data: bytes, source: Address) -> bytes:
+        """Return an unsealed datagram; empty if it is refused, which is counted."""
+        assert self._seal is not None
+        opened = self._seal.open(data, self._now_ns + self._wall_offset_ns)
+        if isinstance(opened, bytes):
+            return opened
+        if opened is not DropReason.OWN:
+            link.drop(opened, source)
+        return b""
 
     def _receive_control(
         self, data: bytes, source: Address, destination: Address, now_ns: int
@@ -288,7 +330,7 @@ class SystemCore:
             self.discovery.standing = self._standing()
             self.discovery.receive(found, source, now_ns)
             self.discovery.refuse(found.node, source, now_ns)
-            self.control.drop(DropReason.STRANGER, source)
+            self.control.drop(DropReason.EXCLUDED, source)
             return
         before_count = len(self.discovery.directory.known)
         reason = self.discovery.receive(found, source, now_ns)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from skerry.limits import DATAGRAM_BYTES_MAX
 from skerry.protocol.rtps.datagram_writer import FRAME_BYTES_MAX
 
-__all__ = ["FRAGMENT_COUNT_MAX", "LinkConfig"]
+__all__ = ["DATAGRAM_BYTES_MIN", "FRAGMENT_COUNT_MAX", "LinkConfig"]
 
 FRAGMENT_COUNT_MAX: Final = 1 << 16
 """Fragments of one message."""
-_DATAGRAM_BYTES_MIN: Final = 512
+DATAGRAM_BYTES_MIN: Final = 512
+"""With less, most of a datagram is headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +31,17 @@ class LinkConfig:
 
     def __post_init__(self) -> None:
         for value, key, low, high in (
-            (self.datagram_bytes, "datagram_bytes", _DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX),
+            (self.datagram_bytes, "datagram_bytes", DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX),
             (self.send_queue_packet_count, "send_queue_packet_count", 1, 1_000_000),
             (self.message_bytes_max, "message_bytes_max", 1, (1 << 32) - 1),
         ):
             if not low <= value <= high:
                 raise ValueError(f"{key} = {value} is not between {low} and {high}")
+
+    def sealed(self, seal_bytes: int) -> LinkConfig:
+        """Return the parameters of datagrams that are sealed before they are sent: `seal_bytes`
+        longer, and authenticated without a checksum."""
+        return replace(self, datagram_bytes=self.datagram_bytes - seal_bytes, checksum=False)
 
     @property
     def fragment_bytes(self) -> int:

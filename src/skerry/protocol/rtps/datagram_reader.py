@@ -21,6 +21,7 @@ from skerry.protocol.rtps.submessages import (
     INFO_TS,
     NACK_FRAG,
     PAD,
+    SEALED,
     AckNack,
     Data,
     DataFragment,
@@ -103,7 +104,7 @@ class DatagramReader:
             return DropReason.CHANNEL
         if self._has_checksum:
             if not _is_intact(data):
-                return DropReason.CHECKSUM
+                return DropReason.SEALED if _is_sealed(data) else DropReason.CHECKSUM
             size -= _CHECK_BYTES
         if data[8:HEADER_BYTES] == mine:
             return DropReason.OWN
@@ -113,6 +114,8 @@ class DatagramReader:
             is_ours = self._read_submessages(data, size, datagram)
         except (DecodeError, struct.error):
             return DropReason.BODY
+        if not datagram.submessages and _is_sealed(data):
+            return DropReason.SEALED
         return datagram if is_ours else DropReason.DESTINATION
 
     def _read_submessages(self, data: bytes, size: int, datagram: Datagram) -> bool:
@@ -161,6 +164,11 @@ def _is_intact(data: bytes) -> bool:
         return False
     checksum = layouts.word.unpack_from(data, start + 4)[0]
     return bool(checksum == crc32(memoryview(data)[: start + 4]))
+
+
+def _is_sealed(data: bytes) -> bool:
+    """Return whether the parts of the datagram are encrypted."""
+    return data[HEADER_BYTES : HEADER_BYTES + 1] == b"%c" % SEALED
 
 
 def _data(

@@ -21,6 +21,7 @@ __all__ = [
     "INFO_TS",
     "NACK_FRAG",
     "PAD",
+    "SEALED",
     "AckNack",
     "Data",
     "DataFragment",
@@ -41,6 +42,8 @@ DATA: Final = 0x15
 DATA_FRAG: Final = 0x16
 CHECK: Final = 0xF0
 """The checksum of a datagram, as its last part. The id is in the range of vendors."""
+SEALED: Final = 0xF1
+"""All parts of a datagram, encrypted. The id is in the range of vendors as well."""
 
 
 class Data:

@@ -68,6 +68,7 @@ class Opener:
         self._windows: dict[bytes, ReplayWindow] = {}
         self._known: dict[tuple[bytes, int], SenderCipher] = {}
         """The ciphers of senders with a window, by identity and key id."""
+        self._purge_ns = 0
 
     @property
     def sender_count(self) -> int:
@@ -121,16 +122,18 @@ class Opener:
         return content
 
     def _remember(self, identity: bytes, wall_ns: int) -> ReplayWindow:
-        by_age = sorted(self._windows, key=lambda other: self._windows[other].highest)
-        # What a sender sent before that is stale without a window as well.
-        fresh_ns = wall_ns - self._freshness_ns if self._freshness_ns else 0
-        gone = {other for other in by_age if self._windows[other].highest < fresh_ns}
-        if len(by_age) - len(gone) >= self._sender_count_max:
-            gone.add(by_age[len(gone)])
-        if gone:
-            for other in gone:
-                del self._windows[other]
-            for known in [known for known in self._known if known[0] in gone]:
-                del self._known[known]
+        if self._freshness_ns and wall_ns >= self._purge_ns:
+            # What a sender sent before that is stale without a window as well.
+            self._purge_ns = wall_ns + self._freshness_ns
+            oldest_ns = wall_ns - self._freshness_ns
+            self._forget({one for one, seen in self._windows.items() if seen.highest < oldest_ns})
+        if len(self._windows) >= self._sender_count_max:
+            self._forget({min(self._windows, key=lambda other: self._windows[other].highest)})
         window = self._windows[identity] = ReplayWindow()
         return window
+
+    def _forget(self, senders: set[bytes]) -> None:
+        for sender in senders:
+            del self._windows[sender]
+        for known in [known for known in self._known if known[0] in senders]:
+            del self._known[known]
