@@ -230,7 +230,6 @@ def node_options(command: Command) -> Command:
 
 
 def _secret(secret: str | None, file: str | None) -> str | None:
-    """The secret of the options; None if none is given."""
     if file is None:
         return secret
     if secret is not None:

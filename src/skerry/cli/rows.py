@@ -36,14 +36,12 @@ def event_row(event: Event[Any]) -> dict[str, Any]:
 
 
 def event_text(event: Event[Any]) -> str:
-    """An event as a line of text."""
     if event.type_name == BYTES_NAME:
         return f"{event.subject} {_bytes_text(event.data)}"
     return visible(f"{event.operation} {event.object}")
 
 
 def key_text(obj: Struct) -> str:
-    """The key of an object as text."""
     names = [field.name for field in obj.descriptor.key_fields]
     plain = to_json_values(obj)
     return visible(", ".join(f"{name}={plain.get(name)}" for name in names))

@@ -27,7 +27,6 @@ class Codec:
         return encoder.encode(self.plan, obj, mask)
 
     def encode_key(self, obj: object) -> bytes:
-        """The canonical key of an object."""
         return encoder.encode_key(self.plan, obj)
 
     def decode_from(self, data: bytes, start: int) -> tuple[Any, int]:

@@ -46,7 +46,6 @@ def values_getter(attributes: list[str]) -> Callable[[object], tuple[Any, ...]]:
 
 
 def value_plan(type_: FieldType, class_of: ClassOf) -> ValuePlan:
-    """The plan of one value of this type."""
     plan = ValuePlan(int(type_.kind), type_.name)
     if isinstance(type_, VectorType):
         plan.element = value_plan(type_.element, class_of)

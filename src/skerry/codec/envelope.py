@@ -138,5 +138,4 @@ class Update:
 
 
 def restore_update(facts: dict[str, Any]) -> Update:
-    """Restore a pickled update."""
     return Update(**facts)

@@ -234,7 +234,6 @@ class OldFrameCutter(FrameCutter):
         return False
 
     def header(self) -> bytes:
-        """The header of the current frame."""
         return self.buffer[self.start : self.middle]
 
     def payload(self) -> bytes:

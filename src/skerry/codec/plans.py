@@ -42,8 +42,6 @@ _SMALL_MAX: Final = (1 << 62) - 1
 
 
 class ValuePlan:
-    """The plan of one value."""
-
     def __init__(self, kind: int, name: str) -> None:
         self.kind: i64 = kind
         self.name: str = name

@@ -56,8 +56,6 @@ class ConnectionTurnedAway(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRefused(MachineEvent):
-    """A request of a client was refused."""
-
     client_id: int
     name: str
     what: str

@@ -52,8 +52,6 @@ class StoredType:
 
 
 class StoredObject(NamedTuple):
-    """One object as it is stored."""
-
     # A named tuple and not a dataclass: one is made for each change, and databases use tuples as
     # rows.
     type_name: str

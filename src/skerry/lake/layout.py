@@ -21,8 +21,6 @@ _PLANS = "_skerry/plans"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeTables:
-    """The tables of one type."""
-
     table: str
     """Their name: that of the type, with `@2` and so on for incompatible definitions."""
     schema: TypedSchema

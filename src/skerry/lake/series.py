@@ -98,7 +98,6 @@ def duration_ns(text: str | float) -> int:
 
 
 def key_columns(state: TypeTables) -> list[str]:
-    """The columns of the key fields of a type."""
     tags = {field.tag for field in state.schema.reader.fields if field.is_key}
     return [column.name for column in field_columns(state.schema) if column.tag in tags]
 

@@ -98,7 +98,6 @@ _ENUM_NAMES = frozenset(
 
 
 def make_enum_class(type_: EnumType, *, module: str) -> type[EnumBase]:
-    """Create a class for an enum."""
     names = member_names(type_)
     members = [
         (names[element.name], (element.tag, element.value, element.documentation, element.name))

@@ -77,12 +77,10 @@ def from_json_values(cls: Any, plain: object) -> Any:
 
 
 def value_from_json_values(plan: StructPlan, field: FieldPlan, plain: object) -> Any:
-    """The value of a field from its JSON value."""
     return _value_from_json_values(plan, field, field.value, plain)
 
 
 def value_to_json_values(spec: ValuePlan, value: Any) -> Any:
-    """One value as a JSON value."""
     kind = int(spec.kind)
     if kind == Kind.VECTOR:
         assert spec.element is not None

@@ -76,7 +76,6 @@ def node_registry(
 
 
 def scrape(registry: CollectorRegistry) -> bytes:
-    """The metrics of a registry as text."""
     return generate_latest(registry)
 
 

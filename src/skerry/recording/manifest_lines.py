@@ -268,12 +268,10 @@ def sealed_line(segment: Segment) -> bytes:
 
 
 def dropped_line(name: str, reason: str) -> bytes:
-    """The line of a segment that was dropped."""
     return _line({"dropped": {"name": name, "reason": reason}})
 
 
 def repaired_line(repair: Repair) -> bytes:
-    """The line of a segment that was repaired."""
     return _line({"repaired": asdict(repair)})
 
 

@@ -113,7 +113,6 @@ class Rows:
         self._count(size, time_ns, position)
 
     def append_update(self, update: Update) -> None:
-        """Append an update as a row."""
         self.append(
             update.type_name,
             update.subject,

@@ -38,7 +38,6 @@ class RowSelection:
         return types is None or "" in batch.types or not types.isdisjoint(batch.types)
 
     def rows_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The selected rows."""
         times = rows.column("time_ns")
         is_selected = pa.scalar(True)
         if self.types is not None:

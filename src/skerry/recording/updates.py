@@ -15,7 +15,6 @@ from skerry.recording.rows import NO_SENT_TIME
 
 
 def updates_of(rows: pa.RecordBatch) -> Iterator[Update]:
-    """The rows as updates, in order."""
     columns = [_values(rows.column(name)) for name in COLUMNS]
     for (
         time_ns,

@@ -40,7 +40,6 @@ def format_text(text: str, file: str = "<text>") -> str:
 
 
 def format_tree(tree: SyntaxFile) -> str:
-    """The text of a syntax tree."""
     rows: list[str] = []
     previous: Item | None = None
     for item in tree.items:

@@ -20,7 +20,6 @@ use it too."""
 
 @cache
 def internal_types() -> dict[str, NamedType]:
-    """All internal types by name."""
     checked = define(INTERNAL_TEXT, file="internal.dots", is_internal=True)
     return {type_.name: type_ for type_ in checked.types}
 

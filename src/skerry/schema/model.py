@@ -258,7 +258,6 @@ class StructType:
         return self._by_name[name]
 
     def has_field(self, name: str) -> bool:
-        """Whether there is a field of that name."""
         return name in self._by_name
 
 

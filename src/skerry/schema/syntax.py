@@ -119,8 +119,6 @@ class ElementSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructSyntax:
-    """A struct."""
-
     name: Word
     fields: tuple[FieldSyntax, ...]
     options: tuple[OptionSyntax, ...] = ()
@@ -133,8 +131,6 @@ class StructSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumSyntax:
-    """An enum."""
-
     name: Word
     elements: tuple[ElementSyntax, ...]
     options: tuple[OptionSyntax, ...] = ()

@@ -60,7 +60,6 @@ class Network:
         self._groups.get(group, {}).pop(node.name, None)
 
     def send(self, node: Node[Any], transmits: Sequence[Transmit]) -> None:
-        """Send the transmits of the machine of a node."""
         for transmit in transmits:
             if transmit.destination.is_stream:
                 self.streams.send(node, transmit)

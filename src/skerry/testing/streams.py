@@ -172,7 +172,6 @@ class Streams:
         self._world.after(CONNECT_NS_MAX, self._check_established, end)
 
     def _connect_arrived(self, caller: StreamEnd) -> None:
-        """The connection request of `caller` arrived."""
         node = self._target(caller)
         if node is None or not self._accepts(node):
             self._world.note("refuse", caller.node, by=caller.peer.host)

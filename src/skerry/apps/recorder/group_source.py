@@ -218,6 +218,5 @@ class GroupSource:
 
 
 def _first_sequence(datagram: int) -> int:
-    """The sequence of the first update of a datagram."""
     # Datagram numbers do not wrap at 32 bits; one before the first is negative and is mapped back.
     return (datagram if datagram >= 0 else datagram & _U32) * DATAGRAM_SPAN

@@ -81,7 +81,6 @@ class RowQueue:
         self._types[fingerprint(type_)] = type_
 
     def append_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
-        """Append a gap row."""
         self.gap_count += 1
         self.rows.append_update(
             gap_update(gap, space=self._space, node=node, sender=sender, type_name=type_name)

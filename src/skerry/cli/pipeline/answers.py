@@ -165,7 +165,6 @@ def print_rows(
 
 
 def limit_option(command: Any) -> Any:
-    """Adds the option `--limit` to a command."""
     text = f"Maximum number of rows; by default {_ROWS_SHOWN} in a table, all with --json."
     return click.option("--limit", type=click.IntRange(min=1), metavar="N", help=text)(command)
 

@@ -55,7 +55,6 @@ class JobStatus:
 
 
 def metrics_option(command: Command) -> Command:
-    """Adds `--metrics` to a command."""
     return click.option(
         "--metrics",
         metavar="HOST:PORT",

@@ -187,7 +187,6 @@ def spark_options(command: Command) -> Command:
 
 
 def tables_option(command: Command) -> Command:
-    """Adds `--tables` to a command."""
     return click.option(
         "--tables",
         required=True,
@@ -197,7 +196,6 @@ def tables_option(command: Command) -> Command:
 
 
 def recordings_option(command: Command) -> Command:
-    """Adds `--recordings` to a command."""
     return click.option(
         "--recordings",
         required=True,

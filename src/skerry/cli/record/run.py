@@ -230,7 +230,6 @@ def _at_intervals(show: Callable[[str], None]) -> Callable[[RecorderStatistics],
 
 
 def progress_text(now: RecorderStatistics, rate: float) -> str:
-    """Statistics of a recording as one line."""
     parts = [
         f"{now.rows:,} rows",
         f"{rate:,.0f} rows/s",

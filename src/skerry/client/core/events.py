@@ -60,7 +60,6 @@ class ObjectInfo:
 
 
 def info_of(state: ObjectState) -> ObjectInfo:
-    """The ObjectInfo of a stored object."""
     return ObjectInfo(
         last_operation=state.operation,
         created=state.created,

@@ -56,7 +56,6 @@ class KnownTypes:
         }
 
     def class_named(self, name: str) -> Any | None:
-        """The class of a type, if it is known."""
         found = self._classes.get(name)
         if found is None and name in self.by_name:
             found = class_of(self.by_name[name])

@@ -26,8 +26,6 @@ FLUSH_MARK: Final = "skerry-flush"
 
 
 class TypesRequest:
-    """A request for the node's types."""
-
     def __init__(self, names: list[str]) -> None:
         self.names = names
         """The names of the requested types; empty for all types."""

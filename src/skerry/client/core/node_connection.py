@@ -187,7 +187,6 @@ class NodeConnection(Outbox):
         self._detail = detail
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Process bytes from the node."""
         access, intake = self.access, self.intake
         if access is None:
             return

@@ -24,8 +24,6 @@ from skerry.objects.base import Struct, codec_of
 
 
 class RequestsAndClaims:
-    """Requests and claims of a space."""
-
     def __init__(self, connection: NodeConnection) -> None:
         self._connection = connection
 
@@ -125,7 +123,6 @@ class RequestsAndClaims:
         return found
 
     def release_claims(self, claims: Iterable[Claim], now_ns: int) -> None:
-        """Release claims."""
         self._connection.send_published()
         for claim in claims:
             self._connection.claims.release(claim, self._connection.wall_s(now_ns))

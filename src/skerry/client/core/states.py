@@ -36,8 +36,6 @@ def next_states(state: SpaceState) -> tuple[SpaceState, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged(MachineEvent):
-    """The connection state changed."""
-
     state: SpaceState
     reason: str = ""
     """Why, unless the program itself caused it."""

@@ -239,7 +239,6 @@ class Subscriptions:
         return bool(self._echoed)
 
     def has_patterns(self) -> bool:
-        """Whether any subscription is a subject pattern."""
         return any(subscription.is_pattern for subscription in self._groups.values())
 
     # -- answers of the node

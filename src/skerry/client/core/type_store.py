@@ -43,7 +43,6 @@ class ReceiveContext:
         payload: bytes,
         entry: ObjectState | None,
     ) -> Event[Any]:
-        """An event that is received now."""
         return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
 
 

@@ -55,8 +55,6 @@ class GroupSubscription:
 
 
 class SubscriberRoutes(Routes):
-    """The subscriptions of one subscriber."""
-
     def __init__(self, router: SubscriberRouter) -> None:
         super().__init__()
         self._router = router
@@ -65,7 +63,6 @@ class SubscriberRoutes(Routes):
         self._added_count = 0
 
     def add(self, handle: PatternHandle) -> None:
-        """Add a subscription."""
         self._added_count += 1
         self.handles[handle.number] = handle
 
@@ -139,7 +136,6 @@ class SubscriberRouter:
             queue.put_event(found)
 
     def add_subscriber(self, routes: SubscriberRoutes, queue: DeliveryQueue) -> None:
-        """Add a subscriber."""
         routes.queue = queue
         self._subscribers.append(routes)
         self.add(queue)

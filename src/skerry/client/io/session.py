@@ -316,7 +316,6 @@ class Session:
         self._set_timer()
 
     def opened(self, stream: _NodeStream) -> None:
-        """A stream was opened."""
         self._streams.add(stream)
         if self.connection.state is SpaceState.CLOSED:
             stream.transport.close()
@@ -327,7 +326,6 @@ class Session:
         self.write_output()
 
     def received(self, stream: _NodeStream, data: bytes) -> None:
-        """Bytes were received from the node."""
         if stream is not self._stream:
             return
         self._is_secured = False

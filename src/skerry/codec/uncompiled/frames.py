@@ -133,12 +133,10 @@ class WaitingFrames:
         return self._note(len(frame)) == 1
 
     def take(self) -> bytes:
-        """Return all waiting frames and remove them."""
         self._notified_bytes = self._piece_bytes
         return self.frames.take()
 
     def forget_subjects(self) -> None:
-        """Forget the cached subjects."""
         self.subjects.clear()
         self.named.clear()
 

@@ -77,7 +77,6 @@ class KnownHeaders:
         self._all[self.parts()] = one
 
     def forget(self, one: KnownHeader | None = None) -> None:
-        """Forget one header, or all of them."""
         if one is None:
             self._all.clear()
         else:

@@ -64,5 +64,4 @@ class PendingConnections(Generic[Connection]):
             del self._hosts[host]
 
     def guests(self) -> list[Connection]:
-        """All connections."""
         return [connection for waiting in self._hosts.values() for connection in waiting]

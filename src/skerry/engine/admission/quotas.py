@@ -232,12 +232,10 @@ class PublishMeter:
 
 
 def address_meter(limits: ClientLimits) -> PublishMeter:
-    """The meter that all clients of one address share."""
     return PublishMeter(address_limits(limits), whose=" from one address")
 
 
 def address_limits(limits: ClientLimits) -> ClientLimits:
-    """The limits for the meter of an address."""
     return replace(
         limits,
         updates_per_s_max=limits.updates_per_s_per_address_max,

@@ -63,7 +63,6 @@ class SecretDelays:
         return len(self._addresses)
 
     def must_wait(self, origin: Origin, now_ns: int) -> bool:
-        """Whether a secret from an origin has to wait."""
         address = self._addresses.get(origin.share)
         return address is not None and (now_ns < address.open_ns or bool(address.waiting))
 

@@ -44,7 +44,6 @@ class ClientTable:
         return self.pending.pop(client.client_id, None) is not None
 
     def remove(self, client: Client) -> None:
-        """Remove a client that disconnected."""
         self.closable.leave(client, client.origin.share)
         self.pending.pop(client.client_id, None)
         self.by_id.pop(client.client_id, None)

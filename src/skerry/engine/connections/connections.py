@@ -228,6 +228,5 @@ class Connections:
         return self.output.take()
 
     def end_all(self, now_ns: int) -> None:
-        """End all connections in order."""
         for client in list(self.clients.values()):
             self.disconnection.end(client, now_ns, code=0, text="")

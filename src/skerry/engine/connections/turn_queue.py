@@ -35,6 +35,5 @@ class TurnQueue:
         self.fresh[client.client_id] = client
 
     def remove(self, client: Client) -> None:
-        """Remove a client that disconnected."""
         self.busy.pop(client.client_id, None)
         self.fresh.pop(client.client_id, None)

@@ -131,7 +131,6 @@ class CacheReplay:
         return self.left == 0 and not self._unexamined
 
     def includes(self, topic: Topic) -> bool:
-        """Whether the replay includes objects of a topic."""
         return topic.name in self._by_name
 
     def holds(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:

@@ -42,8 +42,6 @@ _PARTS_PER_WORK_UNIT: Final = 8
 
 
 class FilteredSubscription(UpdateListener):
-    """One filtered subscription of a client."""
-
     def __init__(
         self,
         client: Client,

@@ -47,7 +47,6 @@ class CacheQuotas:
         self._trusted: set[int] = set()
 
     def set_address(self, client: int, address: str) -> None:
-        """Set the address of a client that connected."""
         self._addresses[client] = address
         self._connected.add(client)
 

@@ -51,5 +51,4 @@ class GroupQuotas:
 
 
 def _membership(group: str) -> dict[Resource, int]:
-    """The resources that one membership uses."""
     return {Resource.JOINS: 1, Resource.PATTERNS: int(group.startswith("/"))}

@@ -137,7 +137,6 @@ class NodeStatistics(Statistics):
 
 
 def ledger_object(row: ClientRow | TypeRow) -> Struct:
-    """A row as an object of SkerryLedger."""
     ledger = row.ledger
     obj: Any = internal_class("SkerryLedger")(
         accepted=row.accepted,

@@ -106,7 +106,6 @@ class NodePublisher:
     def publish_picture(
         self, seen: PublishedPicture, now_ns: int, *, system: str, endpoints: Sequence[str]
     ) -> None:
-        """Publish the picture of the system, with the endpoints of this node."""
         if self._has_extensions:
             started_s = seconds_of_ns(self._clock.started_ns)
             picture = picture_object(seen, system=system, endpoints=endpoints, started_s=started_s)

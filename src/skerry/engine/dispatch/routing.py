@@ -103,7 +103,6 @@ class Routing(RouteResolver):
         )
 
     def members(self, type_name: str) -> list[Membership]:
-        """The members of the group of a type."""
         return list(self._groups.get(type_name, {}).values())
 
     def find(self, client: Client, group: str) -> Membership | None:
@@ -443,7 +442,6 @@ def knows_type(client: Client, topic: Topic) -> bool:
 
 
 def _filtered_usage(subscription: FilteredSubscription) -> dict[Resource, int]:
-    """The resources that a filtered subscription uses."""
     return {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(subscription.part_count)}
 
 

@@ -190,7 +190,6 @@ class NodeServices:
         return self._type_descriptions.refusal(client, type_name, now_ns)
 
     def claim_count(self, client: Client) -> int:
-        """The number of claims of a client."""
         return self._ownership.claim_count(client)
 
     def forbidden_claim(self, client: Client) -> str | None:

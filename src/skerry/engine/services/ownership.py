@@ -137,7 +137,6 @@ class ClaimTable:
                 yield _RELEASE_WORK
 
     def claim_count(self, client: Client) -> int:
-        """The number of claims of a client."""
         return len(self._claims.get(client.client_id, ()))
 
     def forbidden(self, client: Client) -> str | None:
@@ -289,7 +288,6 @@ class ClaimTable:
         client.connection.send_message(message, self._node.wall_s(now_ns))
 
     def _publish(self, target: ClaimTarget, now_ns: int) -> None:
-        """Publish the holder of a target."""
         kinds = internal_class("SkerryClaimKind")
         obj = internal_class("SkerryHolder")(
             kind=kinds["objects" if target.handler is None else "requests"], subject=target.subject

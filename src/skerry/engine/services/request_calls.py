@@ -69,7 +69,6 @@ def request_message(call: RequestCall, data: bytes, now_ns: int) -> Struct:
 
 
 def response_message(number: int, outcome: str, reason: str, answer: Answer | None) -> Struct:
-    """The message with the response to a request."""
     response: Struct = internal_class("SkerryResponse")(
         number=number,
         outcome=internal_class("SkerryOutcome")[outcome],

@@ -90,7 +90,6 @@ class TypeDescriptions:
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """Process a description of a type."""
         message: Any = self._types.class_of(topic).decode(payload)
         reason = _reserved(message.name or "") or _excess(client, message.name or "", len(payload))
         if reason is not None:

@@ -32,7 +32,6 @@ from skerry.schema.model import (
 
 
 def class_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
-    """The lines that declare the class of a type."""
     name = source_names.classes[type_.name]
     documented = docstring(type_.documentation, INDENT)
     notes = _type_notes(type_, name, is_documented=documented is not None)

@@ -41,8 +41,6 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """The node rejected the client."""
-
     reason: str = ""
     """The limit of the node that is reached; empty if a retry would be rejected as well."""
 

@@ -83,7 +83,6 @@ class Header:
 
 
 def copy_header(known: Header) -> Header:
-    """Return a copy of a header."""
     header = Header(known.type_name)
     header.sent_time = known.sent_time
     header.server_sent_time = known.server_sent_time

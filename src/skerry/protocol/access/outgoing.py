@@ -24,12 +24,10 @@ class Outgoing:
         return len(self._first) + len(self.frames)
 
     def add(self, frame: bytes) -> None:
-        """Add a frame."""
         self.frames.add(frame)
         self.frame_count += 1
 
     def add_run(self, frames: bytes, count: int) -> None:
-        """Add concatenated frames."""
         self.frame_count += count
         if self._first or len(self.frames):
             self.frames.add(frames)

@@ -166,7 +166,6 @@ class GroupConnection:
 
     @property
     def identity(self) -> SenderIdentity:
-        """The identity of this connection in the group."""
         return self._sender.identity
 
     @property

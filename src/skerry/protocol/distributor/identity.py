@@ -30,8 +30,6 @@ _DRAW_COUNT_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderIdentity:
-    """The identity of a sender in its datagrams."""
-
     address: bytes
     """4 bytes."""
     sender_id: int

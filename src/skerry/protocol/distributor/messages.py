@@ -54,8 +54,6 @@ DATAGRAM_DROPS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatagramHeader:
-    """The header of every datagram."""
-
     kind: int
     flags: int = WHOLE
     address: bytes

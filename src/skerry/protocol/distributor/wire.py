@@ -268,7 +268,6 @@ class Reader:
         return len(self._data) - self._pos
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
         if size > self.left():
             detail = f"{size} bytes are announced and {self.left()} are left"
             raise DecodeError(type_name="message", detail=detail, offset=self._pos)
@@ -305,5 +304,4 @@ PYCAST_WIRE: Final = DatagramWire(Dialect.PYCAST)
 
 
 def wire_of(dialect: Dialect) -> DatagramWire:
-    """Return the wire of a dialect."""
     return JAVA_WIRE if dialect is Dialect.JAVA else PYCAST_WIRE

@@ -66,7 +66,6 @@ class Recording:
 
     @property
     def folder(self) -> Path:
-        """The folder of a local recording."""
         assert isinstance(self.path, Path), f"{self.path} is remote"
         return self.path
 
@@ -97,7 +96,6 @@ class Recording:
 
     @property
     def space(self) -> str:
-        """Name of the recorded space."""
         return self.identity.space
 
     @property

@@ -110,7 +110,6 @@ class RecordingWriter(Closing):
 
     @property
     def space(self) -> str:
-        """Name of the recorded space."""
         return self.identity.space
 
     @property

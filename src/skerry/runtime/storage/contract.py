@@ -36,7 +36,6 @@ class Storage(Protocol):
 
 
 def failure(message: str, hint: str | None = None) -> StorageError:
-    """A StorageError with a message and a hint."""
     error = StorageError(message)
     error.hint = hint
     return error

@@ -486,7 +486,6 @@ class _ClientProtocol(asyncio.BufferedProtocol):
 
 
 def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:
-    """The origin of a connection at an endpoint."""
     if endpoint.kind == "unix":
         return Origin(kind="unix")
     peer = transport.get_extra_info("peername") or ("",)

@@ -143,7 +143,6 @@ class WebSocketBase(asyncio.Protocol):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether the WebSocket is closing or closed."""
         return self._protocol.state is not State.OPEN or self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:

@@ -90,8 +90,6 @@ def process_batch(lake: Lake, paths: Sequence[str], ranges: Sequence[Range]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TargetTable:
-    """One table in a batch."""
-
     number: int
     state: TypeState | None
     """None for `raw`."""

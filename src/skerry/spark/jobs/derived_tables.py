@@ -109,7 +109,6 @@ class BuildInputs:
         return events([updates], self.raw())
 
     def updates(self, name: str) -> DataFrame | None:
-        """Rows of `updates/<name>`."""
         state = self._states.get(name)
         if state is None:
             return None

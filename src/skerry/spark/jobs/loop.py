@@ -321,7 +321,6 @@ def backlog(paths: Sequence[str], seen: Mapping[str, int]) -> int:
 
 
 def _ends(recordings: Recordings) -> Offset:
-    """The current end of each recording."""
     ends: Offset = {}
     for recording, segment in recordings.arrived():
         ends[recording.id] = max(ends.get(recording.id, 0), segment.line + 1)

@@ -26,8 +26,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldColumn:
-    """The column of one field of a type."""
-
     tag: int
     name: str
     source: str
@@ -179,7 +177,6 @@ def field_columns(schema: TypedSchema) -> tuple[FieldColumn, ...]:
 
 
 def arrow_columns(columns: tuple[Column, ...]) -> pa.Schema:
-    """The columns as an Arrow schema."""
     return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 

@@ -83,7 +83,6 @@ class TableSize:
 
     @classmethod
     def of(cls, name: str, contents: Contents) -> TableSize:
-        """The size of a table with these contents."""
         return cls(
             name=name,
             rows=sum(file.rows for file in contents.files),

@@ -130,7 +130,6 @@ class TypedSchema:
 
     @property
     def columns(self) -> pa.Schema:
-        """All columns of a typed row."""
         return pa.schema([*ENVELOPE, *payload_schema(self.reader)])
 
     def extended(self, struct_types: Iterable[StructType]) -> TypedSchema:

@@ -65,11 +65,9 @@ class TableStore:
         return self.remote_path is None
 
     def spark_path(self, name: str) -> str:
-        """The path for Spark."""
         return f"{self._spark_root}/{name}"
 
     def delta_path(self, name: str) -> str:
-        """The path for the Delta library."""
         return f"{self._delta_root}/{name}"
 
     def delta_options(self) -> dict[str, str]:
@@ -79,7 +77,6 @@ class TableStore:
         return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 
     def arrow_path(self, name: str) -> str:
-        """The path for Arrow."""
         return f"{self._base}/{name}"
 
     def require(self) -> bool:

@@ -37,8 +37,6 @@ _THREADS = 2
 
 
 class BatchRunner(Protocol):
-    """Runs the steps of a batch."""
-
     def survey(self, tasks: _Tasks, assignment: TableAssignment) -> Survey:
         """Count the rows of all tasks."""
 
@@ -63,7 +61,6 @@ def _read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.R
 
 
 def _survey_runs(runs: Iterable[Run], assignment: TableAssignment) -> Survey:
-    """The survey of the rows of runs."""
     damaged: set[str] = set()
     found = survey(_read(runs, damaged), assignment)
     found.damaged = damaged

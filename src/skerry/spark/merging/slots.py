@@ -298,7 +298,6 @@ class _Objects:
         self._rows = rows
 
     def hashes(self) -> Numbers:
-        """The hash of each distinct object."""
         return _hashes(self._rows.select(OBJECT).take(pa.array(self._first)))
 
     def numbers_in(self, rows: pa.Table) -> Numbers:

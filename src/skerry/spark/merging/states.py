@@ -115,7 +115,6 @@ class MergedStates:
         return np.flatnonzero(self._is_remove & self._is_last)
 
     def objects(self, indices: Numbers) -> Numbers:
-        """The numbers of the objects at these indices."""
         return self._objects[indices]
 
     def begun_ns(self, indices: Numbers) -> Numbers:

@@ -170,7 +170,6 @@ class Survey:
 
 
 def survey(batches: Iterable[pa.RecordBatch], assignment: TableAssignment) -> Survey:
-    """The survey of recorded batches."""
     found = Survey()
     for rows in batches:
         if rows.num_rows:

@@ -22,8 +22,6 @@ SLOT_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWork:
-    """The work for one table."""
-
     name: str
     """The name below `updates/` and so on, or `raw`."""
     schema: TypedSchema | None = None

@@ -59,8 +59,6 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmRow:
-    """A row of `alarms`."""
-
     kind: str
     who: str
     since: datetime

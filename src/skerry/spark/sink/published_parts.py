@@ -19,8 +19,6 @@ _NOTE: Final = re.compile(r"(\d+)(?:-\d+|\.done)")
 
 
 class PublishedParts:
-    """The published parts of one query."""
-
     def __init__(self, folder: Path, query: str) -> None:
         if not re.fullmatch(r"\w[\w.-]{0,99}", query):
             raise PipelineError(

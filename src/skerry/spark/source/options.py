@@ -49,8 +49,6 @@ _PARTITION_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The options of a reader."""
-
     paths: tuple[str, ...]
     """Recordings or folders of recordings: local paths or URIs."""
     type_name: str | None = None
@@ -77,8 +75,6 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a writer."""
-
     type_name: str
     node: str | None = None
     """Endpoint of the node; None for the default endpoint on the computer of each task."""

@@ -37,7 +37,6 @@ class EchoMessage:
 
     @staticmethod
     def decode(data: bytes) -> EchoMessage | None:
-        """Decode a message. None if the data is not a message."""
         if len(data) < _HEAD.size:
             return None
         kind, life, number = _HEAD.unpack_from(data)

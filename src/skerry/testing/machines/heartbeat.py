@@ -30,12 +30,10 @@ class Beat:
     number: int
 
     def encode(self) -> bytes:
-        """Encode the beat as 16 bytes."""
         return _BEAT.pack(_MARK, self.life, self.number)
 
     @staticmethod
     def decode(data: bytes) -> Beat | None:
-        """Decode a beat. None if the data is not a beat."""
         if len(data) != _BEAT.size:
             return None
         mark, life, number = _BEAT.unpack(data)

@@ -43,7 +43,6 @@ class Disk:
             self.objects[stored.type_name, stored.key] = stored
 
     def apply(self, batch: WriteBatch) -> None:
-        """Write a batch."""
         self.types.update((stored.name, stored.definition) for stored in batch.types)
         self.objects.update(((stored.type_name, stored.key), stored) for stored in batch.puts)
         for key in batch.drops:

@@ -76,8 +76,6 @@ class Failed(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """One subscription."""
-
     number: int
     kind: Kind
     what: str

@@ -41,7 +41,6 @@ class NodeClient:
 
     @property
     def is_open(self) -> bool:
-        """Whether the node accepted the client."""
         return self._client is not None and self._client.stage is ConnectionStage.CONNECTED
 
     @property

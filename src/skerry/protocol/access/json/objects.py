@@ -55,7 +55,6 @@ def object_text(plan: StructPlan, obj: object, *, is_strict: bool = False) -> st
 
 
 def value_text(spec: ValuePlan, value: Any, is_strict: bool) -> str:
-    """Return one value as text."""
     kind = int(spec.kind)
     if kind == Kind.STRING:
         return _quote(value)

@@ -182,7 +182,6 @@ class JsonParser:
         self._state = self._string
 
     def _string(self) -> int:
-        """In a string."""
         data, begin = self._data, self._pos
         found = _STRING_PART.match(data, begin, begin + self._piece_bytes)
         assert found is not None

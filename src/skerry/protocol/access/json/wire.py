@@ -81,7 +81,6 @@ class JsonWire(Wire):
         return message
 
     def header_text(self, header: bytes) -> str:
-        """Return an encoded header as text."""
         return self._text(self._header_codec, header)
 
     def check_size(self, type_name: str, size: int) -> None:

@@ -34,7 +34,6 @@ class WhereToken(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The token as shown in a message."""
         if self.kind == "end":
             return "the end"
         return f"`{self.text[:_SHOWN_MAX]}{'...' if len(self.text) > _SHOWN_MAX else ''}`"

@@ -35,7 +35,6 @@ class Meaning:
         self._type = type_
 
     def field(self, token: WhereToken) -> Field:
-        """Return the field that a token names."""
         name = token.content if token.kind == "text" else token.text
         found = field_named(self._type, name)
         if found is not None:

@@ -24,7 +24,6 @@ class DeliveryBatch:
         self.batch: Updates = Updates()
 
     def event(self) -> Delivered:
-        """Return the event."""
         return Delivered(
             sender=self.sender,
             batch=self.batch,

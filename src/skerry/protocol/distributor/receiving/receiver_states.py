@@ -22,8 +22,6 @@ class ReceiverState(enum.Enum):
 
 
 class ReceiverEvent(enum.Enum):
-    """An event that changes the state of a receiver."""
-
     START_KNOWN = "first number known"
     SEARCH_BEGUN = "first number must be asked for"
     START_FOUND = "sender answered, or gave no answer"

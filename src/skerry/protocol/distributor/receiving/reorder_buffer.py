@@ -35,7 +35,6 @@ class WaitingDatagrams:
         return len(self.contents) > 0 and not self._room.has_room_for(size)
 
     def add(self, seq: int, content: DatagramContent) -> None:
-        """Let a datagram wait."""
         self.contents[seq] = content
         self.size += len(content[1])
         self._room.size += len(content[1])

@@ -101,7 +101,6 @@ class StreamDelivery:
         return flags, datagram, updates
 
     def deliver(self, seq: int, content: DatagramContent) -> None:
-        """Deliver the next datagram of the stream."""
         flags, datagram, updates = content
         if flags & START and self.reassembly is not None:
             # The event about its pieces has to precede these updates.

@@ -117,7 +117,6 @@ class ControlMessages:
         )
 
     def position_request_to(self, other: SenderInfo, seq: int, span_us: int) -> bytes:
-        """Return a position request to another sender."""
         return self.wire.encode(
             PositionRequest(
                 header=self._header(POSITION_REQUEST),

@@ -171,7 +171,6 @@ class Sender(Packer):
 
     @property
     def identity(self) -> SenderIdentity:
-        """The identity under which the sender sends."""
         return self.messages.identity
 
     @property

@@ -29,8 +29,6 @@ requesting the size of each file."""
 
 
 class RemoteManifest(ManifestReader):
-    """The manifest at a remote path."""
-
     def __init__(self, folder: RemotePath) -> None:
         super().__init__(ManifestLines(str(folder), has_batches=True))
         self.path = folder / MANIFEST_NAME
