@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.settings import SpaceConfig
+from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import NEVER, Header

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any, Final
 
 from skerry.client.core.events import Event as ClientEvent
-from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.settings import SpaceConfig
+from skerry.client.core.space import SpaceCore
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire

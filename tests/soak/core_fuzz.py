@@ -14,7 +14,8 @@ from random import Random
 from typing import Any
 
 from skerry import define_types
-from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.settings import SpaceConfig
+from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
 from skerry.engine.admission.admission import Admission, AdmissionConfig, Origin, PermissionRule
 from skerry.engine.admission.quotas import ClientLimits

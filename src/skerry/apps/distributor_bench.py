@@ -31,8 +31,6 @@ _WARM: Final = "/warm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlan:
-    """Parameters of a measurement."""
-
     group: str
     config: Config
     seconds: float = 1.0
@@ -44,8 +42,6 @@ class BenchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchResult:
-    """Results of a measurement."""
-
     sent_count: int
     received_count: int
     """Sum over all subscribers."""

@@ -16,8 +16,6 @@ from skerry.client.core.events import Event
 from skerry.closing import Closing
 from skerry.errors import RequestTimedOut
 
-__all__ = ["ClientLine", "Counts", "NodeRates", "NodeSnapshot", "NodeWatch", "TypeLine"]
-
 _ROW_S_MAX: Final = 3.5
 """Age above which a ledger row is outdated, since rows are published each second: its client has
 disconnected."""
@@ -28,8 +26,6 @@ _CLOSED: Final = "closed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """One row of the ledger."""
-
     accepted: int = 0
     due: int = 0
     delivered: int = 0
@@ -43,8 +39,6 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLine:
-    """One client of the node."""
-
     id: int
     name: str
     state: str
@@ -60,8 +54,6 @@ class ClientLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLine:
-    """One type of the node."""
-
     name: str
     object_count: int
     member_count: int
@@ -119,7 +111,6 @@ class NodeRates:
         return rates[0], rates[1]
 
     def forget(self, name: object) -> None:
-        """Remove the counters of a client or type."""
         self._last.pop(name, None)
         self._received_s.pop(name, None)
         self._rates.pop(name, None)
@@ -144,7 +135,6 @@ class NodeWatch(Closing):
         ]
 
     def close(self) -> None:
-        """Close the subscriptions."""
         for subscription in self._subscriptions:
             subscription.close()
         for container in (self._clients, self._statistics, self._status):

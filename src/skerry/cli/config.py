@@ -104,13 +104,11 @@ def load_section(
 
 
 def settings_file(context: click.Context) -> Path | None:
-    """The file that was read, or None."""
     path: Path | None = context.meta[_ORIGINS][0]
     return path
 
 
 def section_class(section: str) -> type[Any]:
-    """The dataclass of a section."""
     module, _, name = SECTIONS[section].partition(":")
     found: type[Any] = getattr(import_module(module), name)
     return found

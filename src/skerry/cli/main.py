@@ -17,7 +17,6 @@ __all__ = ["COMMANDS", "main", "skerry"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code."""
     try:
         from skerry.cli.program import run
 

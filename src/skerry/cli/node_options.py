@@ -52,7 +52,6 @@ class NodeChoice:
     def connect(
         self, name: str, *, types: Mapping[str, Any] | None = None, timeout_s: float = 10.0
     ) -> Space:
-        """Connect to the node as a client of this name."""
         from skerry.client.api.sync import connect
 
         return connect(

@@ -45,7 +45,6 @@ class Output:
         """Whether to print a traceback with an error."""
 
     def line(self, text: str) -> None:
-        """Write a line of data to stdout."""
         # The stream is given, since click would otherwise bypass an ASCII stream and write bytes.
         click.echo(text, file=sys.stdout)
 
@@ -67,7 +66,6 @@ class Output:
         self.console(sys.stdout).print(table)
 
     def note(self, text: str) -> None:
-        """Write a message to stderr."""
         click.echo(text, err=True)
 
     def warning(self, text: str) -> None:
@@ -93,7 +91,6 @@ class Output:
         return stream.isatty() and not os.environ.get("NO_COLOR")
 
     def console(self, stream: TextIO) -> Console:
-        """A rich console on `stream`, with colours as configured."""
         from rich.console import Console
 
         return Console(

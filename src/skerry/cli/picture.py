@@ -13,8 +13,6 @@ from skerry.cli.output import Output, current_output, json_option
 if TYPE_CHECKING:
     from skerry.client.api.picture import Picture
 
-__all__ = ["picture"]
-
 
 @click.command()
 @node_options

@@ -93,7 +93,6 @@ def skerry(context: click.Context, *, file: Path | None, color: str | None, debu
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code."""
     with _streams_to_write_to():
         return _run(arguments, Output())
 

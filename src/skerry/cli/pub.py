@@ -112,8 +112,6 @@ def pub(
 
 
 class _ObjectPublisher:
-    """Publishes and removes objects of one type."""
-
     def __init__(self, space: Space, cls: type[Struct], subject: str, done: dict[str, int]) -> None:
         self._space = space
         self._cls = cls

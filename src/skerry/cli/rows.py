@@ -17,7 +17,6 @@ from skerry.objects.json import to_json_values
 
 
 def object_row(obj: Struct, info: ObjectInfo) -> dict[str, Any]:
-    """A current object as JSON."""
     plain = to_json_values(obj)
     return {**plain, "_key": _key(obj, plain), **_facts(info)}
 

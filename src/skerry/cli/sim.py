@@ -19,7 +19,6 @@ from skerry.errors import ConfigError
 if TYPE_CHECKING:
     from skerry.testing.scenarios import Outcome
 
-__all__ = ["sim"]
 
 _SEED_MAX: Final = 2**63 - 1
 """Largest seed: failed seeds are stored in TOML, whose integers are signed with 64 bits."""
@@ -156,8 +155,6 @@ def run(
 
 @dataclass(slots=True)
 class _Tally:
-    """Counters over the seeds of one scenario."""
-
     seed_count: int = 0
     failed_count: int = 0
     event_count: int = 0

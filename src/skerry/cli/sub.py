@@ -106,8 +106,6 @@ def sub(
 
 
 class _Printer:
-    """Prints events."""
-
     def __init__(self, output: Output, *, as_json: bool, is_new: bool, has_internal: bool) -> None:
         self._output = output
         self._as_json = as_json

@@ -113,7 +113,6 @@ def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodeSnapshot
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers rounded to three decimals."""
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):

@@ -44,7 +44,6 @@ def generate_module(types: Iterable[Any], *, source: str = "type definitions") -
 
 
 def generate_stub(types: Iterable[Any], *, source: str = "type definitions") -> str:
-    """The stub of that module."""
     ordered = _with_dependencies(types)
     source_names = SourceNames(ordered)
     bodies = [stub_lines(type_, source_names) for type_ in ordered]

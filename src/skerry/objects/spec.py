@@ -10,8 +10,6 @@ from skerry.schema.model import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSpec:
-    """The facts of a field besides its annotation."""
-
     tag: int
     name: str | None = None
     """The name in the type; None if it is the Python name."""

@@ -11,8 +11,6 @@ from skerry.schema.reading import Effect
 
 
 class What(enum.Enum):
-    """The kinds of change."""
-
     TYPE_ADDED = "type added"
     TYPE_REMOVED = "type removed"
     TYPE_REPLACED = "struct and enum swapped"
@@ -94,7 +92,6 @@ class Verdict(enum.Enum):
 
 
 def verdict(changes: Iterable[Change]) -> Verdict:
-    """Which readers break. Readers of stored data have the new definition."""
     old = new = False
     for change in changes:
         old |= change.old_reader == Effect.BREAKS

@@ -69,7 +69,6 @@ class Cursor:
         return token
 
     def take_if(self, mark: str) -> bool:
-        """Pass the mark if it is next."""
         if not self.is_at(mark):
             return False
         self.take()
@@ -101,7 +100,6 @@ class Cursor:
 
     @property
     def found(self) -> str:
-        """The next token, for a message."""
         return "the end of the file" if self.is_at_end else f"`{self.token.text}`"
 
     def fail(self, message: str, *, hint: str | None = None) -> GivenUpError:

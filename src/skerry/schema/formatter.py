@@ -154,7 +154,6 @@ class _Line:
 
     @property
     def starts_group(self) -> bool:
-        """Whether comments after this line are not aligned with those of the line above."""
         return bool(self.before) or self.blank_before
 
 

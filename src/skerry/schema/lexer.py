@@ -181,7 +181,6 @@ class _Scan:
         yield Token("end", "", line, max(column, 1), tuple(comments), True, blank)
 
     def _check(self, kind: str | None, piece: str, line: int, column: int) -> None:
-        """Report an invalid piece of text."""
         fault = _FAULTS[kind or "bad"](piece)
         if fault is None:
             return

@@ -83,7 +83,6 @@ class _Loading:
                     self._add_if_there(str(PurePath(file.file).with_name(f"{name}.dots")))
 
     def result(self) -> ParsedFiles:
-        """All files. Raises SchemaSyntaxError if one has faults."""
         files = tuple(self._files.values())
         if self._problems:
             check(files, self._known, self._problems)  # raises them together with its own

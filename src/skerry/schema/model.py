@@ -78,8 +78,6 @@ Option: TypeAlias = tuple[str, "str | bool"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A built-in type."""
-
     kind: Kind
 
     @property
@@ -143,8 +141,6 @@ class EnumType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of a struct."""
-
     tag: int
     name: str
     type: FieldType

@@ -88,8 +88,6 @@ class TypeSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSyntax:
-    """An option in brackets. One without a value is true."""
-
     name: Word
     value: str | bool
     written: Word | None = None
@@ -98,8 +96,6 @@ class OptionSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSyntax:
-    """A field of a struct."""
-
     tag: Word
     type: TypeSyntax
     name: Word
@@ -109,8 +105,6 @@ class FieldSyntax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementSyntax:
-    """An element of an enum."""
-
     tag: Word
     name: Word
     value: Word | None = None
@@ -160,8 +154,6 @@ Item: TypeAlias = StructSyntax | EnumSyntax | ImportSyntax | PackageSyntax
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxFile:
-    """One parsed file."""
-
     file: str
     items: tuple[Item, ...]
     closing: tuple[Comment, ...] = ()
@@ -173,12 +165,10 @@ class SyntaxFile:
 
     @property
     def types(self) -> tuple[StructSyntax | EnumSyntax, ...]:
-        """The definitions, in order."""
         return tuple(i for i in self.items if isinstance(i, (StructSyntax, EnumSyntax)))
 
     @property
     def imports(self) -> tuple[ImportSyntax, ...]:
-        """The imports, in order."""
         return tuple(item for item in self.items if isinstance(item, ImportSyntax))
 
     @property

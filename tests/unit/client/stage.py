@@ -7,7 +7,8 @@ from typing import Any
 
 import skerry
 from skerry.client.core.events import Event
-from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.settings import SpaceConfig
+from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState, StateChanged
 from skerry.engine.node import NodeCore
 from skerry.objects.internal import internal_class

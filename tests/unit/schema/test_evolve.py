@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from skerry.schema.changes import Verdict, What, verdict
 from skerry.schema.check import define
-from skerry.schema.evolve import Effect, Verdict, What, compare, compare_all, verdict
+from skerry.schema.evolve import compare, compare_all
 from skerry.schema.model import NamedType
+from skerry.schema.reading import Effect
 
 F, L, B = Effect.FINE, Effect.LOSES, Effect.BREAKS
 

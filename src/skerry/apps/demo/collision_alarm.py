@@ -10,8 +10,6 @@ from typing import Any
 import skerry
 from skerry.apps.demo.fleet import Alarm, FleetPublisher, Vessel, close_pairs
 
-__all__ = ["CollisionAlarm"]
-
 
 class CollisionAlarm:
     """Keeps the positions of all vessels, and publishes alarms."""
@@ -24,7 +22,6 @@ class CollisionAlarm:
         self.raised_count = 0
 
     def note(self, event: Any) -> None:
-        """Store the position of a vessel."""
         self.event_count += 1
         vessel = event.object
         if event.operation == "remove":

@@ -12,20 +12,6 @@ from typing import Annotated, Any, Final, Protocol
 
 import skerry
 
-__all__ = [
-    "Alarm",
-    "Bearing",
-    "BearingRequest",
-    "Fleet",
-    "FleetPublisher",
-    "Radar",
-    "Vessel",
-    "VesselKind",
-    "Voyage",
-    "bearing",
-    "close_pairs",
-]
-
 
 class VesselKind(skerry.Enum):
     """The kind of a vessel."""
@@ -163,7 +149,6 @@ class Fleet:
                 self._leave(vessel)
 
     def publish_all(self) -> None:
-        """Publish all vessels again, after the node was restarted."""
         for vessel in self.vessels.values():
             self._publish(vessel)
 

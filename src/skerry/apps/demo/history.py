@@ -13,8 +13,6 @@ from typing import Any, Final
 from skerry.apps.demo.processes import DemoProcess, DemoProcesses
 from skerry.client.api.sync import Space
 
-__all__ = ["RECORDER_NAME", "DemoHistory", "missing_extra"]
-
 RECORDER_NAME: Final = "skerry-record"
 """Client name of a recorder."""
 _PIPELINE_S_MAX: Final = 600.0
@@ -43,7 +41,6 @@ class DemoHistory:
 
     @property
     def is_recording(self) -> bool:
-        """Whether the recorder was started."""
         return self._recorder is not None
 
     def start(self, endpoint: str) -> None:

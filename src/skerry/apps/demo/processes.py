@@ -22,8 +22,6 @@ from typing import Any, Final, Self
 
 from skerry.errors import StartFailed, StopTimedOut
 
-__all__ = ["DemoProcess", "DemoProcesses"]
-
 _START_S_MAX: Final = 30.0
 _END_S_MAX: Final = 15.0
 
@@ -66,16 +64,13 @@ class DemoProcess:
 
     @property
     def number(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """All lines of a kind so far."""
         with self._changed:
             return [line for line in self._lines if line.get("event") == kind]
 
     def lines(self) -> list[dict[str, Any]]:
-        """All lines so far."""
         with self._changed:
             return list(self._lines)
 
@@ -111,7 +106,6 @@ class DemoProcess:
             self._process.stdin.flush()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal."""
         self._process.send_signal(number)
 
     def kill(self) -> None:

@@ -26,8 +26,6 @@ from skerry.client.api.sync import Space
 from skerry.client.core.states import SpaceState, StateChanged
 from skerry.errors import Disconnected, RequestTimedOut, WouldBlock
 
-__all__ = ["PICTURE_BYTES", "main"]
-
 _STEP_S: Final = 0.1
 _CONFIRM_S: Final = 0.5
 """Interval at which a fleet flushes, so that its voyages are confirmed."""

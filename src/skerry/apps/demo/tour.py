@@ -24,8 +24,6 @@ from skerry.client.api.sync import Space
 from skerry.errors import ConnectFailed, Refused, RequestError, StartFailed, StopTimedOut
 from skerry.runtime.clock import wall_ns
 
-__all__ = ["STEP_COUNT", "Check", "Tour", "TourStep"]
-
 _WAIT_S_MAX: Final = 20.0
 """Time limit for conditions of the tour."""
 _LEDGER_S_MAX: Final = 5.0
@@ -54,8 +52,6 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TourStep:
-    """A step of the tour."""
-
     title: str
     why: str
     """What the step shows."""
@@ -410,7 +406,6 @@ class Tour:
             self._confirmed.update(line["voyages"])
 
     def _ledger(self, space: Space, program: DemoProcess) -> Any:
-        """The ledger of a program."""
         number = program.events("ready")[-1]["client_id"]
         with NodeWatch(space) as watch:
             watch.wait_ledger(_LEDGER_S_MAX)

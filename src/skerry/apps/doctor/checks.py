@@ -30,17 +30,6 @@ from skerry.runtime.java import find_java
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.system_folders import default_socket, make_folder, runtime_folder, state_folder
 
-__all__ = [
-    "PORTS",
-    "CheckResult",
-    "CheckedComputer",
-    "Verdict",
-    "examine",
-    "failure",
-    "passed",
-    "warning",
-]
-
 Verdict = Literal["ok", "warn", "fail"]
 
 PORTS: Final = {
@@ -72,8 +61,6 @@ _EXTRAS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result of a check."""
-
     check: str
     verdict: Verdict
     facts: str

@@ -20,8 +20,6 @@ from skerry.runtime.udp.datagrams import set_buffers
 from skerry.runtime.udp.interfaces import Interface, find_interface, list_interfaces
 from skerry.runtime.udp.multicast import MulticastSocket
 
-__all__ = ["RECEIVE_BYTES_GOOD", "examine_multicast"]
-
 RECEIVE_BYTES_GOOD: Final = 8 * 1024 * 1024
 """Receive buffer for 0.1 seconds of a million small updates per second."""
 

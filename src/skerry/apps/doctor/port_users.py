@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["port_user"]
-
 _PROC: Final = Path("/proc")
 _LISTENS: Final = "0A"
 _WORD_CHAR_COUNT_MAX: Final = 80

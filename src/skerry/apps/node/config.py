@@ -17,15 +17,6 @@ from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.tls import TlsFiles
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = [
-    "METRICS_ADDRESS",
-    "LogConfig",
-    "NodeConfig",
-    "NodeRecordingConfig",
-    "check_queue_bytes",
-    "split_host_port",
-]
-
 METRICS_ADDRESS: Final = "127.0.0.1:11237"
 
 
@@ -99,7 +90,6 @@ class NodeConfig:
 
     @property
     def socket_bits(self) -> int:
-        """The permissions of Unix sockets as a number."""
         return int(self.socket_mode, 8)
 
 
@@ -116,6 +106,5 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def check_queue_bytes(size: int) -> None:
-    """Raise ValueError unless `size` is within the bounds."""
     if not 1 <= size <= RECORDER_QUEUE_BYTES_MAX:
         raise ValueError(f"queue_bytes_max is {size}, not 1 to {RECORDER_QUEUE_BYTES_MAX}")

@@ -28,8 +28,6 @@ from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
 from skerry.runtime.udp.interfaces import parse_group
 
-__all__ = ["NodeDistributorCarriage", "NodeDistributorConfig", "group_of_node"]
-
 _DEFAULTS: Final = DistributorConfig()
 _HOST: Final = host_name(_DEFAULTS.control_bytes // 4) or _DEFAULTS.host
 _NONE: Final = "none"
@@ -150,7 +148,6 @@ class NodeDistributorCarriage:
         return f"{host}:{group.port} on {interface.name or interface.address}"
 
     def start(self) -> None:
-        """Begin to exchange messages."""
         self._machine_driver.turns.add_reader(self._driver.socket.fileno(), self._readable)
         self._machine_driver.turn()
 
@@ -160,7 +157,6 @@ class NodeDistributorCarriage:
             self._seal.rekey(read_keys(self._key_file))
 
     def statistics(self) -> GroupStatistics:
-        """All counters."""
         return GroupStatistics(
             carrier=self._carriage.statistics(),
             seal=None if self._seal is None else self._seal.statistics(),

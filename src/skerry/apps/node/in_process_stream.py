@@ -8,8 +8,6 @@ from typing import Protocol
 from skerry.protocol.machine import Address
 from skerry.runtime.streams.node_server import NodeServer
 
-__all__ = ["InProcessStream", "StreamOwner"]
-
 
 class StreamOwner(Protocol):
     """The client of an in-process stream."""
@@ -33,7 +31,6 @@ class InProcessStream:
         self._is_over = False
 
     def write(self, data: bytes, /) -> None:
-        """Buffer the data, and notify the owner."""
         self.waiting.append(data)
         self._owner.data_written(self)
 
@@ -47,11 +44,9 @@ class InProcessStream:
         asyncio.get_running_loop().call_soon(self._leave)
 
     def abort(self) -> None:
-        """Close at once."""
         self.close()
 
     def is_closing(self) -> bool:
-        """Whether the stream is closed."""
         return self._is_over
 
     def _leave(self) -> None:

@@ -11,8 +11,6 @@ from skerry.engine.node import NodeCore
 from skerry.json_values import plain
 from skerry.runtime.health import Page
 
-__all__ = ["node_pages"]
-
 
 def node_pages(
     core: NodeCore,

@@ -32,8 +32,6 @@ from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.runtime.streams.node_server import NodeServer
 
-__all__ = ["NodeRecorder"]
-
 _REOPEN_S: Final = 1.0
 """Pause before the client reconnects if the node closed its stream, which is not expected."""
 
@@ -71,11 +69,9 @@ class NodeRecorder:
 
     @property
     def received_count(self) -> int:
-        """Updates received."""
         return int(self._gaps.intake.received_count)
 
     def start(self) -> None:
-        """Start recording."""
         self._writing.start()
         self._open()
         self._hand_over()

@@ -24,8 +24,6 @@ from skerry.runtime.storage.open import default_url, open_storage
 from skerry.runtime.storage.storage_writer import StorageWriter
 from skerry.runtime.system_folders import make_folder, state_folder
 
-__all__ = ["NodeStorage"]
-
 _RETRY_S: Final = 5.0
 """Pause between attempts to open a storage."""
 

@@ -98,12 +98,10 @@ class GroupSource:
 
     @property
     def name(self) -> str:
-        """The group, for messages."""
         return self._options.group
 
     @property
     def received_count(self) -> int:
-        """Updates received."""
         return int(self.intake.received_count)
 
     @property
@@ -132,7 +130,6 @@ class GroupSource:
         self._connection.tap(self.on_event)
 
     async def stop(self) -> None:
-        """Leave the group."""
         if self._connection is not None:
             self._write_links(self._connection)
             await self._connection.close(linger=False)

@@ -53,7 +53,6 @@ class NodeOptions:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups to join."""
         return EVERYTHING if self.is_whole else (*self.types, *self.subjects)
 
     async def open(self, name: str, *, with_origin: bool, send_bytes_max: int) -> Session:
@@ -109,12 +108,10 @@ class NodeSource:
 
     @property
     def name(self) -> str:
-        """The endpoint, for messages."""
         return self._options.endpoint or "the node of this computer"
 
     @property
     def received_count(self) -> int:
-        """Updates received."""
         return int(self.intake.received_count)
 
     @property

@@ -44,8 +44,6 @@ class RecordingSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderSummary:
-    """Counters of a finished recording."""
-
     folder: str
     recording: str
     seconds: float
@@ -84,7 +82,6 @@ class Recorder:
 
     @property
     def space(self) -> str:
-        """The name of the recorded space."""
         return self._writer.space
 
     @property
@@ -131,7 +128,6 @@ class Recorder:
         return self._summary()
 
     def statistics(self) -> RecorderStatistics:
-        """A snapshot of the counters."""
         writer, queue = self._writer, self.queue
         return RecorderStatistics(
             updates=sum(source.received_count for source in self._sources),

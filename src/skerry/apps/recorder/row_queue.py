@@ -128,7 +128,6 @@ class RowQueue:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait to be written."""
         return self._waiting_bytes
 
     # -- for the writing thread
@@ -147,7 +146,6 @@ class RowQueue:
 
     @property
     def is_over(self) -> bool:
-        """Whether the queue is closed and empty."""
         with self._changed:
             return self._is_closed and not self._items
 

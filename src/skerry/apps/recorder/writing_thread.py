@@ -44,7 +44,6 @@ class _Backoff:
         return now_ns >= self.due_ns
 
     def note(self, now_ns: int, *, is_success: bool) -> None:
-        """Note how an attempt ended."""
         longer_ns = min(max(2 * self._pause_ns, self._pause_ns_min), self._pause_ns_max)
         self._pause_ns = 0 if is_success else longer_ns
         self.due_ns = 0 if is_success else now_ns + self._pause_ns
@@ -109,7 +108,6 @@ class WritingThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def _run(self) -> None:

@@ -83,14 +83,12 @@ class Pacer:
         return now_ns if self.is_paused else max(now_ns, self._due_ns(update, now_ns))
 
     def pause(self, now_ns: int) -> None:
-        """Stop the clock."""
         if not self.is_paused:
             self.is_paused = True
             self._note_time(now_ns)
             self._anchor = None
 
     def resume(self, now_ns: int) -> None:
-        """Restart the clock."""
         if self.is_paused:
             self.is_paused = False
             self._step_count = 0

@@ -17,8 +17,6 @@ from skerry.schema.model import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """The part of a recording that is played."""
-
     from_ns: int | None = None
     """Start as wall time; objects that existed then are played first."""
     to_ns: int | None = None

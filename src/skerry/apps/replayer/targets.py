@@ -14,8 +14,6 @@ _NODE_ONLY: Final = "only a node publishes this type"
 
 
 class ReplayTarget(Protocol):
-    """Publishes recorded updates."""
-
     left_out: Counter[str]
     """Updates that could not be played, by reason."""
 

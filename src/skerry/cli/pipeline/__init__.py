@@ -19,8 +19,6 @@ from typing import Final
 
 import click
 
-__all__ = ["pipeline"]
-
 _COMMANDS: Final = (
     "asof",
     "between",

@@ -36,8 +36,6 @@ Rows = Callable[["int | None"], Iterable[_Row]]
 
 
 class Fields:
-    """The fields of a type by their columns."""
-
     def __init__(
         self,
         columns: Mapping[str, str],

@@ -33,11 +33,9 @@ class JobStatus:
         """The current step of the batch."""
 
     def trace(self, step: str) -> None:
-        """Set the current step."""
         self.step = step
 
     def progress(self, now: Progress) -> None:
-        """Update the statistics with the progress of the job."""
         if now.batch_count > self.statistics.batches:
             self.batch_done(seconds=now.batch_s, at_s=time())
         self.statistics = replace(
@@ -50,7 +48,6 @@ class JobStatus:
         )
 
     def batch_done(self, *, seconds: float, at_s: float) -> None:
-        """Record the duration and the end of a batch."""
         self.statistics = replace(self.statistics, batch_s=seconds, last_batch_s=at_s)
 
 

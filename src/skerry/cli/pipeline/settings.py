@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineConfig:
-    """Section `pipeline`."""
-
     slow_ms: float = 1000.0
     """Latency in milliseconds from which a program is slow, even if it is usual for it."""
     keep: str = ""

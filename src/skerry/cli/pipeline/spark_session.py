@@ -46,8 +46,6 @@ _MEMORY: Final = re.compile(r"\d+[kmgt]", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkChoice:
-    """The Spark options of a command."""
-
     master: str = "local[*]"
     memory: str = _DEFAULT_MEMORY
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -56,7 +56,6 @@ def format_files(context: click.Context, *, files: Sequence[str], check: bool, d
 
 
 def _layouts(given: TypeFiles, name: str) -> tuple[bytes, bytes]:
-    """The content of a file, and its formatted content."""
     from skerry.schema.formatter import format_text
     from skerry.schema.lexer import decode
 

@@ -133,7 +133,6 @@ def show_problem(output: Output, problem: Problem, text: str | None) -> None:
 
 
 def problem_row(problem: Problem) -> dict[str, object]:
-    """A problem as JSON."""
     return {
         "file": click.format_filename(problem.file),
         "line": problem.line,

@@ -17,7 +17,7 @@ from skerry.client.api.space_base import SpaceBase
 from skerry.client.api.subscription import Inbox, SubscriptionBase
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event
-from skerry.client.core.space import SpaceConfig
+from skerry.client.core.settings import SpaceConfig
 from skerry.client.io.endpoint_opener import EndpointOpener, default_endpoint
 from skerry.client.io.session import Session
 from skerry.errors import LocalProtocolError

@@ -59,7 +59,6 @@ class PictureFeed:
 
     @property
     def is_known(self) -> bool:
-        """Whether the picture is known."""
         return bool(self._objects)
 
     def state(self) -> Any:

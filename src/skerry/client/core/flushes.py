@@ -28,7 +28,6 @@ class Flush:
         self.error: SkerryError | None = None
 
     def finish(self, error: SkerryError | None = None) -> None:
-        """End it; with an error if it failed."""
         self.is_done = True
         self.error = error
 

@@ -41,7 +41,6 @@ class Keys:
             return b""
 
     def value_of(self, obj: Any) -> Any:
-        """The key of an object."""
         values = tuple(_hashable(getattr(obj, field.attribute)) for field in self._fields)
         return values[0] if len(values) == 1 else values
 

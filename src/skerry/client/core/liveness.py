@@ -54,18 +54,15 @@ class Liveness:
         self._deadlines.cancel("silence")
 
     def received(self, now_ns: int) -> None:
-        """Bytes were received."""
         self.received_ns = now_ns
         self._is_answered = True
 
     def expect_answer(self, now_ns: int) -> None:
-        """Wait for an answer of the node."""
         # What was received before is not the answer.
         self._is_answered = self._is_probed = False
         self._deadlines.set("silence", now_ns + self._config.answer_ns_max // 2)
 
     def closed(self) -> None:
-        """The stream is closed."""
         self._deadlines.cancel("silence")
         self._deadlines.cancel("idle")
 
@@ -88,7 +85,6 @@ class Liveness:
         return actions
 
     def _after_silence(self, now_ns: int, is_waiting: bool) -> LivenessAction | None:
-        """The timeout for an answer has expired."""
         if not self._is_connected:
             return self._wait_again(now_ns, self._config.handshake_ns_max, LivenessAction.CLOSE)
         if self._is_answered:

@@ -147,7 +147,6 @@ class NodeConnection(Outbox):
         return self._liveness.received_ns
 
     def wall_s(self, now_ns: int) -> float:
-        """The wall time of a monotonic time."""
         return seconds_of_ns(now_ns + self._wall_offset_ns)
 
     # -- the machine's contract
@@ -248,7 +247,6 @@ class NodeConnection(Outbox):
         return super().take_transmits()
 
     def statistics(self) -> SpaceStatistics:
-        """A snapshot of the counters."""
         return SpaceStatistics(
             connected_count=self._connected_count,
             published_count=self.buffer.added_count,
@@ -258,7 +256,6 @@ class NodeConnection(Outbox):
         )
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
-        """Set the difference between wall time and monotonic time."""
         self._wall_offset_ns = wall_offset_ns
 
     def note_skipped(self, name: str, size: int) -> None:

@@ -41,12 +41,10 @@ class NodeSubscription:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is a subject pattern."""
         return self.group.startswith("/")
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a subscriber or a holder."""
         return bool(self.targets) or self.holder_count > 0
 
     @property
@@ -56,12 +54,10 @@ class NodeSubscription:
 
 
 def refuse_condition(what: str) -> LocalProtocolError:
-    """The error of a condition on something that is not a known type."""
     return _not_a_type("a condition", what)
 
 
 def refuse_container(what: str) -> LocalProtocolError:
-    """The error of a container of something that is not a known type."""
     return _not_a_type("a container", what)
 
 

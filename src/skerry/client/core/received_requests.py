@@ -32,7 +32,6 @@ OnRequest: TypeAlias = Callable[[ReceivedRequest], object]
 
 
 def request_of(connection: ClientConnection, message: Any) -> ReceivedRequest:
-    """The request in a SkerryRequest message of the node."""
     return ReceivedRequest(
         number=message.number or 0,
         connection=connection,
@@ -52,7 +51,6 @@ def answer(
 
 
 def fail(request: ReceivedRequest, reason: str, now_s: float) -> None:
-    """Send a failure with its reason."""
     # The text may contain characters that UTF-8 cannot encode.
     text = reason[:REQUEST_REASON_CHAR_COUNT_MAX].encode("utf-8", "replace").decode()
     _respond(request, now_s, outcome=internal_class("SkerryOutcome")["failed"], reason=text)

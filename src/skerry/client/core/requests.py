@@ -51,7 +51,6 @@ class Request:
         """Called when the request is done."""
 
     def finish(self, answer: Struct | None = None, error: SkerryError | None = None) -> None:
-        """End the request, with its answer or an error."""
         self.is_done = True
         self.answer = answer
         self.error = error

@@ -31,8 +31,6 @@ SERVICES: Final = DIRECT | {
 
 
 class RouteTable:
-    """The routes of all types of a space."""
-
     def __init__(self, intake: UpdateIntake, types: KnownTypes) -> None:
         self._intake = intake
         self._types = types
@@ -93,7 +91,6 @@ class RouteTable:
         return handle
 
     def remove_target(self, handle: PatternHandle) -> None:
-        """Undo an `add_target`."""
         self._intake.patterns.remove(handle)
         self._intake.pattern_count = len(self._intake.patterns)
 

@@ -36,8 +36,6 @@ _NOT_REMOVED: Final = b"\x04\xf4"
 
 
 class SendPlan:
-    """Encodes objects of a type into frames."""
-
     def __init__(self, codec: Any, is_cached: bool) -> None:
         plan: StructPlan = codec.plan
         name = plan.name.encode("utf-8", "surrogateescape")
@@ -158,7 +156,6 @@ class SendPlan:
 
 
 def _subject_part(subject: str) -> bytes:
-    """A subject as it is encoded in a header."""
     text = subject.encode("utf-8", "surrogateescape")
     # Its tag is less than 24, so it is encoded in one byte.
     return b"\x14" + head(0x60, len(text)) + text
@@ -203,7 +200,6 @@ class SendBuffer:
 
     @property
     def added_count(self) -> int:
-        """The number of publishes so far."""
         return self.waiting.added_count
 
     @property

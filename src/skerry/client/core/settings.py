@@ -21,8 +21,6 @@ from skerry.protocol.machine import Statistics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceConfig:
-    """The configuration of a space."""
-
     name: str = "skerry-client"
     """The client's name in the lists and in the permission rules of the node."""
     secret: str | None = field(default=None, repr=False)
@@ -71,8 +69,6 @@ class SpaceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceStatistics(Statistics):
-    """The counters of a space."""
-
     connected_count: int
     published_count: int
     waiting_bytes: int

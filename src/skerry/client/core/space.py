@@ -28,7 +28,7 @@ from skerry.client.core.node_subscription import (
 )
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
-from skerry.client.core.settings import SpaceConfig, SpaceStatistics
+from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.states import SpaceState
 from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected, LocalProtocolError
@@ -39,8 +39,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.protocol.patterns import check_subject
 from skerry.schema.model import NamedType
-
-__all__ = ["SpaceConfig", "SpaceCore", "SpaceStatistics"]
 
 
 class SpaceCore:

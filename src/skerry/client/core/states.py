@@ -30,7 +30,6 @@ _NEXT = {
 
 
 def next_states(state: SpaceState) -> tuple[SpaceState, ...]:
-    """The states that may follow a state."""
     return _NEXT[state]
 
 

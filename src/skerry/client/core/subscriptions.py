@@ -163,7 +163,6 @@ class Subscriptions:
     # -- the connection
 
     def connected(self, connection: ClientConnection, now_s: float) -> None:
-        """Join all groups on a new connection."""
         self._connection = connection
         self._reset()
         for subscription in [*self._groups.values(), *self._conditions.values()]:

@@ -63,7 +63,6 @@ class TypeRoute:
 
     @property
     def targets(self) -> list[Target]:
-        """The callbacks of the subscriptions to the type."""
         return self._targets
 
     @targets.setter

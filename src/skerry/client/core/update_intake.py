@@ -49,7 +49,6 @@ class UpdateIntake:
 
     @property
     def pattern_count(self) -> int:
-        """The number of subscribed subject patterns."""
         return int(self._pattern_count)
 
     @pattern_count.setter

@@ -69,8 +69,6 @@ class GroupConnectionBase:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublisherBase(Closing):
-    """A publisher of a connection."""
-
     def __init__(
         self, junction: GroupSession, on_event: OnEvent | None, delivery: Delivery
     ) -> None:
@@ -95,8 +93,6 @@ class PublisherBase(Closing):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SubscriberBase(Closing):
-    """A subscriber of a connection."""
-
     def __init__(
         self,
         junction: GroupSession,

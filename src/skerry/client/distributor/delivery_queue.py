@@ -79,7 +79,6 @@ class DeliveryQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no item waits."""
         return not self._items
 
     # -- for the reading thread

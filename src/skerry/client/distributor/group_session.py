@@ -90,7 +90,6 @@ class GroupSession:
         self.publishing.wake = self.driver.wake = wake
 
     def wake(self) -> None:
-        """Wake the driving thread or loop."""
         self.publishing.wake()
 
     # -- publishers
@@ -135,7 +134,6 @@ class GroupSession:
             self.wake()
 
     def close_subscriber(self, routes: SubscriberRoutes) -> None:
-        """Remove a subscriber."""
         with self.lock:
             self.router.remove_subscriber(routes)
             self._filter_data()
@@ -151,7 +149,6 @@ class GroupSession:
             return number
 
     def unsubscribe(self, routes: SubscriberRoutes, number: int) -> None:
-        """Remove a subscription."""
         with self.lock:
             self.router.unsubscribe(routes, number)
             self._filter_data()
@@ -250,7 +247,6 @@ class GroupSession:
             self.wake()
 
     def end(self) -> None:
-        """Leave the group."""
         with self.lock:
             self.publishing.is_closing = self.is_over = self.router.is_closing = True
             self.publishing.check_again({})

@@ -72,7 +72,6 @@ class Management:
         return due_ns
 
     def advance(self, now_ns: int) -> None:
-        """Do what is due."""
         self.reporter.note(now_ns, wall_ns())
         config = self._session.config
         if config.statistics_interval_ms and now_ns >= self._log_ns:
@@ -84,7 +83,6 @@ class Management:
         self.due_ns = self._next_ns()
 
     def close(self) -> None:
-        """Close the page and the socket of the overview."""
         if self._overviews is not None:
             self._overviews.close()
         if self._page is not None:
@@ -161,7 +159,6 @@ class StatisticsPage:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

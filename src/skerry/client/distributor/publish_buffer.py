@@ -29,8 +29,6 @@ _BACKLOG_NS: Final = 50_000_000
 
 
 class PublishBuffer:
-    """The publishing side of a connection."""
-
     def __init__(
         self,
         driver: GroupDriver,

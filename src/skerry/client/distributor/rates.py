@@ -36,7 +36,6 @@ class RateMeter:
         self._peak_wall_ns = [0, 0, 0]
 
     def note(self, total: int, now_ns: int, wall_ns: int) -> None:
-        """Add a sample."""
         noted = self._noted
         noted.append((now_ns, total))
         # One sample more than the longest window has seconds, for the start of the window.
@@ -53,7 +52,6 @@ class RateMeter:
                 self._peak_wall_ns[index] = wall_ns
 
     def rates(self, total: int) -> TrafficRates:
-        """The current rates."""
         return TrafficRates(
             total=total,
             per_s=_three(self._per_s),

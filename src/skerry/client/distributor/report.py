@@ -95,7 +95,6 @@ class Reporter:
             meter.note(getattr(counters, f"{direction}_{what}_count"), now_ns, wall_ns)
 
     def statistics(self) -> ConnectionStatistics:
-        """A snapshot of the statistics."""
         session = self._session
         with session.lock:
             counters = session.machine.statistics()

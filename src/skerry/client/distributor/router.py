@@ -103,7 +103,6 @@ class SubscriberRouter:
 
     @property
     def subscriber_count(self) -> int:
-        """The number of subscribers."""
         return len(self._subscribers)
 
     @property

@@ -42,7 +42,6 @@ class OpenSpace:
 
     @property
     def name(self) -> str:
-        """The client's name."""
         return self._session.core.config.name
 
     def close(self, timeout: float | None) -> None:

@@ -51,7 +51,6 @@ class LoopThread:
 
     @property
     def is_open(self) -> bool:
-        """Whether the loop accepts work."""
         return self._is_open and self.is_running
 
     def check_wait(self) -> None:
@@ -130,7 +129,6 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(finish)
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end of the thread, up to a timeout."""
         self._thread.join(timeout)
 
     def forked(self) -> None:

@@ -17,7 +17,8 @@ from typing import Any, Final
 from skerry.client.core.events import ReceivedType
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.requests import timed_out
-from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.settings import SpaceConfig
+from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import (
     CallbackFailed,
     ClaimsChanged,

@@ -14,7 +14,8 @@ from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import Event as ClientEvent
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_subscription import NodeSubscription
-from skerry.client.core.space import SpaceConfig, SpaceCore, SpaceStatistics
+from skerry.client.core.settings import SpaceConfig, SpaceStatistics
+from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
 from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected

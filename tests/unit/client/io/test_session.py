@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.client.core.space import SpaceConfig
+from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.states import SpaceState
 from skerry.client.io.endpoint_opener import EndpointOpener
 from skerry.client.io.session import Session
