@@ -41,7 +41,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 def comment_texts(text: str) -> list[str]:
     """What the comments of a text say, whatever their marks; in no order."""
-    tokens = scan(text, "<text>", ProblemList())
+    tokens = scan(text, ProblemList())
     said = [comment.text for token in tokens for comment in token.comments]
     return sorted("".join(one.strip("/*<").split()) for one in said)
 
@@ -75,7 +75,7 @@ def sprinkle(text: str, data: st.DataObject) -> str:
     """The text with comments, line ends and blanks set between its tokens."""
     problems = ProblemList()
     pieces: list[str] = []
-    for token in scan(text, "<text>", problems):
+    for token in scan(text, problems):
         pieces += [f"{comment.text}\n" for comment in token.comments]
         for _ in range(data.draw(st.sampled_from([0, 0, 0, 1, 2]))):
             comment = data.draw(st.sampled_from(COMMENTS))

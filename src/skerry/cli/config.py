@@ -54,10 +54,7 @@ def show(*, as_json: bool) -> None:
 
 
 def read_settings(
-    context: click.Context,
-    *,
-    file: Path | None,
-    flags: Mapping[str, tuple[str, object]],
+    context: click.Context, *, file: Path | None, flags: Mapping[str, tuple[str, object]]
 ) -> None:
     """Read file and environment once, for all sections that the command loads."""
     path = config_file(file, environ=os.environ, folder=_current_folder(), home=Path.home())
@@ -67,10 +64,7 @@ def read_settings(
 
 
 def reload_section(
-    context: click.Context,
-    section: str,
-    cls: type[T],
-    flags: Mapping[str, tuple[str, object]],
+    context: click.Context, section: str, cls: type[T], flags: Mapping[str, tuple[str, object]]
 ) -> Loaded[T]:
     """Read a section again, from the same file and flags."""
     path, is_found, general = context.meta[_ORIGINS]
@@ -88,10 +82,7 @@ def _read(path: Path | None, *, is_found: bool) -> Sources:
         check_config(file, found, os.environ)
 
     return read_sources(
-        sections=tuple(SECTIONS),
-        file=path,
-        environ=os.environ,
-        check=check if is_found else None,
+        sections=tuple(SECTIONS), file=path, environ=os.environ, check=check if is_found else None
     )
 
 

@@ -194,11 +194,7 @@ _OPTIONS: Final = (
         help="Secret for a node that requires one. Other users can see command lines: prefer"
         " --secret-file. Default: DOTS_AUTH_SECRET, or the content of SKERRY_SECRET_FILE.",
     ),
-    click.option(
-        "--secret-file",
-        type=_FILE,
-        help="File whose only line is the secret.",
-    ),
+    click.option("--secret-file", type=_FILE, help="File whose only line is the secret."),
     click.option(
         "--ca",
         type=_FILE,

@@ -88,11 +88,7 @@ def _is_reserved(name: str, private: str) -> bool:
 
 
 _ENUM_NAMES = frozenset(
-    {
-        *(name for base in EnumBase.__mro__ for name in vars(base)),
-        *EnumBase.__annotations__,
-        "mro",
-    }
+    {*(name for base in EnumBase.__mro__ for name in vars(base)), *EnumBase.__annotations__, "mro"}
 )
 """Names that an element cannot have in Python."""
 

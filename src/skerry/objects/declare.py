@@ -22,14 +22,7 @@ from skerry.objects.declared import checked
 from skerry.objects.json import value_to_json_values
 from skerry.objects.names import python_name, python_names
 from skerry.objects.spec import FieldSpec
-from skerry.schema.model import (
-    Field,
-    FieldType,
-    Flags,
-    RemovedField,
-    Scope,
-    StructType,
-)
+from skerry.schema.model import Field, FieldType, Flags, RemovedField, Scope, StructType
 
 C = TypeVar("C")
 
@@ -243,10 +236,7 @@ def _removed_field(
 
 
 def _struct_type(
-    cls: type,
-    options: Mapping[str, Any],
-    fields: tuple[Field, ...],
-    gone: tuple[RemovedField, ...],
+    cls: type, options: Mapping[str, Any], fields: tuple[Field, ...], gone: tuple[RemovedField, ...]
 ) -> StructType:
     facts = dict(options)
     name = facts.pop("name", None) or cls.__name__

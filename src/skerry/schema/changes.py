@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -106,147 +107,73 @@ def verdict(changes: Iterable[Change]) -> Verdict:
 # -- the effect of each change
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    old_reader: Effect
-    new_reader: Effect
-    stored: Effect
-    why: str
+_EFFECTS: Final = {"F": Effect.FINE, "L": Effect.LOSES, "B": Effect.BREAKS}
 
+_RULES_TEXT: Final = """\
+TYPE_ADDED FFF no data of it exists yet
+TYPE_REMOVED LLL old readers receive no more objects; new ones know old data only by its
+    description
+TYPE_REPLACED BBB on the wire an enum is a number and a struct is a map
+TYPE_RENAMED BBB the name is transmitted: readers of one name never receive objects of the other
+FIELD_ADDED FFF old readers skip an unknown tag; new ones find the field unset in old data
+KEY_ADDED LBB old readers see different objects as one; old data lacks a part of the key
+FIELD_REMOVED LFF old readers find the field unset; new ones skip its tag in old data
+FIELD_DROPPED LFF like a removed field, but its tag may be reused by mistake: mark the field
+    removed
+KEY_REMOVED BLB old readers reject an object that lacks a part of its key; identities change
+KEY_STRUCT_CHANGED BBB the bytes of the struct are the key, so one object becomes two
+FIELD_RENAMED FFF the tag is transmitted; only JSON, filters and programs use the name
+FIELD_RETAGGED BBB each side uses its own tag: it misses the value or reads another one
+TAG_TAKEN_OVER BBB each side reads one as the other, without an error if the bytes fit
+TAG_REUSED FFB data from before the removal has something else under this tag
+TAG_RESERVED FFF nothing is transmitted under the tag
+TAG_RELEASED FFF nothing is transmitted under the tag, but it may now be reused by mistake
+RESERVATION_EDITED FFF nothing is transmitted under the tag
+BECAME_KEY LBB old readers see different objects as one; old data may lack the field
+NO_LONGER_KEY BLB old readers need it in every update and remove; several objects become one
+ORDER_CHANGED FFF readers accept any order; only the bytes differ
+BECAME_CACHED FFF programs that connect later now receive the objects too
+BECAME_UNCACHED LFL programs that connect later receive nothing, and a remove is refused
+BECAME_INTERNAL BFF internal types are never described: a program must have them built in
+NO_LONGER_INTERNAL FFF the type is described on each connection now
+BECAME_SUBSTRUCT_ONLY LBB objects of it can no longer be published or subscribed
+NO_LONGER_SUBSTRUCT_ONLY LFF old programs cannot subscribe to objects of it
+BECAME_PERSISTENT FFF from now on objects survive a restart of their node
+NO_LONGER_PERSISTENT FFL objects do not survive a restart of their node any more
+CLEANUP_CHANGED FFF it decides whether objects are removed when their last publisher disconnects
+LOCAL_CHANGED FFF it decides only the scope, whose change is reported if there is one
+SCOPE_NARROWED LFF programs of other nodes or sites no longer receive the objects
+SCOPE_WIDENED FFF objects are distributed further than before
+SCOPE_WRITTEN FFF objects are distributed as far as before
+ELEMENT_ADDED BFF an unknown tag makes the whole object unreadable for an old reader
+ELEMENT_REMOVED FBB its tag is unknown to new readers and makes the whole object unreadable
+ELEMENT_RENAMED FFF the tag is transmitted; only JSON, filters and programs use the name
+KEY_ELEMENT_RENAMED LLL the name is part of the subject: subscribers of one never receive the other
+ELEMENT_RETAGGED BBB the tag is transmitted: each side reads it as another element or as none
+VALUE_CHANGED FFF values are not transmitted; programs that compute with them see the change
+DEFAULT_CHANGED FFF it is set when an object is made, not when it is read
+CONSTRUCTOR_CHANGED FFF only calls of the constructor change
+DEPRECATION_CHANGED FFF it is advice for people
+OPTIONS_CHANGED FFF skerry gives these options no meaning
+DOCUMENTATION_CHANGED FFF it is text for people"""
+"""Each kind of change, except for those of a field's type, about which `reads` decides: whether an
+old reader, a new reader and a reader of stored data is Fine, Loses or Breaks, and why."""
 
-_F, _L, _B = Effect.FINE, Effect.LOSES, Effect.BREAKS
-
-_RULES: Final[dict[What, _Rule]] = {
-    What.TYPE_ADDED: _Rule(_F, _F, _F, "no data of it exists yet"),
-    What.TYPE_REMOVED: _Rule(
-        _L,
-        _L,
-        _L,
-        "old readers receive no more objects; new ones know old data only by its description",
-    ),
-    What.TYPE_REPLACED: _Rule(_B, _B, _B, "on the wire an enum is a number and a struct is a map"),
-    What.TYPE_RENAMED: _Rule(
-        _B,
-        _B,
-        _B,
-        "the name is transmitted: readers of one name never receive objects of the other",
-    ),
-    What.FIELD_ADDED: _Rule(
-        _F, _F, _F, "old readers skip an unknown tag; new ones find the field unset in old data"
-    ),
-    What.KEY_ADDED: _Rule(
-        _L, _B, _B, "old readers see different objects as one; old data lacks a part of the key"
-    ),
-    What.FIELD_REMOVED: _Rule(
-        _L, _F, _F, "old readers find the field unset; new ones skip its tag in old data"
-    ),
-    What.FIELD_DROPPED: _Rule(
-        _L,
-        _F,
-        _F,
-        "like a removed field, but its tag may be reused by mistake: mark the field removed",
-    ),
-    What.KEY_REMOVED: _Rule(
-        _B, _L, _B, "old readers reject an object that lacks a part of its key; identities change"
-    ),
-    What.KEY_STRUCT_CHANGED: _Rule(
-        _B, _B, _B, "the bytes of the struct are the key, so one object becomes two"
-    ),
-    What.FIELD_RENAMED: _Rule(
-        _F, _F, _F, "the tag is transmitted; only JSON, filters and programs use the name"
-    ),
-    What.FIELD_RETAGGED: _Rule(
-        _B, _B, _B, "each side uses its own tag: it misses the value or reads another one"
-    ),
-    What.TAG_TAKEN_OVER: _Rule(
-        _B, _B, _B, "each side reads one as the other, without an error if the bytes fit"
-    ),
-    What.TAG_REUSED: _Rule(
-        _F, _F, _B, "data from before the removal has something else under this tag"
-    ),
-    What.TAG_RESERVED: _Rule(_F, _F, _F, "nothing is transmitted under the tag"),
-    What.TAG_RELEASED: _Rule(
-        _F, _F, _F, "nothing is transmitted under the tag, but it may now be reused by mistake"
-    ),
-    What.RESERVATION_EDITED: _Rule(_F, _F, _F, "nothing is transmitted under the tag"),
-    What.BECAME_KEY: _Rule(
-        _L, _B, _B, "old readers see different objects as one; old data may lack the field"
-    ),
-    What.NO_LONGER_KEY: _Rule(
-        _B, _L, _B, "old readers need it in every update and remove; several objects become one"
-    ),
-    What.ORDER_CHANGED: _Rule(_F, _F, _F, "readers accept any order; only the bytes differ"),
-    What.BECAME_CACHED: _Rule(
-        _F, _F, _F, "programs that connect later now receive the objects too"
-    ),
-    What.BECAME_UNCACHED: _Rule(
-        _L, _F, _L, "programs that connect later receive nothing, and a remove is refused"
-    ),
-    What.BECAME_INTERNAL: _Rule(
-        _B, _F, _F, "internal types are never described: a program must have them built in"
-    ),
-    What.NO_LONGER_INTERNAL: _Rule(_F, _F, _F, "the type is described on each connection now"),
-    What.BECAME_SUBSTRUCT_ONLY: _Rule(
-        _L, _B, _B, "objects of it can no longer be published or subscribed"
-    ),
-    What.NO_LONGER_SUBSTRUCT_ONLY: _Rule(
-        _L, _F, _F, "old programs cannot subscribe to objects of it"
-    ),
-    What.BECAME_PERSISTENT: _Rule(
-        _F, _F, _F, "from now on objects survive a restart of their node"
-    ),
-    What.NO_LONGER_PERSISTENT: _Rule(
-        _F, _F, _L, "objects do not survive a restart of their node any more"
-    ),
-    What.CLEANUP_CHANGED: _Rule(
-        _F, _F, _F, "it decides whether objects are removed when their last publisher disconnects"
-    ),
-    What.LOCAL_CHANGED: _Rule(
-        _F, _F, _F, "it decides only the scope, whose change is reported if there is one"
-    ),
-    What.SCOPE_NARROWED: _Rule(
-        _L, _F, _F, "programs of other nodes or sites no longer receive the objects"
-    ),
-    What.SCOPE_WIDENED: _Rule(_F, _F, _F, "objects are distributed further than before"),
-    What.SCOPE_WRITTEN: _Rule(_F, _F, _F, "objects are distributed as far as before"),
-    What.ELEMENT_ADDED: _Rule(
-        _B, _F, _F, "an unknown tag makes the whole object unreadable for an old reader"
-    ),
-    What.ELEMENT_REMOVED: _Rule(
-        _F, _B, _B, "its tag is unknown to new readers and makes the whole object unreadable"
-    ),
-    What.ELEMENT_RENAMED: _Rule(
-        _F, _F, _F, "the tag is transmitted; only JSON, filters and programs use the name"
-    ),
-    What.KEY_ELEMENT_RENAMED: _Rule(
-        _L, _L, _L, "the name is part of the subject: subscribers of one never receive the other"
-    ),
-    What.ELEMENT_RETAGGED: _Rule(
-        _B, _B, _B, "the tag is transmitted: each side reads it as another element or as none"
-    ),
-    What.VALUE_CHANGED: _Rule(
-        _F, _F, _F, "values are not transmitted; programs that compute with them see the change"
-    ),
-    What.DEFAULT_CHANGED: _Rule(
-        _F, _F, _F, "it is set when an object is made, not when it is read"
-    ),
-    What.CONSTRUCTOR_CHANGED: _Rule(_F, _F, _F, "only calls of the constructor change"),
-    What.DEPRECATION_CHANGED: _Rule(_F, _F, _F, "it is advice for people"),
-    What.OPTIONS_CHANGED: _Rule(_F, _F, _F, "skerry gives these options no meaning"),
-    What.DOCUMENTATION_CHANGED: _Rule(_F, _F, _F, "it is text for people"),
+_RULES: Final = {
+    What[name]: ([_EFFECTS[letter] for letter in effects], " ".join(why))
+    for name, effects, *why in map(str.split, re.split(r"\n(?=\S)", _RULES_TEXT))
 }
-"""Every kind of change, except for those of a field's type, about which `reads` decides."""
 
 
 def change(what: What, where: str, detail: str) -> Change:
     """A change with the effects of its kind."""
-    rule = _RULES[what]
+    (old_reader, new_reader, stored), why = _RULES[what]
     return Change(
         what=what,
         where=where,
         detail=detail,
-        old_reader=rule.old_reader,
-        new_reader=rule.new_reader,
-        stored=rule.stored,
-        why=rule.why,
+        old_reader=old_reader,
+        new_reader=new_reader,
+        stored=stored,
+        why=why,
     )

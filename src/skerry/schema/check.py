@@ -91,7 +91,7 @@ class _Check:
         self._is_internal = is_internal
         self._problems = ProblemList()
         self._declared: dict[str, _Declared] = {}
-        self._names = TypeNames(known=known, problems=self._problems)
+        self._names = TypeNames(known)
 
     def run(self) -> Checked:
         for file in self._files:
@@ -101,11 +101,12 @@ class _Check:
         self._names.built.update(dict.fromkeys(broken))
         self._names.is_complete = not any(file.is_torn for file in self._files)
         for file in self._files:
-            usage.check_imports(file, self._names, self._problems)
-            usage.check_packages(file, self._problems)
-            usage.check_documentation(file, self._problems)
+            problems = self._problems.of(file.file)
+            usage.check_imports(file, self._names, problems)
+            usage.check_packages(file, problems)
+            usage.check_documentation(file, problems)
             if not self._is_internal:
-                usage.check_internal_names(file, self._problems)
+                usage.check_internal_names(file, problems)
         self._build_all()
         self._names.check_references()
         errors = self._in_order([*self._faults, *self._problems.errors])
@@ -127,17 +128,15 @@ class _Check:
         return tuple(sorted(problems, key=lambda p: (order[p.file], p.line, p.column)))
 
     def _declare(self, file: SyntaxFile) -> None:
+        problems = self._problems.of(file.file)
         for item in file.types:
             name = item.name
             if name.text in BUILT_IN_NAMES:
-                self._problems.error(
-                    file.file, name, f"`{name.text}` is the name of a built-in type"
-                )
+                problems.error(name, f"`{name.text}` is the name of a built-in type")
                 continue
             first = self._declared.setdefault(name.text, _Declared(file=file.file, item=item))
             if first.item is not item:
-                self._problems.error(
-                    file.file,
+                problems.error(
                     name,
                     f"`{name.text}` is defined twice: first at {first.origin}",
                     hint="remove one of them, or give one another name",
@@ -151,15 +150,14 @@ class _Check:
         for cycle in cycles:
             found = self._declared[cycle[0]]
             path = " -> ".join([*cycle, cycle[0]])
-            self._problems.error(
-                found.file,
+            self._problems.of(found.file).error(
                 found.item.name,
                 f"`{cycle[0]}` contains itself: {path}",
                 hint=f"refer to it by its key, or with `instance_ref<{cycle[0]}>`",
             )
             self._names.built.update(dict.fromkeys(cycle))
-        builder = Builder(self._names, self._problems)
         for name in order:
             if name not in self._names.built:
                 found = self._declared[name]
-                self._names.built[name] = builder.build(found.file, found.item)
+                builder = Builder(self._names, self._problems.of(found.file))
+                self._names.built[name] = builder.build(found.item)

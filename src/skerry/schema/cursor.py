@@ -18,11 +18,10 @@ class GivenUpError(Exception):
 class Cursor:
     """A position in the tokens of one file."""
 
-    def __init__(self, tokens: list[Token], file: str, problems: ProblemList) -> None:
+    def __init__(self, tokens: list[Token], problems: ProblemList) -> None:
         assert tokens[-1].kind == "end"
         self._tokens = tokens
         self._index = 0
-        self._file = file
         self._problems = problems
         self._scan_faults = [(problem.line, problem.column) for problem in problems.errors]
         self._pending = list(tokens[0].comments)
@@ -121,7 +120,7 @@ class Cursor:
         return any(start <= position <= end for position in self._scan_faults)
 
     def report(self, message: str, at: Spot, *, hint: str | None = None) -> None:
-        self._problems.error(self._file, at, message, hint=hint)
+        self._problems.error(at, message, hint=hint)
 
     @property
     def behind_last(self) -> Word:

@@ -8,8 +8,9 @@ program with the new definition that reads data stored under any earlier one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from skerry.schema.changes import Change, Verdict, What, change, verdict
 from skerry.schema.fingerprint import fingerprint
@@ -36,6 +37,8 @@ __all__ = [
     "compare_one",
     "verdict",
 ]
+
+_Part = TypeVar("_Part", Field, EnumElement)
 
 
 def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
@@ -150,31 +153,14 @@ def _compare_scopes(old: StructType, new: StructType) -> Iterator[Change]:
 
 
 def _compare_fields(old: StructType, new: StructType) -> Iterator[Change]:
-    retagged = {
-        item.name
-        for item in old.fields
-        if new.has_field(item.name) and new.field(item.name).tag != item.tag
-    }
-    after = {item.tag: item for item in new.fields}
-    before = {item.tag for item in old.fields}
-    for item in old.fields:
-        where = f"{old.name}.{item.name}"
-        heir = after.get(item.tag)
-        if item.name in retagged:
-            twin = new.field(item.name)
-            yield change(What.FIELD_RETAGGED, where, f"{item.tag} to {twin.tag}")
-            yield from _compare_field(where, item, twin)
-        elif heir is None:
-            yield _gone(where, item, new)
-        elif heir.name not in retagged:
-            yield from _compare_field(where, item, heir)
-        if heir is not None and retagged & {item.name, heir.name}:
-            yield _taken_over(where, item, heir)
-    for item in new.fields:
-        if item.tag not in before and item.name not in retagged:
-            yield from _came(f"{old.name}.{item.name}", item, old)
-    yield from _compare_order(
-        old.name, [item.tag for item in old.fields], [item.tag for item in new.fields]
+    yield from _compare_parts(
+        old.name,
+        old.fields,
+        new.fields,
+        What.FIELD_RETAGGED,
+        compare_two=_compare_field,
+        gone=lambda where, item: _gone(where, item, new),
+        came=lambda where, item: _came(where, item, old),
     )
 
 
@@ -307,32 +293,14 @@ def _compare_removed(old: StructType, new: StructType) -> Iterator[Change]:
 def _compare_enums(old: EnumType, new: EnumType, *, is_key: bool) -> Iterator[Change]:
     if old.name != new.name:
         yield change(What.TYPE_RENAMED, old.name, f"to {new.name}")
-    names = {item.name: item for item in new.elements}
-    retagged = {
-        item.name
-        for item in old.elements
-        if item.name in names and names[item.name].tag != item.tag
-    }
-    after = {item.tag: item for item in new.elements}
-    before = {item.tag for item in old.elements}
-    for item in old.elements:
-        where = f"{old.name}.{item.name}"
-        heir = after.get(item.tag)
-        if item.name in retagged:
-            twin = names[item.name]
-            yield change(What.ELEMENT_RETAGGED, where, f"{item.tag} to {twin.tag}")
-            yield from _compare_element(where, item, twin, is_key=is_key)
-        elif heir is None:
-            yield change(What.ELEMENT_REMOVED, where, f"tag {item.tag}")
-        elif heir.name not in retagged:
-            yield from _compare_element(where, item, heir, is_key=is_key)
-        if heir is not None and retagged & {item.name, heir.name}:
-            yield _taken_over(where, item, heir)
-    for item in new.elements:
-        if item.tag not in before and item.name not in retagged:
-            yield change(What.ELEMENT_ADDED, f"{old.name}.{item.name}", f"tag {item.tag}")
-    yield from _compare_order(
-        old.name, [item.tag for item in old.elements], [item.tag for item in new.elements]
+    yield from _compare_parts(
+        old.name,
+        old.elements,
+        new.elements,
+        What.ELEMENT_RETAGGED,
+        compare_two=partial(_compare_element, is_key=is_key),
+        gone=lambda where, item: change(What.ELEMENT_REMOVED, where, f"tag {item.tag}"),
+        came=lambda where, item: [change(What.ELEMENT_ADDED, where, f"tag {item.tag}")],
     )
     yield from _compare_notes(old.name, old, new)
 
@@ -352,9 +320,38 @@ def _compare_element(
 # -- both
 
 
-def _taken_over(where: str, old: Field | EnumElement, new: Field | EnumElement) -> Change:
-    """A tag whose field or element got another tag: this is not a rename, even of equal types."""
-    return change(What.TAG_TAKEN_OVER, where, f"tag {old.tag}, {old.name} to {new.name}")
+def _compare_parts(
+    owner: str,
+    old: Sequence[_Part],
+    new: Sequence[_Part],
+    retagged: What,
+    *,
+    compare_two: Callable[[str, _Part, _Part], Iterable[Change]],
+    gone: Callable[[str, _Part], Change],
+    came: Callable[[str, _Part], Iterable[Change]],
+) -> Iterator[Change]:
+    """The changes of the fields or elements of a type, which are matched by tag or by name."""
+    names = {item.name: item for item in new}
+    moved = {i.name for i in old if i.name in names and names[i.name].tag != i.tag}
+    before, after = {item.tag for item in old}, {item.tag: item for item in new}
+    for item in old:
+        where = f"{owner}.{item.name}"
+        heir = after.get(item.tag)
+        if item.name in moved:
+            twin = names[item.name]
+            yield change(retagged, where, f"{item.tag} to {twin.tag}")
+            yield from compare_two(where, item, twin)
+        elif heir is None:
+            yield gone(where, item)
+        elif heir.name not in moved:
+            yield from compare_two(where, item, heir)
+        if heir is not None and moved & {item.name, heir.name}:
+            # Its field or element got another tag: this is not a rename, even of equal types.
+            yield change(What.TAG_TAKEN_OVER, where, f"tag {item.tag}, {item.name} to {heir.name}")
+    for item in new:
+        if item.tag not in before and item.name not in moved:
+            yield from came(f"{owner}.{item.name}", item)
+    yield from _compare_order(owner, [item.tag for item in old], [item.tag for item in new])
 
 
 def _compare_order(where: str, old: Sequence[int], new: Sequence[int]) -> Iterator[Change]:

@@ -49,26 +49,22 @@ def decode(data: bytes, file: str = "<text>") -> str:
         before = before.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         bad = data[error.start : error.end].hex(" ")
         at = Word(
-            text=bad,
-            line=before.count("\n") + 1,
-            column=len(before) - (before.rfind("\n") + 1) + 1,
+            text=bad, line=before.count("\n") + 1, column=len(before) - (before.rfind("\n") + 1) + 1
         )
-        problems = ProblemList()
-        problems.error(file, at, f"not UTF-8: {error.reason} (byte {bad})", hint=_UTF8_HINT)
+        problems = ProblemList().of(file)
+        problems.error(at, f"not UTF-8: {error.reason} (byte {bad})", hint=_UTF8_HINT)
         raise SchemaSyntaxError(problems.errors) from None
 
 
-def scan(text: str, file: str, problems: ProblemList) -> list[Token]:
+def scan(text: str, problems: ProblemList) -> list[Token]:
     """The tokens of `text`; the last one is always the end."""
     text = text.removeprefix("\ufeff")
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.SOURCE_BYTES_MAX:
         at = Word(text="", line=1, column=1)
-        problems.error(
-            file, at, f"the text has {size} bytes, the limit is {limits.SOURCE_BYTES_MAX}"
-        )
+        problems.error(at, f"the text has {size} bytes, the limit is {limits.SOURCE_BYTES_MAX}")
         text = ""
-    return list(_Scan(text.replace("\r\n", "\n").replace("\r", "\n"), file, problems).tokens())
+    return list(_Scan(text.replace("\r\n", "\n").replace("\r", "\n"), problems).tokens())
 
 
 def unquote(raw: str) -> str:
@@ -129,7 +125,6 @@ def _to_double_quotes(match: re.Match[str]) -> str:
 @dataclass(slots=True)
 class _Scan:
     text: str
-    file: str
     problems: ProblemList
 
     def tokens(self) -> Iterator[Token]:
@@ -187,7 +182,7 @@ class _Scan:
         message, hint = fault
         text = piece.split("\n", 1)[0]
         at = Word(text=text, line=line - piece.count("\n"), column=column)
-        self.problems.error(self.file, at, message, hint=hint)
+        self.problems.error(at, message, hint=hint)
 
 
 _TOKEN_KINDS: Final[dict[str | None, TokenKind]] = {

@@ -16,9 +16,7 @@ def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[s
     return [name for name in used if name in names]
 
 
-def sort_by_need(
-    uses: Mapping[str, Sequence[str]],
-) -> tuple[list[str], list[list[str]]]:
+def sort_by_need(uses: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """The names in an order in which each follows those it uses, and the first cycles.
 
     It uses a stack of its own: a chain of definitions may be longer than Python's recursion limit.

@@ -50,11 +50,7 @@ class OptionSet:
 
 
 def read_options(
-    options: Sequence[OptionSyntax],
-    *,
-    known: Sequence[str],
-    file: str,
-    problems: ProblemList,
+    options: Sequence[OptionSyntax], known: Sequence[str], problems: ProblemList
 ) -> OptionSet:
     """Sort the options of one item; report wrong values, repeats and likely misspellings."""
     flags: dict[str, bool] = {}
@@ -66,12 +62,12 @@ def read_options(
     for option in options:
         name = option.name.text
         if name in seen:
-            problems.error(file, option.name, f"option `{name}` is given twice")
+            problems.error(option.name, f"option `{name}` is given twice")
             continue
         seen.add(name)
         written.append((name, option.value))
         if name not in known:
-            _report_unknown(option.name, known, file, problems)
+            _report_unknown(option.name, known, problems)
             others.append((name, option.value))
             continue
         words[name] = option.written or option.name
@@ -80,16 +76,12 @@ def read_options(
                 texts[name] = option.value
             else:
                 problems.error(
-                    file,
-                    words[name],
-                    f"option `{name}` needs a text",
-                    hint=f'write `{name}="..."`',
+                    words[name], f"option `{name}` needs a text", hint=f'write `{name}="..."`'
                 )
         elif isinstance(option.value, bool):
             flags[name] = option.value
         else:
             problems.error(
-                file,
                 words[name],
                 f"option `{name}` is true or false, not {words[name].text}",
                 hint=f"write `{name}`, `{name}=true` or `{name}=false`",
@@ -100,7 +92,7 @@ def read_options(
 
 
 def struct_options(
-    options: OptionSet, *, name: str, file: str, problems: ProblemList
+    options: OptionSet, name: str, problems: ProblemList
 ) -> tuple[Flags, Scope | None]:
     """Flags and scope of a struct; reports options that have no effect."""
     flags = Flags(
@@ -111,18 +103,17 @@ def struct_options(
         local=options.flag("local"),
         substruct_only=options.flag("substruct_only"),
     )
-    scope = _scope(options, file, problems)
+    scope = _scope(options, problems)
     for option, reason in _without_effect(flags, scope):
         if option in options.words:
             problems.warning(
-                file,
                 options.words[option],
                 f"option `{option}` has no effect on struct `{name}`: {reason}",
             )
     return flags, scope
 
 
-def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None:
+def _scope(options: OptionSet, problems: ProblemList) -> Scope | None:
     text = options.texts.get("scope")
     if text is None:
         return None
@@ -131,7 +122,6 @@ def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None
         return names[text]
     guess = problems.guess(text, names)
     problems.error(
-        file,
         options.words["scope"],
         f'scope "{text}" is not one of program, server, site and global',
         hint=f'did you mean `scope="{guess}"`?' if guess else None,
@@ -155,7 +145,7 @@ def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
     return found
 
 
-def _report_unknown(name: Word, known: Sequence[str], file: str, problems: ProblemList) -> None:
+def _report_unknown(name: Word, known: Sequence[str], problems: ProblemList) -> None:
     """Warn of an unknown option if it is likely misspelt; others are kept for other programs."""
     guess = problems.guess(name.text, known)
     if guess is not None:
@@ -166,4 +156,4 @@ def _report_unknown(name: Word, known: Sequence[str], file: str, problems: Probl
         hint = f"`{name.text}` is an option of fields"
     else:
         return
-    problems.warning(file, name, f"option `{name.text}` is unknown here and ignored", hint=hint)
+    problems.warning(name, f"option `{name.text}` is unknown here and ignored", hint=hint)

@@ -48,9 +48,9 @@ def parse_partly(text: str, file: str = "<text>") -> tuple[SyntaxFile, tuple[Pro
 
     Definitions with a fault are left out; the tree has their names in `broken`.
     """
-    problems = ProblemList()
-    tokens = scan(text, file, problems)
-    tree = _Parser(Cursor(tokens, file, problems), problems).file(file)
+    problems = ProblemList().of(file)
+    tokens = scan(text, problems)
+    tree = _Parser(Cursor(tokens, problems), problems).file(file)
     if problems.errors:
         tree = dataclasses.replace(
             tree, broken=_declared_names(tokens) - _names(tree), is_torn=_is_torn(tokens, problems)
@@ -92,10 +92,8 @@ class _Parser:
         if token.kind != "name" or token.text not in KEYWORDS:
             raise self._no_item(token)
         cursor.take()
-        if token.text == "struct":
-            return self._struct(token, notes)
-        if token.text == "enum":
-            return self._enum(token, notes)
+        if token.text in {"struct", "enum"}:
+            return self._definition(token, notes)
         if token.text == "import":
             name = cursor.expect_name("the name of a type", hint="an import reads `import Vessel`")
             return ImportSyntax(name=name, notes=self._end_line(notes, "import"))
@@ -133,43 +131,22 @@ class _Parser:
             cursor.take()
         return dataclasses.replace(notes, inside=cursor.take_inside(), after=cursor.take_after())
 
-    def _struct(self, keyword: Token, notes: Notes) -> StructSyntax:
-        name, options, opening, notes = self._head(keyword, notes)
-        fields = self._body(keyword, name, self._field, ends=";")
-        closing, after = self._close(keyword, name, "fields" if not fields else None)
-        return StructSyntax(
-            name=name,
-            fields=fields,
-            options=options,
-            notes=dataclasses.replace(notes, after=after),
-            opening=opening,
-            closing=closing,
-        )
-
-    def _enum(self, keyword: Token, notes: Notes) -> EnumSyntax:
-        name, options, opening, notes = self._head(keyword, notes)
-        elements = self._body(keyword, name, self._element, ends=",;")
-        closing, after = self._close(keyword, name, "elements" if not elements else None)
-        return EnumSyntax(
-            name=name,
-            elements=elements,
-            options=options,
-            notes=dataclasses.replace(notes, after=after),
-            opening=opening,
-            closing=closing,
-        )
-
-    def _head(
-        self, keyword: Token, notes: Notes
-    ) -> tuple[Word, tuple[OptionSyntax, ...], tuple[Comment, ...], Notes]:
-        cursor = self._cursor
-        what = keyword.text
+    def _definition(self, keyword: Token, notes: Notes) -> StructSyntax | EnumSyntax:
+        cursor, what = self._cursor, keyword.text
         name = cursor.expect_name(f"the name of the {what}")
         options = self._options()
         base = "types have no base: make it a field" if cursor.is_at(":") else None
         cursor.expect("{", f"after `{what} {name.text}`", hint=base)
         opening = cursor.take_after(plain_only=True)
-        return name, options, opening, dataclasses.replace(notes, inside=cursor.take_inside())
+        inside = cursor.take_inside()
+        is_struct = what == "struct"
+        fields = self._body(keyword, name, self._field, ends=";") if is_struct else ()
+        elements = () if is_struct else self._body(keyword, name, self._element, ends=",;")
+        missing = None if fields or elements else "fields" if is_struct else "elements"
+        closing, after = self._close(keyword, name, missing)
+        notes = dataclasses.replace(notes, inside=inside, after=after)
+        item = StructSyntax(name, fields, options, notes, opening, closing)
+        return item if is_struct else EnumSyntax(name, elements, options, notes, opening, closing)
 
     def _body(
         self, keyword: Token, name: Word, read: Callable[[], _Part], *, ends: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
+from copy import copy
 from typing import Final, Protocol
 
 from skerry import limits
@@ -36,37 +38,51 @@ class ProblemList:
     """The problems of one run. Errors and warnings have separate limits."""
 
     def __init__(self) -> None:
+        self.file = "<text>"
+        """The file of the problems that are added."""
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
-        self._guess_work = 0
+        self._work: Counter[str] = Counter()
+
+    def of(self, file: str) -> ProblemList:
+        """The same list, to which the problems of a file are added."""
+        found = copy(self)
+        found.file = file
+        return found
 
     @property
     def is_full(self) -> bool:
         """Whether further errors are not added any more."""
         return len(self.errors) >= limits.PROBLEM_COUNT_MAX
 
-    def error(self, file: str, at: Spot, message: str, *, hint: str | None = None) -> None:
+    def error(self, at: Spot, message: str, *, hint: str | None = None) -> None:
         """Add an error, unless there is one at the same position: that is the cause of this one."""
-        if self.is_full or any(
-            (p.line, p.column, p.file) == (at.line, at.column, file) for p in self.errors
-        ):
-            return
-        self.errors.append(_problem(file, at, message, hint, Severity.ERROR))
+        where = (at.line, at.column, self.file)
+        if not (self.is_full or any((p.line, p.column, p.file) == where for p in self.errors)):
+            self.errors.append(self._problem(at, message, hint, Severity.ERROR))
 
-    def warning(self, file: str, at: Spot, message: str, *, hint: str | None = None) -> None:
-        """Add a warning."""
+    def warning(self, at: Spot, message: str, *, hint: str | None = None) -> None:
         if len(self.warnings) < limits.PROBLEM_COUNT_MAX:
-            self.warnings.append(_problem(file, at, message, hint, Severity.WARNING))
+            self.warnings.append(self._problem(at, message, hint, Severity.WARNING))
 
     def guess(self, name: str, candidates: Iterable[str]) -> str | None:
         """The candidate most like `name`; None if there is none, or if it takes too long."""
-        if self._guess_work > GUESS_WORK_MAX:
+        if self._work["guesses"] > GUESS_WORK_MAX:
             return None
         candidates = list(candidates)
-        self._guess_work += sum(_GUESS_START + len(name) * len(one) for one in candidates)
-        if self._guess_work > GUESS_WORK_MAX:
-            return None
-        return nearest(name, candidates)
+        self._work["guesses"] += sum(_GUESS_START + len(name) * len(one) for one in candidates)
+        return None if self._work["guesses"] > GUESS_WORK_MAX else nearest(name, candidates)
+
+    def _problem(self, at: Spot, message: str, hint: str | None, severity: Severity) -> Problem:
+        return Problem(
+            message=message,
+            file=self.file,
+            line=at.line,
+            column=at.column,
+            text=at.text,
+            severity=severity,
+            hint=hint,
+        )
 
 
 def render(problem: Problem, source: str | None) -> str:
@@ -82,18 +98,6 @@ def render(problem: Problem, source: str | None) -> str:
     if problem.hint:
         rows.append(f"hint: {_shortened(problem.hint)}")
     return "\n".join(rows)
-
-
-def _problem(file: str, at: Spot, message: str, hint: str | None, severity: Severity) -> Problem:
-    return Problem(
-        message=message,
-        file=file,
-        line=at.line,
-        column=at.column,
-        text=at.text,
-        severity=severity,
-        hint=hint,
-    )
 
 
 def _lines(source: str) -> list[str]:

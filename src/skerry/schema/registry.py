@@ -70,10 +70,7 @@ class Registry(Mapping[str, NamedType]):
         if fingerprint(known) == fingerprint(type_):
             return False
         conflict = Conflict(
-            known=known,
-            known_from=self._origins[type_.name],
-            offered=type_,
-            offered_from=origin,
+            known=known, known_from=self._origins[type_.name], offered=type_, offered_from=origin
         )
         # A peer that sends many definitions must not fill the memory; the oldest are kept.
         if len(self._conflicts) < CONFLICT_COUNT_MAX:

@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from skerry.schema.model import (
-    EnumType,
-    FieldType,
-    NamedType,
-    RefType,
-    StructType,
-    VectorType,
-)
+from skerry.schema.model import EnumType, FieldType, NamedType, RefType, StructType, VectorType
 
 RENAME_WORK_MAX: Final = 2_000_000
 """Fields and elements that one comparison of two sets of types examines to find renamed ones that

@@ -111,7 +111,7 @@ class ElementSyntax:
     notes: Notes = Notes()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StructSyntax:
     name: Word
     fields: tuple[FieldSyntax, ...]
@@ -123,7 +123,7 @@ class StructSyntax:
     """Comments after the last field, on lines of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EnumSyntax:
     name: Word
     elements: tuple[ElementSyntax, ...]

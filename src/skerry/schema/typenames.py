@@ -52,10 +52,9 @@ _FOREIGN_NAMES: Final = {
 class TypeNames:
     """All names that a field may use as its type."""
 
-    def __init__(self, *, known: Mapping[str, NamedType], problems: ProblemList) -> None:
+    def __init__(self, known: Mapping[str, NamedType]) -> None:
         self._known = known
-        self._problems = problems
-        self._references: list[tuple[str, Word]] = []
+        self._references: list[tuple[ProblemList, Word]] = []
         self.declared: frozenset[str] = frozenset()
         """The names that the files define."""
         self.built: dict[str, NamedType | None] = {}
@@ -68,20 +67,20 @@ class TypeNames:
         """Whether a definition of that name exists anywhere."""
         return name in self.declared or name in self._known
 
-    def guess(self, name: str, *, with_built_in: bool = True) -> str | None:
+    def guess(self, name: str, problems: ProblemList, *, with_built_in: bool = True) -> str | None:
         """The known name that is most like an unknown one; None if there is none."""
         built_in = SCALAR_KINDS if with_built_in else ()
-        return self._problems.guess(name, chain(built_in, self.declared, self._known))
+        return problems.guess(name, chain(built_in, self.declared, self._known))
 
-    def resolve(self, file: str, syntax: TypeSyntax) -> FieldType | None:
+    def resolve(self, syntax: TypeSyntax, problems: ProblemList) -> FieldType | None:
         """The type of a field; None if it is unknown or broken, which is then reported."""
         name = syntax.name.text
         if name == "vector":
-            return self._vector(file, syntax)
+            return self._vector(syntax, problems)
         if name == "instance_ref":
             if syntax.argument is None:
                 return RefType()
-            self._references.append((file, syntax.argument.name))
+            self._references.append((problems, syntax.argument.name))
             return RefType(syntax.argument.name.text)
         if kind := SCALAR_KINDS.get("timepoint" if name == "time_point" else name):
             return ScalarType(kind)
@@ -90,7 +89,7 @@ class TypeNames:
             return self.built.get(name)
         if name in self._known:
             return self._known[name]
-        self._report_unknown(file, syntax.name)
+        self._report_unknown(syntax.name, problems)
         return None
 
     def check_references(self) -> None:
@@ -98,43 +97,37 @@ class TypeNames:
 
         Call it after all types are built: a type may refer to itself.
         """
-        for file, word in self._references:
+        for problems, word in self._references:
             target = self.built.get(word.text, self._known.get(word.text))
             if not self.has(word.text):
-                self._report_no_target(file, word)
+                self._report_no_target(word, problems)
             elif target is not None and not isinstance(target, StructType):
-                self._problems.error(
-                    file, word, f"a reference cannot refer to `{word.text}`: it is an enum"
-                )
+                problems.error(word, f"a reference cannot refer to `{word.text}`: it is an enum")
             elif target is not None and target.flags.substruct_only:
-                self._problems.error(
-                    file,
-                    word,
-                    f"a reference cannot refer to `{word.text}`: it exists only inside others",
+                problems.error(
+                    word, f"a reference cannot refer to `{word.text}`: it exists only inside others"
                 )
             elif target is not None and not target.flags.cached:
-                self._problems.warning(
-                    file, word, f"a reference to `{word.text}` finds nothing: it is not cached"
+                problems.warning(
+                    word, f"a reference to `{word.text}` finds nothing: it is not cached"
                 )
 
-    def _vector(self, file: str, syntax: TypeSyntax) -> VectorType | None:
+    def _vector(self, syntax: TypeSyntax, problems: ProblemList) -> VectorType | None:
         assert syntax.argument is not None, "the parser asks for it"
         if syntax.argument.name.text == "vector":
-            self._problems.error(
-                file,
+            problems.error(
                 syntax.argument.name,
                 f"a vector cannot hold vectors: `{syntax.text}`",
                 hint="make the inner one a field of a struct, and use a vector of that struct",
             )
             return None
-        element = self.resolve(file, syntax.argument)
+        element = self.resolve(syntax.argument, problems)
         return None if element is None else VectorType(element)
 
-    def _report_unknown(self, file: str, word: Word) -> None:
+    def _report_unknown(self, word: Word, problems: ProblemList) -> None:
         name = word.text
         if name == "float128":
-            self._problems.error(
-                file,
+            problems.error(
                 word,
                 "`float128` is reserved: nothing can encode it",
                 hint="use `float64`, or `bytes` with a format of your own",
@@ -143,24 +136,20 @@ class TypeNames:
         foreign = _FOREIGN_NAMES.get(name.lower())
         if not (foreign or self.is_complete):
             return
-        guess = foreign or self.guess(name)
-        self._problems.error(
-            file,
+        guess = foreign or self.guess(name, problems)
+        problems.error(
             word,
             f"type `{name}` is unknown",
             hint=f"did you mean `{guess}`?" if guess else "define it, or import it",
         )
 
-    def _report_no_target(self, file: str, word: Word) -> None:
+    def _report_no_target(self, word: Word, problems: ProblemList) -> None:
         name = word.text
         if name in BUILT_IN_NAMES:
-            self._problems.error(
-                file, word, f"a reference cannot refer to `{name}`: it is a built-in type"
-            )
+            problems.error(word, f"a reference cannot refer to `{name}`: it is a built-in type")
             return
-        guess = self.guess(name, with_built_in=False)
-        self._problems.warning(
-            file,
+        guess = self.guess(name, problems, with_built_in=False)
+        problems.warning(
             word,
             f"type `{name}` of the reference is unknown",
             hint=f"did you mean `{guess}`?" if guess else None,

@@ -41,19 +41,14 @@ def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> 
         name = item.name
         first = seen.setdefault(name.text, name)
         if name.text in BUILT_IN_NAMES:
-            problems.error(
-                file.file, name, f"`{name.text}` is built in and needs no import", hint="remove it"
-            )
+            problems.error(name, f"`{name.text}` is built in and needs no import", hint="remove it")
         elif first is not name:
-            problems.warning(
-                file.file, name, f"`{name.text}` is imported twice: first on line {first.line}"
-            )
+            problems.warning(name, f"`{name.text}` is imported twice: first on line {first.line}")
         elif name.text in own:
-            problems.warning(file.file, name, f"`{name.text}` is imported where it is defined")
+            problems.warning(name, f"`{name.text}` is imported where it is defined")
         elif names.is_complete and not names.has(name.text):
-            guess = names.guess(name.text, with_built_in=False)
+            guess = names.guess(name.text, problems, with_built_in=False)
             problems.error(
-                file.file,
                 name,
                 f"there is no type `{name.text}` to import",
                 hint=(
@@ -69,9 +64,7 @@ def check_packages(file: SyntaxFile, problems: ProblemList) -> None:
     for item in file.packages[1:]:
         first = file.packages[0].name
         problems.error(
-            file.file,
-            item.name,
-            f"the file is already in package `{first.text}` of line {first.line}",
+            item.name, f"the file is already in package `{first.text}` of line {first.line}"
         )
 
 
@@ -95,7 +88,6 @@ def check_internal_names(file: SyntaxFile, problems: ProblemList) -> None:
         if is_internal or not (name.startswith(_INTERNAL_PREFIXES) or name in _INTERNAL_NAMES):
             continue
         problems.warning(
-            file.file,
             item.name,
             f"`{name}` is a name for internal types",
             hint="choose another: names that begin with `Dots` or `Skerry`, and those of "
@@ -103,12 +95,11 @@ def check_internal_names(file: SyntaxFile, problems: ProblemList) -> None:
         )
 
 
-def check_key(file: str, part: FieldSyntax, type_: FieldType, problems: ProblemList) -> None:
+def check_key(part: FieldSyntax, type_: FieldType, problems: ProblemList) -> None:
     """Warn of a key of a type whose values are rarely equal or change their encoding."""
     reason = _UNSTABLE_KEYS.get(type_.kind)
     if reason is not None:
         problems.warning(
-            file,
             part.name,
             f"key `{part.name.text}` is of type {type_.name}: {reason}",
             hint="make the key an integer, a string, a uuid or an enum",
@@ -121,12 +112,12 @@ def check_key(file: str, part: FieldSyntax, type_: FieldType, problems: ProblemL
 def check_documentation(file: SyntaxFile, problems: ProblemList) -> None:
     """Warn of documentation that belongs to nothing, or probably to the wrong item."""
     for item in file.items:
-        _warn_lost(file.file, _lost(item), problems)
+        _warn_lost(_lost(item), problems)
         if isinstance(item, StructSyntax):
-            _warn_astray(file.file, item.fields, problems)
+            _warn_astray(item.fields, problems)
         elif isinstance(item, EnumSyntax):
-            _warn_astray(file.file, item.elements, problems)
-    _warn_lost(file.file, file.closing, problems)
+            _warn_astray(item.elements, problems)
+    _warn_lost(file.closing, problems)
 
 
 def _lost(item: Item) -> Iterable[Comment]:
@@ -142,20 +133,17 @@ def _lost(item: Item) -> Iterable[Comment]:
     yield from item.notes.after
 
 
-def _warn_lost(file: str, comments: Iterable[Comment], problems: ProblemList) -> None:
+def _warn_lost(comments: Iterable[Comment], problems: ProblemList) -> None:
     for comment in comments:
         if comment.is_documentation:
             problems.warning(
-                file,
                 comment,
                 "this documentation does not belong to anything",
                 hint="put it before a type, field or element, or after one on its line",
             )
 
 
-def _warn_astray(
-    file: str, parts: Sequence[FieldSyntax | ElementSyntax], problems: ProblemList
-) -> None:
+def _warn_astray(parts: Sequence[FieldSyntax | ElementSyntax], problems: ProblemList) -> None:
     """Warn of a `//<` below a `//<`: it looks like its continuation, but documents what follows."""
     for part, following in pairwise(parts):
         after, before = part.notes.after, following.notes.before
@@ -163,7 +151,6 @@ def _warn_astray(
             continue
         if before[0].text.startswith("//<") and before[0].line == after[-1].line + 1:
             problems.warning(
-                file,
                 before[0],
                 f"this documents `{following.name.text}`, not `{part.name.text}`",
                 hint=f"put long documentation before `{part.name.text}`, with `///`",

@@ -10,8 +10,8 @@ from skerry.schema.problems import ProblemList
 
 
 def cursor(text: str) -> tuple[Cursor, ProblemList]:
-    problems = ProblemList()
-    return Cursor(scan(text, "a.dots", problems), "a.dots", problems), problems
+    problems = ProblemList().of("a.dots")
+    return Cursor(scan(text, problems), problems), problems
 
 
 def rest(walk: Cursor) -> str:
@@ -135,9 +135,9 @@ def test_nothing_is_reported_as_missing_after_a_fault_of_the_lexer() -> None:
 
 
 def test_a_fault_of_the_lexer_belongs_to_its_item() -> None:
-    problems = ProblemList()
-    tokens = scan("a @ b c", "a.dots", problems)
-    cursor = Cursor(tokens, "a.dots", problems)
+    problems = ProblemList().of("a.dots")
+    tokens = scan("a @ b c", problems)
+    cursor = Cursor(tokens, problems)
     first = cursor.take()
     assert not cursor.has_scan_fault(first)
     second = cursor.take()

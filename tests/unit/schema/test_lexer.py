@@ -13,15 +13,15 @@ NUMBERS = "a number has only digits, and a name does not begin with one"
 
 
 def tokens(text: str) -> list[Token]:
-    problems = ProblemList()
-    found = scan(text, "a.dots", problems)
+    problems = ProblemList().of("a.dots")
+    found = scan(text, problems)
     assert not problems.errors
     return found
 
 
 def faults(text: str) -> list[tuple[int, int, str]]:
-    problems = ProblemList()
-    scan(text, "a.dots", problems)
+    problems = ProblemList().of("a.dots")
+    scan(text, problems)
     return [(p.line, p.column, p.message) for p in problems.errors]
 
 
@@ -101,8 +101,8 @@ def test_the_size_of_a_file_is_limited() -> None:
 
 
 def test_a_scan_ends_at_the_limit_of_problems() -> None:
-    problems = ProblemList()
-    found = scan("@ " * 1000, "a.dots", problems)
+    problems = ProblemList().of("a.dots")
+    found = scan("@ " * 1000, problems)
     assert len(problems.errors) == limits.PROBLEM_COUNT_MAX
     assert found[-1].kind == "end"
 

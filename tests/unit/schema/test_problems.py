@@ -13,38 +13,38 @@ def at(line: int, column: int = 1, text: str = "x") -> Word:
 
 
 def test_errors_and_warnings_have_separate_limits() -> None:
-    problems = ProblemList()
+    problems = ProblemList().of("a.dots")
     for line in range(1, limits.PROBLEM_COUNT_MAX):
-        problems.error("a.dots", at(line), "wrong")
+        problems.error(at(line), "wrong")
     has_room = not problems.is_full
-    problems.error("a.dots", at(1000), "wrong")
+    problems.error(at(1000), "wrong")
     assert has_room
     assert problems.is_full
-    problems.error("a.dots", at(1001), "one too many")
+    problems.error(at(1001), "one too many")
     for line in range(1, limits.PROBLEM_COUNT_MAX + 5):
-        problems.warning("a.dots", at(line), "odd")
+        problems.warning(at(line), "odd")
     assert len(problems.errors) == limits.PROBLEM_COUNT_MAX
     assert len(problems.warnings) == limits.PROBLEM_COUNT_MAX
     assert problems.errors[-1].line == 1000
 
 
 def test_a_second_error_at_the_same_position_is_dropped() -> None:
-    problems = ProblemList()
-    problems.error("a.dots", at(1, 2), "first")
-    problems.error("a.dots", at(1, 2), "echo")
-    problems.error("b.dots", at(1, 2), "other file")
-    problems.error("a.dots", at(1, 3), "other column")
+    problems = ProblemList().of("a.dots")
+    problems.error(at(1, 2), "first")
+    problems.error(at(1, 2), "echo")
+    problems.of("b.dots").error(at(1, 2), "other file")
+    problems.error(at(1, 3), "other column")
     assert [p.message for p in problems.errors] == ["first", "other file", "other column"]
 
 
 def test_guess_ignores_case_and_distant_names() -> None:
-    problems = ProblemList()
+    problems = ProblemList().of("a.dots")
     assert problems.guess("VESEL", ["Alarm", "Vessel"]) == "Vessel"
     assert problems.guess("harbour", ["Alarm", "Vessel"]) is None
 
 
 def test_guessing_stops_at_its_limit_of_work() -> None:
-    problems = ProblemList()
+    problems = ProblemList().of("a.dots")
     assert problems.guess("VESEL", ["Vessel"]) == "Vessel"
     assert problems.guess("v" * GUESS_WORK_MAX, ["Vessel"]) is None
     assert problems.guess("VESEL", ["Vessel"]) is None

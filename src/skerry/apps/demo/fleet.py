@@ -201,9 +201,7 @@ class Fleet:
         self.published_count += 1
 
 
-def close_pairs(
-    places: Mapping[int, tuple[float, float]],
-) -> dict[tuple[int, int], float]:
+def close_pairs(places: Mapping[int, tuple[float, float]]) -> dict[tuple[int, int], float]:
     """Distances in miles of pairs that are too close to each other; the lower number first."""
     found: dict[tuple[int, int], float] = {}
     fleet = sorted(places.items())

@@ -380,11 +380,7 @@ class Tour:
             self._check(_TABLES, False, str(error))
             return
         found = {row["mmsi"]: (row["lat"], row["lon"]) for row in state}
-        self._check(
-            _TABLES,
-            found == places,
-            f"{len(found)} vessels at {instant_ns}",
-        )
+        self._check(_TABLES, found == places, f"{len(found)} vessels at {instant_ns}")
         self._report(f"report: {self._history.page}")
 
     # -- shared by the steps

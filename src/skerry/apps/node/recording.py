@@ -47,9 +47,7 @@ class NodeRecorder:
         self._batch_s = config.batch_ms / 1000
         writer = RecordingWriter(Path(config.folder), config, space=space)
         self._queue = RowQueue(
-            space=space,
-            row_count_max=config.batch_rows,
-            waiting_bytes_max=config.queue_bytes_max,
+            space=space, row_count_max=config.batch_rows, waiting_bytes_max=config.queue_bytes_max
         )
         self._writing = WritingThread(self._queue, writer, report=log.warning)
         self._gaps = GapTracker(self._queue, space=space, is_whole=True)

@@ -12,12 +12,7 @@ from skerry.client.core.events import BYTES_NAME, bytes_of
 from skerry.client.distributor import aio
 from skerry.codec.envelope import REMOVE, Update
 from skerry.engine.carriage.distributor.types import describing
-from skerry.errors import (
-    CodecError,
-    LimitExceeded,
-    LocalProtocolError,
-    WouldBlock,
-)
+from skerry.errors import CodecError, LimitExceeded, LocalProtocolError, WouldBlock
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, write_header
 from skerry.protocol.distributor.config import Dialect

@@ -17,11 +17,7 @@ from skerry.client.io.session import Session
 from skerry.codec.envelope import REMOVE, SNAPSHOT, Update
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
-from skerry.errors import (
-    CodecError,
-    Disconnected,
-    WouldBlock,
-)
+from skerry.errors import CodecError, Disconnected, WouldBlock
 from skerry.limits import RECORDER_SUBJECT_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of

@@ -98,11 +98,6 @@ def _object_row(
 def _cells(row: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
     age = f"{row['age_s']:.3f} s"
     if fields is None:
-        return {
-            "type": row["type"],
-            "subject": row["subject"],
-            "object": row["object"],
-            "age": age,
-        }
+        return {"type": row["type"], "subject": row["subject"], "object": row["object"], "age": age}
     values = {**dict.fromkeys(fields.columns.values()), **fields.values(row, text_value)}
     return {**values, fields.fact("age"): age}

@@ -97,11 +97,7 @@ def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     theirs = {} if after is None else fields.values(after, text_value)
     names = [fields.columns[name] for name in row["changed"]]
     words = [f"{name}: {ours.get(name)} -> {theirs.get(name)}" for name in names]
-    return {
-        "subject": row["subject"],
-        "change": row["change"],
-        "what": ", ".join(words),
-    }
+    return {"subject": row["subject"], "change": row["change"], "what": ", ".join(words)}
 
 
 def _objects(row: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

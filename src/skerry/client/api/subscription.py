@@ -142,9 +142,7 @@ class SubscriptionBase(Closing, Generic[T]):
         self._callback = callback
         self._state = state = SubscriptionState(session, on_slow)
         self._queue: EventQueue[T] = EventQueue(
-            count_max=session.core.config.queue_count_max,
-            on_slow=on_slow,
-            failed=state.end_soon,
+            count_max=session.core.config.queue_count_max, on_slow=on_slow, failed=state.end_soon
         )
         self._inbox = self._make_inbox(self._queue)
         self._is_closed = False

@@ -10,12 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
-from skerry.client.core.arguments import (
-    check_class,
-    check_condition,
-    check_group,
-    check_type_names,
-)
+from skerry.client.core.arguments import check_class, check_condition, check_group, check_type_names
 from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import BYTES_NAME, ReceivedType
 from skerry.client.core.flushes import Flush

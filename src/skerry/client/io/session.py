@@ -148,12 +148,7 @@ class Session:
     # -- operations of both kinds of space
 
     async def hold(
-        self,
-        what: Any,
-        *,
-        where: Any,
-        fields: Any,
-        timeout: float | None,
+        self, what: Any, *, where: Any, fields: Any, timeout: float | None
     ) -> tuple[NodeSubscription, ReceivedType]:
         """Store the current objects of a type; returns when all of them are here."""
         # Any: `core.hold` checks the arguments with a better error than a compiled function.

@@ -7,14 +7,7 @@ from typing import Final
 
 from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.source.defaults import default_argument
-from skerry.objects.source.layout import (
-    INDENT,
-    Brackets,
-    Piece,
-    docstring,
-    lay_out,
-    text_literal,
-)
+from skerry.objects.source.layout import INDENT, Brackets, Piece, docstring, lay_out, text_literal
 from skerry.objects.source.source_names import SourceNames
 from skerry.schema.model import (
     EnumElement,
@@ -134,12 +127,7 @@ def _field(field: Field, name: str, source_names: SourceNames) -> Piece:
     return Brackets(f"{source_names.outer('skerry')}.{function}(", arguments, ")")
 
 
-_OWN_NAMES: Final = {
-    Kind.BOOL: "bool",
-    Kind.STRING: "str",
-    Kind.BYTES: "bytes",
-    Kind.UUID: "UUID",
-}
+_OWN_NAMES: Final = {Kind.BOOL: "bool", Kind.STRING: "str", Kind.BYTES: "bytes", Kind.UUID: "UUID"}
 """Kinds that are declared by Python's own names."""
 
 
