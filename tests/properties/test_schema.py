@@ -10,10 +10,10 @@ from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError
 from skerry.schema.check import check, define
 from skerry.schema.evolve import compare, compare_all
 from skerry.schema.formatter import format_text
-from skerry.schema.lexer import decode, scan, unquote
+from skerry.schema.language.lexer import decode, scan, unquote
+from skerry.schema.language.parser import parse
+from skerry.schema.language.problems import ProblemList, render
 from skerry.schema.model import NamedType, dependencies
-from skerry.schema.parser import parse
-from skerry.schema.problems import ProblemList, render
 from skerry.schema.writer import quote, write_type, write_types
 from skerry.testing.strategies import type_sets
 

@@ -36,7 +36,7 @@ from skerry.schema.model import (
     StructType,
     VectorType,
 )
-from skerry.schema.typenames import BUILT_IN_NAMES
+from skerry.schema.rules.typenames import BUILT_IN_NAMES
 
 _FLAGS = (
     ("cached", "cached"),

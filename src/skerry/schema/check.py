@@ -6,21 +6,20 @@ that the types that use it are not reported again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from skerry import limits
 from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError
-from skerry.schema import usage
-from skerry.schema.building import Builder
+from skerry.schema.language.parser import parse_partly
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import EnumSyntax, FieldSyntax, StructSyntax, SyntaxFile
 from skerry.schema.model import NamedType
-from skerry.schema.needs import sort_by_need, used_names
-from skerry.schema.parser import parse_partly
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import EnumSyntax, StructSyntax, SyntaxFile
-from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
+from skerry.schema.rules import usage
+from skerry.schema.rules.building import Builder
+from skerry.schema.rules.typenames import BUILT_IN_NAMES, TypeNames
 
 _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
@@ -161,3 +160,53 @@ class _Check:
                 found = self._declared[name]
                 builder = Builder(self._names, self._problems.of(found.file))
                 self._names.built[name] = builder.build(found.item)
+
+
+def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[str]:
+    """Those of `names` that objects of `item` contain. The target of a reference is not one."""
+    if isinstance(item, EnumSyntax):
+        return []
+    used = (_content(field) for field in item.fields if not _is_removed(field))
+    return [name for name in used if name in names]
+
+
+def sort_by_need(uses: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The names in an order in which each follows those it uses, and the first cycles.
+
+    It uses a stack of its own: a chain of definitions may be longer than Python's recursion limit.
+    """
+    order: list[str] = []
+    cycles: list[list[str]] = []
+    done: set[str] = set()
+    for start in uses:
+        if start in done:
+            continue
+        path = {start: iter(uses[start])}
+        while path:
+            name, rest = next(reversed(path.items()))
+            used = next((found for found in rest if found not in done), None)
+            if used is None:
+                path.popitem()  # `del` would leave a gap that each next lookup must skip
+                done.add(name)
+                order.append(name)
+            elif used in path and len(cycles) >= limits.PROBLEM_COUNT_MAX:
+                # Thousands of definitions can have thousands of cycles of that length, which would
+                # fill the memory. More than this many are not reported anyway.
+                continue
+            elif used in path:
+                names = list(path)
+                cycles.append(names[names.index(used) :])
+            else:
+                path[used] = iter(uses[used])
+    return order, cycles
+
+
+def _content(field: FieldSyntax) -> str:
+    type_ = field.type
+    while type_.name.text == "vector" and type_.argument is not None:
+        type_ = type_.argument
+    return type_.name.text
+
+
+def _is_removed(field: FieldSyntax) -> bool:
+    return any(option.name.text == "removed" and option.value is True for option in field.options)

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skerry.schema.parser import parse
-from skerry.schema.syntax import (
+from skerry.schema.language.parser import parse
+from skerry.schema.language.syntax import (
     Comment,
     ElementSyntax,
     EnumSyntax,

@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 
 from skerry.errors import LimitExceeded, Problem, SchemaSyntaxError
 from skerry.schema.check import Checked, check
-from skerry.schema.lexer import decode
+from skerry.schema.language.lexer import decode
+from skerry.schema.language.parser import parse_partly
+from skerry.schema.language.syntax import SyntaxFile
 from skerry.schema.model import NamedType
-from skerry.schema.parser import parse_partly
-from skerry.schema.syntax import SyntaxFile
 
 SOURCE_COUNT_MAX: Final = 1000
 """Type files of one run, including imported files. A folder with one type per file stays well

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from skerry.errors import LimitExceeded, SchemaMismatchError
 from skerry.limits import CONFLICT_COUNT_MAX, TYPE_COUNT_MAX
+from skerry.schema.changes import What
+from skerry.schema.evolve import compare_one
 from skerry.schema.fingerprint import fingerprint
-from skerry.schema.model import EnumType, NamedType, dependencies
+from skerry.schema.model import NamedType, dependencies
+
+_NOT_TRANSMITTED: Final = {
+    *(What.DEFAULT_CHANGED, What.CONSTRUCTOR_CHANGED, What.DEPRECATION_CHANGED, What.VALUE_CHANGED),
+    *(What.OPTIONS_CHANGED, What.DOCUMENTATION_CHANGED, What.SCOPE_WRITTEN),
+    *(What.TAG_RESERVED, What.TAG_RELEASED, What.RESERVATION_EDITED),
+}
+"""Changes by which two definitions do not differ: their fingerprints are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +32,10 @@ class Conflict:
 
     def difference(self) -> str:
         """The first difference of the two definitions, for a message."""
-        return _difference(self.known, self.offered)
+        for change in compare_one(self.known, self.offered):
+            if change.what not in _NOT_TRANSMITTED:
+                return f"{change.where}: {change.what.value} ({change.detail})"
+        return "a type inside differs"
 
 
 class Registry(Mapping[str, NamedType]):
@@ -81,43 +94,3 @@ class Registry(Mapping[str, NamedType]):
             offered=f"the one from {origin}",
             difference=conflict.difference(),
         )
-
-
-def _difference(known: NamedType, offered: NamedType) -> str:
-    if isinstance(known, EnumType) or isinstance(offered, EnumType):
-        if type(known) is not type(offered):
-            return "one is an enum, the other a struct"
-        assert isinstance(known, EnumType)
-        assert isinstance(offered, EnumType)
-        ours = {(element.tag, element.name) for element in known.elements}
-        theirs = {(element.tag, element.name) for element in offered.elements}
-        return _first_difference(
-            {f"element {tag}: {name}" for tag, name in ours},
-            {f"element {tag}: {name}" for tag, name in theirs},
-        )
-    ours_text = {
-        _field_text(item.tag, item.name, item.type.name, item.is_key) for item in known.fields
-    }
-    theirs_text = {
-        _field_text(item.tag, item.name, item.type.name, item.is_key) for item in offered.fields
-    }
-    if ours_text != theirs_text:
-        return _first_difference(ours_text, theirs_text)
-    if known.flags != offered.flags:
-        return f"flags: {known.flags} against {offered.flags}"
-    if known.effective_scope != offered.effective_scope:
-        return f"scope: {known.effective_scope.name} against {offered.effective_scope.name}"
-    if [item.tag for item in known.fields] != [item.tag for item in offered.fields]:
-        return "the fields are declared in another order"
-    return "a type inside differs"
-
-
-def _field_text(tag: int, name: str, type_name: str, is_key: bool) -> str:
-    return f"field {tag}: {'[key] ' if is_key else ''}{type_name} {name}"
-
-
-def _first_difference(known: set[str], offered: set[str]) -> str:
-    only_known = sorted(known - offered)
-    only_offered = sorted(offered - known)
-    first = " and ".join([*only_known[:1], *only_offered[:1]])
-    return f"only in one of them: {first}" if first else "declared in another order"

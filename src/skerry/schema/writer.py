@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from skerry.errors import SchemaCheckError, SchemaMismatchError
+from skerry.schema.language.syntax import join_documentation
 from skerry.schema.model import (
     EnumElement,
     EnumType,
@@ -18,7 +19,6 @@ from skerry.schema.model import (
     StructType,
     dependencies,
 )
-from skerry.schema.syntax import join_documentation
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

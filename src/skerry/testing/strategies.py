@@ -16,6 +16,7 @@ from skerry import cbor, limits
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.objects.base import Struct, build
 from skerry.objects.classes import class_of
+from skerry.schema.language.syntax import join_documentation
 from skerry.schema.model import (
     INTEGER_RANGES,
     SCALAR_KINDS,
@@ -34,9 +35,8 @@ from skerry.schema.model import (
     StructType,
     VectorType,
 )
-from skerry.schema.options import FIELD_OPTIONS, STRUCT_OPTIONS
-from skerry.schema.syntax import join_documentation
-from skerry.schema.typenames import BUILT_IN_NAMES
+from skerry.schema.rules.options import FIELD_OPTIONS, STRUCT_OPTIONS
+from skerry.schema.rules.typenames import BUILT_IN_NAMES
 
 _WORDS = ("struct", "enum", "import", "package", "vector", "string", "id", "lat", "_", "Vessel")
 

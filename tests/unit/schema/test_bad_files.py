@@ -11,9 +11,9 @@ from skerry import limits
 from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError, Severity
 from skerry.json_values import visible
 from skerry.schema.check import check, define
-from skerry.schema.lexer import decode
-from skerry.schema.parser import parse
-from skerry.schema.problems import render
+from skerry.schema.language.lexer import decode
+from skerry.schema.language.parser import parse
+from skerry.schema.language.problems import render
 
 TYPES = Path(__file__).parents[2] / "golden" / "types"
 BAD = sorted((TYPES / "bad").glob("*.dots"))

@@ -11,8 +11,8 @@ from skerry import limits
 from skerry.errors import SchemaCheckError, SchemaSyntaxError
 from skerry.schema.check import Checked, check, define
 from skerry.schema.formatter import format_text
+from skerry.schema.language.parser import parse
 from skerry.schema.model import StructType
-from skerry.schema.parser import parse
 from skerry.schema.writer import write_types
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skerry.schema.dots_types import DOTS_TEXT
 from skerry.schema.internal import INTERNAL_TEXT
-from skerry.schema.parser import parse
+from skerry.schema.language.parser import parse
 
 
 def test_only_the_slow_option_of_a_join_is_a_type_of_skerry() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import SchemaSyntaxError
 from skerry.schema.formatter import format_text, format_tree
-from skerry.schema.parser import parse
+from skerry.schema.language.parser import parse
 
 ROOT = Path(__file__).parents[3]
 GOOD = ROOT / "tests/golden/types/good"

@@ -25,7 +25,7 @@ from skerry.schema.model import (
     content_of,
     dependencies,
 )
-from skerry.schema.options import STRUCT_OPTIONS
+from skerry.schema.rules.options import STRUCT_OPTIONS
 
 BOOL = ScalarType(Kind.BOOL)
 COLOR = EnumType(name="Color", elements=(EnumElement(tag=1, name="red", value=0),))

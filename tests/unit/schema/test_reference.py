@@ -9,7 +9,7 @@ import pytest
 
 from skerry.schema.changes import What, change
 from skerry.schema.model import SCALAR_KINDS, Scope
-from skerry.schema.options import FIELD_OPTIONS, STRUCT_OPTIONS
+from skerry.schema.rules.options import FIELD_OPTIONS, STRUCT_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/reference/types.md").read_text()

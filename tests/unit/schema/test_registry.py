@@ -51,7 +51,7 @@ def test_another_definition_is_refused_and_noted(registry: Registry) -> None:
         registry.add(other, origin="client 7")
     assert str(caught.value) == (
         "two definitions of Vessel: the one from fleet.dots is known, the one from client 7 was"
-        " offered (only in one of them: field 1: [key] uint32 mmsi and field 1: [key] uint64 mmsi)"
+        " offered (Vessel.mmsi: type widened (uint32 to uint64))"
     )
     assert registry["Vessel"] == type_of("Vessel")
     (conflict,) = registry.conflicts
@@ -78,24 +78,32 @@ def test_a_conflict_is_noted_once(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("known", "offered", "words"),
     [
-        ("enum T { 1: a }", "struct T { 1: bool a; }", "one is an enum, the other a struct"),
-        ("enum T { 1: a }", "enum T { 1: a, 2: b }", "only in one of them: element 2: b"),
-        ("enum T { 1: a, 2: b }", "enum T { 2: b, 1: a }", "declared in another order"),
+        (
+            "enum T { 1: a }",
+            "struct T { 1: bool a; }",
+            "T: struct and enum swapped (enum T to struct T)",
+        ),
+        ("enum T { 1: a }", "enum T { 1: a, 2: b }", "T.b: element added (tag 2)"),
+        ("enum T { 1: a, 2: b }", "enum T { 2: b, 1: a }", "T: order changed (tags 2, 1)"),
         (
             "struct T { 1: bool a; }",
             "struct T { 1: [key] bool a; }",
-            "only in one of them: field 1: bool a and field 1: [key] bool a",
+            "T.a: field became a key (key on)",
         ),
-        ("struct T { 1: bool a; }", "struct T [cleanup] { 1: bool a; }", "flags: "),
+        (
+            "struct T { 1: bool a; }",
+            "struct T [cleanup] { 1: bool a; }",
+            "T: cleanup changed (cleanup on)",
+        ),
         (
             "struct T { 1: bool a; }",
             'struct T [scope="global"] { 1: bool a; }',
-            "scope: SITE against GLOBAL",
+            "T: scope widened (site to global)",
         ),
         (
             "struct T { 1: bool a; 2: bool b; }",
             "struct T { 2: bool b; 1: bool a; }",
-            "the fields are declared in another order",
+            "T: order changed (tags 2, 1)",
         ),
         (
             "enum E { 1: a } struct T { 1: E e; }",

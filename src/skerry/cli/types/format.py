@@ -57,7 +57,7 @@ def format_files(context: click.Context, *, files: Sequence[str], check: bool, d
 
 def _layouts(given: TypeFiles, name: str) -> tuple[bytes, bytes]:
     from skerry.schema.formatter import format_text
-    from skerry.schema.lexer import decode
+    from skerry.schema.language.lexer import decode
 
     before = given.read(name)
     assert before is not None, "it was read when the command began"

@@ -123,7 +123,7 @@ class TypeFiles:
 
 def show_problem(output: Output, problem: Problem, text: str | None) -> None:
     """Print a problem to stderr, with its source line and a mark under the column."""
-    from skerry.schema.problems import render
+    from skerry.schema.language.problems import render
 
     label = f" {problem.severity.value}: "
     color = "red" if problem.severity == Severity.ERROR else "yellow"

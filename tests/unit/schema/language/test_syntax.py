@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.schema.parser import parse
-from skerry.schema.syntax import Comment, Notes, TypeSyntax, Word, join_documentation
+from skerry.schema.language.parser import parse
+from skerry.schema.language.syntax import Comment, Notes, TypeSyntax, Word, join_documentation
 
 
 def comment(text: str) -> Comment:

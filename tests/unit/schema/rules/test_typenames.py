@@ -16,7 +16,7 @@ from skerry.schema.model import (
     StructType,
     VectorType,
 )
-from skerry.schema.typenames import BUILT_IN_NAMES
+from skerry.schema.rules.typenames import BUILT_IN_NAMES
 
 
 def only_type(text: str, known: dict[str, NamedType] | None = None) -> FieldType:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import TypeSyntax, Word
 from skerry.schema.model import (
     SCALAR_KINDS,
     FieldType,
@@ -15,8 +17,6 @@ from skerry.schema.model import (
     StructType,
     VectorType,
 )
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import TypeSyntax, Word
 
 BUILT_IN_NAMES: Final = frozenset(
     {*SCALAR_KINDS, "time_point", "float128", "vector", "instance_ref"}

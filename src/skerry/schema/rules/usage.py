@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from skerry.schema.model import FieldType, Kind
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import (
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import (
     Comment,
     ElementSyntax,
     EnumSyntax,
@@ -18,7 +17,8 @@ from skerry.schema.syntax import (
     SyntaxFile,
     Word,
 )
-from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
+from skerry.schema.model import FieldType, Kind
+from skerry.schema.rules.typenames import BUILT_IN_NAMES, TypeNames
 
 _UNSTABLE_KEYS: Final = {
     Kind.FLOAT16: "floats are rarely equal",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skerry import limits
 from skerry.errors import Problem, Severity
-from skerry.schema.problems import GUESS_WORK_MAX, ProblemList, render
-from skerry.schema.syntax import Word
+from skerry.schema.language.problems import GUESS_WORK_MAX, ProblemList, render
+from skerry.schema.language.syntax import Word
 
 
 def at(line: int, column: int = 1, text: str = "x") -> Word:

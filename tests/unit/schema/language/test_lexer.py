@@ -6,8 +6,8 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.lexer import NUMBER_DIGITS_MAX, Token, decode, scan, unquote
-from skerry.schema.problems import ProblemList
+from skerry.schema.language.lexer import NUMBER_DIGITS_MAX, Token, decode, scan, unquote
+from skerry.schema.language.problems import ProblemList
 
 NUMBERS = "a number has only digits, and a name does not begin with one"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skerry import limits
-from skerry.schema.needs import sort_by_need, used_names
-from skerry.schema.parser import parse
+from skerry.schema.check import sort_by_need, used_names
+from skerry.schema.language.parser import parse
 
 
 def test_a_struct_uses_the_types_that_its_objects_contain() -> None:

@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 
 from skerry import limits
 from skerry.errors import Problem, SchemaSyntaxError
-from skerry.schema.cursor import KEYWORDS, Cursor, GivenUpError, word
-from skerry.schema.lexer import Token, scan, unquote
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import (
+from skerry.schema.language.cursor import KEYWORDS, Cursor, GivenUpError, word
+from skerry.schema.language.lexer import Token, scan, unquote
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import (
     Comment,
     ElementSyntax,
     EnumSyntax,

@@ -6,7 +6,7 @@ import pytest
 
 from skerry.errors import SchemaCheckError
 from skerry.schema.check import check, define
-from skerry.schema.parser import parse
+from skerry.schema.language.parser import parse
 
 
 def messages(text: str) -> list[str]:

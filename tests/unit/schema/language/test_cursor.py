@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.schema.cursor import KEYWORDS, Cursor, GivenUpError, word
-from skerry.schema.lexer import scan
-from skerry.schema.problems import ProblemList
+from skerry.schema.language.cursor import KEYWORDS, Cursor, GivenUpError, word
+from skerry.schema.language.lexer import scan
+from skerry.schema.language.problems import ProblemList
 
 
 def cursor(text: str) -> tuple[Cursor, ProblemList]:

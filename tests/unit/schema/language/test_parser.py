@@ -6,8 +6,8 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.parser import parse, parse_partly
-from skerry.schema.syntax import EnumSyntax, StructSyntax
+from skerry.schema.language.parser import parse, parse_partly
+from skerry.schema.language.syntax import EnumSyntax, StructSyntax
 
 
 def struct(text: str) -> StructSyntax:

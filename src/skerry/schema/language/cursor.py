@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.schema.lexer import Token
-from skerry.schema.problems import ProblemList, Spot
-from skerry.schema.syntax import Comment, Notes, Word
+from skerry.schema.language.lexer import Token
+from skerry.schema.language.problems import ProblemList, Spot
+from skerry.schema.language.syntax import Comment, Notes, Word
 
 KEYWORDS: Final = ("struct", "enum", "import", "package")
 

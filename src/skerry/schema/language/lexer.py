@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import Comment, Word
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import Comment, Word
 
 NUMBER_DIGITS_MAX: Final = 20
 """Digits of a number in a type file. No tag or value has more than ten, and Python refuses to

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from skerry import limits
-from skerry.schema import usage
-from skerry.schema.defaults import NO_JSON, TEXT_HINT, TEXT_KINDS, default_fault
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import ElementSyntax, EnumSyntax, FieldSyntax, StructSyntax, Word
 from skerry.schema.model import (
     INTEGER_RANGES,
     EnumElement,
@@ -18,7 +18,9 @@ from skerry.schema.model import (
     RemovedField,
     StructType,
 )
-from skerry.schema.options import (
+from skerry.schema.rules import usage
+from skerry.schema.rules.defaults import NO_JSON, TEXT_HINT, TEXT_KINDS, default_fault
+from skerry.schema.rules.options import (
     ENUM_OPTIONS,
     FIELD_OPTIONS,
     STRUCT_OPTIONS,
@@ -26,9 +28,7 @@ from skerry.schema.options import (
     read_options,
     struct_options,
 )
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import ElementSyntax, EnumSyntax, FieldSyntax, StructSyntax, Word
-from skerry.schema.typenames import TypeNames
+from skerry.schema.rules.typenames import TypeNames
 
 _VALUE_MIN, _VALUE_MAX = INTEGER_RANGES[Kind.INT32]
 _TAG_HINT: Final = "group fields into a struct of their own when the tags run out"

@@ -7,7 +7,7 @@ import pytest
 from skerry.errors import SchemaCheckError
 from skerry.schema.check import define
 from skerry.schema.model import EnumType, Flags, Scope, StructType
-from skerry.schema.options import ENUM_OPTIONS, FIELD_OPTIONS, STRUCT_OPTIONS
+from skerry.schema.rules.options import ENUM_OPTIONS, FIELD_OPTIONS, STRUCT_OPTIONS
 
 
 def struct(options: str, field_options: str = "") -> StructType:

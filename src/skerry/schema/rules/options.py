@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from skerry.schema.language.problems import ProblemList
+from skerry.schema.language.syntax import OptionSyntax, Word
 from skerry.schema.model import Flags, Option, Scope
-from skerry.schema.problems import ProblemList
-from skerry.schema.syntax import OptionSyntax, Word
 
 STRUCT_OPTIONS: Final = (
     "cached",

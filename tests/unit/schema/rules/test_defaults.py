@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skerry.schema.check import define
-from skerry.schema.defaults import NO_JSON, TEXT_HINT, TEXT_KINDS, default_fault
 from skerry.schema.model import INTEGER_RANGES, FieldType, Kind, ScalarType, StructType
+from skerry.schema.rules.defaults import NO_JSON, TEXT_HINT, TEXT_KINDS, default_fault
 
 TEXT = """
 enum Kind { 1: cargo, 2: tanker }
