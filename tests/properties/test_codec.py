@@ -40,8 +40,8 @@ from skerry.schema.model import (
     VectorType,
     dependencies,
 )
-from skerry.testing.strategies import objects_of, struct_types, type_sets
 from tests.plan_walk import PlanWalk
+from tests.strategies import objects_of, struct_types, type_sets
 
 pytestmark = pytest.mark.slow
 

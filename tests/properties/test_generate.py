@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from skerry.objects.generate import generate_module, generate_stub
 from skerry.schema.model import NamedType
-from skerry.testing.strategies import type_sets
+from tests.strategies import type_sets
 
 pytestmark = pytest.mark.slow
 

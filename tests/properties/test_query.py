@@ -35,7 +35,7 @@ from skerry.schema.model import (
     NamedType,
     StructType,
 )
-from skerry.testing.strategies import enum_types, objects_of, struct_types, values_of
+from tests.strategies import enum_types, objects_of, struct_types, values_of
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from skerry.schema.language.parser import parse
 from skerry.schema.language.problems import ProblemList, render
 from skerry.schema.model import NamedType, dependencies
 from skerry.schema.writer import quote, write_type, write_types
-from skerry.testing.strategies import type_sets
+from tests.strategies import type_sets
 
 pytestmark = pytest.mark.slow
 

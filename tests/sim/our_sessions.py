@@ -15,7 +15,7 @@ from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.wire import Wire
 from skerry.schema.check import define
 from skerry.schema.internal import internal_types
-from skerry.testing.sessions import CapturedSession, Framing
+from tests.captured_sessions import CapturedSession, Framing
 
 __all__ = ["our_sessions"]
 

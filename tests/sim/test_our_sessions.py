@@ -8,7 +8,7 @@ from skerry.engine.node import NodeCore
 from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, Disconnect
-from skerry.testing.sessions import CapturedSession
+from tests.captured_sessions import CapturedSession
 from tests.sim.our_sessions import our_sessions
 
 PEER = Address("peer", 1, is_stream=True)

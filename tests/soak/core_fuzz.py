@@ -25,7 +25,7 @@ from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
-from skerry.testing.sessions import CapturedSession, mutated_session, read_sessions
+from tests.captured_sessions import CapturedSession, mutated_session, read_sessions
 from tests.sim.our_sessions import our_sessions
 
 MINUTES = 2.0

@@ -27,7 +27,7 @@ import trustme
 
 from skerry import aio, define_types
 from skerry.errors import SkerryError
-from skerry.testing.sessions import CapturedSession, mutated_bytes, mutated_session, read_sessions
+from tests.captured_sessions import CapturedSession, mutated_bytes, mutated_session, read_sessions
 from tests.sim.our_sessions import our_sessions
 
 MINUTES = 10.0

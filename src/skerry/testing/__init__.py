@@ -19,8 +19,6 @@ trace         one line of JSON per event, and their hash
 scenarios     a system with faults, workload and checkers under one name
 seeds         the file of seeds that have failed
 plugin        the `world` fixture for pytest
-strategies    Hypothesis strategies for types and objects
-sessions      captured sessions for fuzzing, and mutations of them
 machines      example machines, a node and its clients, and the scenarios of `skerry sim`
 """
 

@@ -9,7 +9,7 @@ from skerry.errors import PipelineError
 from skerry.schema.model import NamedType, StructType
 from skerry.spark.lake.schema import payload_schema, typed_schema
 from skerry.spark.lake.schema_json import schema_from_text, schema_to_text
-from skerry.testing import strategies
+from tests import strategies
 
 
 @settings(max_examples=40)

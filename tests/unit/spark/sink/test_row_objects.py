@@ -27,7 +27,7 @@ from skerry.spark.lake.schema import typed_schema
 from skerry.spark.sink.row_objects import RowObjects
 from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.payload_decoder import WHOLE_TAG
-from skerry.testing import strategies
+from tests import strategies
 
 TYPES = skerry.define_types("""
 enum Level { 1: low, 7: high }

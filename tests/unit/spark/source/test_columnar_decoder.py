@@ -16,7 +16,7 @@ from skerry.schema.model import StructType
 from skerry.spark.lake.schema import UNKNOWN, payload_schema, typed_schema
 from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.payload_decoder import WHOLE_TAG, decode_payload
-from skerry.testing import strategies
+from tests import strategies
 
 TYPES = skerry.define_types("""
 enum Kind { 1: cargo, 2: tanker, 3000: tug }

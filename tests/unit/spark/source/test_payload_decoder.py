@@ -19,7 +19,7 @@ from skerry.schema.model import StructType
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.source import payload_decoder
 from skerry.spark.source.payload_decoder import UNKNOWN_TAG_MAX, WHOLE_TAG, decode_payload
-from skerry.testing import strategies
+from tests import strategies
 
 TYPES = skerry.define_types("""
 enum Color { 1: red, 5: blue }

@@ -18,7 +18,7 @@ from skerry.protocol.access.header import ABSENT, NEVER, Header
 from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.wire import Wire
 from skerry.schema.model import NamedType, StructType
-from skerry.testing.strategies import objects_of, type_sets
+from tests.strategies import objects_of, type_sets
 
 TYPES = skerry.define_types(
     """

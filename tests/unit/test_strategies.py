@@ -21,7 +21,7 @@ from skerry.schema.model import (
     VectorType,
     dependencies,
 )
-from skerry.testing import strategies
+from tests import strategies
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,4 @@
-"""Hypothesis strategies for valid types and objects.
-
-Hypothesis is needed only here, so that the rest of the test kit runs without it.
-"""
+"""Hypothesis strategies for valid types and objects."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from random import Random
 from skerry.codec.frame import FrameCutter
 from skerry.errors import DecodeError
 from skerry.protocol.access.header import read_header
-from skerry.testing.sessions import mutated_bytes, mutated_session, read_sessions
+from tests.captured_sessions import mutated_bytes, mutated_session, read_sessions
 
-CAPTURES = Path(__file__).parents[2] / "golden" / "dots"
+CAPTURES = Path(__file__).parents[1] / "golden" / "dots"
 
 
 def test_sessions_of_all_framings_are_read_in_the_order_of_their_files() -> None:
