@@ -33,7 +33,7 @@ from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
     DataFragment,
-    Gap,
+    GapNotice,
     Heartbeat,
     NackFragments,
 )
@@ -91,7 +91,7 @@ def made(
         Heartbeat: writer.heartbeat,
         AckNack: writer.acknack,
         NackFragments: writer.nack_fragments,
-        Gap: writer.gap,
+        GapNotice: writer.gap,
     }
     for part in parts:
         methods[type(part)](part)
@@ -148,8 +148,10 @@ WRITTEN = {
         to=NODE_A,
     ),
     "11_ack_request": made(heartbeat(SHARED, 5, 17, 4), to=NODE_B),
-    "12_welcome": made(Gap(SHARED, 1, NumberSet(42, 42)), heartbeat(SHARED, 42, 41, 5), to=NODE_B),
-    "13_gap_list": made(Gap(CLIENTS, 50, NumberSet(51, 55, (52, 54))), to=NODE_C),
+    "12_welcome": made(
+        GapNotice(SHARED, 1, NumberSet(42, 42)), heartbeat(SHARED, 42, 41, 5), to=NODE_B
+    ),
+    "13_gap_list": made(GapNotice(CLIENTS, 50, NumberSet(51, 55, (52, 54))), to=NODE_C),
     "14_best_effort": made(Data(BEST_EFFORT, 3, sample("dob.message", b"tick")), is_timed=True),
     "15_frag_progress": made(
         NackFragments(SHARED, 11, NumberSet(3, 3), 2), source=NODE_B, to=NODE_A

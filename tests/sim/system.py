@@ -15,7 +15,7 @@ from skerry.protocol.link.events import RecordsReceived
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.picture.entries import digest_of
-from skerry.protocol.picture.events import NodeDead, StateChanged
+from skerry.protocol.picture.events import NodeDead, PictureChanged
 from skerry.protocol.rtps.entities import Channel
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Partition
@@ -58,7 +58,7 @@ class OnePicture(Checker):
         self.state_count = 0
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if not isinstance(event, StateChanged):
+        if not isinstance(event, PictureChanged):
             return None
         state = event.state
         self.state_count += 1

@@ -22,6 +22,8 @@ types
 : The types that a node knows, and the definitions that it serves.
 persistence
 : The journal of changes that are not yet stored.
+system
+: This node as one of many: discovery, the picture, and the channels between nodes.
 carriage
 : The exchange of updates with other nodes.
 """

@@ -45,14 +45,14 @@ from skerry.engine.services.client_cleanup import ClientCleanup
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.services.picture import PublishedPicture, lone_picture
 from skerry.engine.services.status_objects import StatusObjects
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.ids import NODE_CLIENT
 from skerry.limits import PAYLOAD_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.distributor.events import UpdatesLost
-from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.machine import Address, CloseReason, MachineEvent, Transmit
 
 
@@ -99,7 +99,7 @@ class NodeCore:
         self._routing = Routing(self._shares)
         self._dispatcher = Dispatcher(self.cache, self._routing, node=node_id)
         self._routing.attach(self._dispatcher)
-        self._types = NodeTypes(self._dispatcher, self._routing, journal, self._table.has_published)
+        self._types = TypeTable(self._dispatcher, self._routing, journal, self._table.has_published)
         self._bulk_removals = BulkRemovals(self._dispatcher)
         self._publisher = NodePublisher(
             self._clock, self._dispatcher, self._routing, self._types, has_extensions=extensions
@@ -337,7 +337,7 @@ class NodeCore:
         """Publish that messages of another node were lost and cannot be delivered here."""
         self._publisher.publish_loss(lost, now_ns)
 
-    def tell_link(self, link: Link, receiver: str, now_ns: int) -> None:
+    def tell_link(self, link: LinkReport, receiver: str, now_ns: int) -> None:
         """Publish how well the datagrams of a sender arrive here, if any client subscribed."""
         self._publisher.publish_link(link, receiver, now_ns)
 

@@ -11,7 +11,7 @@ from skerry.engine.dispatch.ledger import NodeStatistics, client_row, ledger_obj
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.persistence import Journal
 from skerry.engine.services.node_services import NodeServices
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.objects.base import Struct
 from skerry.objects.times import seconds_of_ns
 
@@ -24,7 +24,7 @@ class StatisticsCollector:
         *,
         dispatcher: Dispatcher,
         routing: Routing,
-        types: NodeTypes,
+        types: TypeTable,
         services: NodeServices,
         connections: Connections,
         journal: Journal | None,

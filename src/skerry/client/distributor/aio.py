@@ -23,7 +23,7 @@ from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
-from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
@@ -138,7 +138,7 @@ class AsyncGroupConnection(GroupConnectionBase):
         """
         self._session.tap(taker)
 
-    def take_links(self) -> list[Link]:
+    def take_links(self) -> list[LinkReport]:
         """The link quality of each sender since the last call, for senders with datagrams: how many
         datagrams were requested again, repaired and lost. For recorders.
         """

@@ -19,7 +19,7 @@ from skerry.client.distributor.delivery_queue import DeliveryQueue, OnEvent
 from skerry.client.distributor.publish_buffer import PublishBuffer
 from skerry.client.distributor.router import SubscriberRouter, SubscriberRoutes
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.machine import Address
 from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.udp.group_driver import GroupDriver, host_name
@@ -162,7 +162,7 @@ class GroupSession:
             self._filter_data()
             self.wake()
 
-    def take_links(self) -> list[Link]:
+    def take_links(self) -> list[LinkReport]:
         """The link quality of each sender since the last call, for senders with datagrams."""
         with self.lock:
             return self.machine.take_links()

@@ -21,7 +21,7 @@ from skerry.engine.events import NodeEvents
 from skerry.engine.services.client_cleanup import ClientCleanup
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.services.status_objects import StatusObjects
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.machine import Address, Transmit
@@ -41,7 +41,7 @@ class Connections:
         admission: Admission,
         shares: SharedQuotas,
         dispatcher: Dispatcher,
-        types: NodeTypes,
+        types: TypeTable,
         services: NodeServices,
         status_objects: StatusObjects,
         cleanup: ClientCleanup,

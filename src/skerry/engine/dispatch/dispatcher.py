@@ -51,7 +51,7 @@ class Dispatcher:
         self.node: i64 = node
 
     def outdate(self, name: str) -> None:
-        """Mark a topic as outdated since its type changed; `engine.types.node_types` updates it."""
+        """Mark a topic as outdated since its type changed; `engine.types.type_table` updates it."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             topic.gate.shut()

@@ -19,7 +19,7 @@ from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.frame_forwarding import FrameForwarding
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.services.node_services import NodeServices
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import (
     CodecError,
     DecodeError,
@@ -51,7 +51,7 @@ class FrameIntake:
         self,
         clock: InputClock,
         dispatcher: Dispatcher,
-        types: NodeTypes,
+        types: TypeTable,
         services: NodeServices,
         handshakes: Handshakes,
         disconnection: Disconnection,

@@ -9,7 +9,7 @@ from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.picture import PublishedPicture, picture_object
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.objects.base import Struct, codec_of
@@ -17,7 +17,7 @@ from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header
 from skerry.protocol.distributor.events import UpdatesLost
-from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.schema.internal import LINK_TYPE
 
 
@@ -32,7 +32,7 @@ class NodePublisher:
         clock: InputClock,
         dispatcher: Dispatcher,
         routing: Routing,
-        types: NodeTypes,
+        types: TypeTable,
         *,
         has_extensions: bool,
     ) -> None:
@@ -98,7 +98,7 @@ class NodePublisher:
         """Whether any client subscribed to an internal type, of which objects are expensive."""
         return self._has_extensions and bool(self._routing.member_count(type_name))
 
-    def publish_link(self, link: Link, receiver: str, now_ns: int) -> None:
+    def publish_link(self, link: LinkReport, receiver: str, now_ns: int) -> None:
         """Publish how well the datagrams of a sender arrive here, if any client subscribed."""
         if self.is_wanted(LINK_TYPE):
             self.publish(link.message(receiver), now_ns)

@@ -18,7 +18,7 @@ from skerry.engine.delivery.bulk_removal import BulkRemovals
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.limits import SELECT_SLICE_COUNT
 
 _SLOTS_PER_STEP: Final = 500
@@ -46,7 +46,7 @@ class ClientCleanup:
         node: CleanupNode,
         routing: Routing,
         services: NodeServices,
-        types: NodeTypes,
+        types: TypeTable,
         bulk_removals: BulkRemovals,
     ) -> None:
         self._node = node

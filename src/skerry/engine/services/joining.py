@@ -27,8 +27,8 @@ from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.pattern_reach import PatternReach
 from skerry.engine.dispatch.routing import Routing, knows_type
 from skerry.engine.dispatch.topics import Topic
-from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.type_descriptions import DefinitionList
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import FilterError, LimitExceeded
 from skerry.limits import REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
@@ -59,7 +59,7 @@ class Joining:
     """Adds clients to groups, and starts the cache replay for them."""
 
     def __init__(
-        self, node: JoiningNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
+        self, node: JoiningNode, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher

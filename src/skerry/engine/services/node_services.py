@@ -23,8 +23,8 @@ from skerry.engine.events import NodesForgotten
 from skerry.engine.persistence import Journal
 from skerry.engine.services.joining import Joining, JoiningNode
 from skerry.engine.services.requests import RequestNode, RequestTable
-from skerry.engine.types.node_types import SPECIAL_TYPES, NodeTypes
 from skerry.engine.types.type_descriptions import DescribingNode, TypeDescriptions
+from skerry.engine.types.type_table import SPECIAL_TYPES, TypeTable
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.protocol.machine import MachineEvent
@@ -82,7 +82,7 @@ class NodeServices:
         node: ServicesNode,
         dispatcher: Dispatcher,
         routing: Routing,
-        types: NodeTypes,
+        types: TypeTable,
         admission: Admission,
         *,
         has_peers: bool = False,

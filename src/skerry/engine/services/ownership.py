@@ -16,7 +16,7 @@ from skerry.codec.pieces import canonical_key, split_whole
 from skerry.codec.subjects import default_subject, text_level
 from skerry.engine.clients import Client
 from skerry.engine.dispatch.topics import Owners, Topic
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import LocalProtocolError
 from skerry.limits import HANDLER_NAME_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.objects.base import Struct
@@ -94,7 +94,7 @@ class ClaimTable:
     """All claims of a node's clients; `changed` is called with each target whose holder changed."""
 
     def __init__(
-        self, node: ClaimNode, types: NodeTypes, changed: Callable[[ClaimTarget, int], None]
+        self, node: ClaimNode, types: TypeTable, changed: Callable[[ClaimTarget, int], None]
     ) -> None:
         self._node = node
         self._types = types

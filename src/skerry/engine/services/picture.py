@@ -16,7 +16,7 @@ from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.picture.entries import NodeEntry, SystemState
-from skerry.protocol.picture.picture import Picture
+from skerry.protocol.picture.picture import PictureMachine
 
 __all__ = ["PublishedPicture", "exclusion_text", "lone_picture", "picture_object"]
 
@@ -38,7 +38,7 @@ def lone_picture(*, node: int, name: str) -> PublishedPicture:
     types = NodeTypes([node_type])
     nowhere = Address("")
     me = NodeEntry(node=node, name=name, type_id=node_type.id, control=nowhere, data=nowhere)
-    machine = Picture(
+    machine = PictureMachine(
         me=me,
         own_type=node_type,
         node_types=types,

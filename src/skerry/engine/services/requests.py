@@ -25,7 +25,7 @@ from skerry.engine.services.request_calls import (
     request_message,
     response_message,
 )
-from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import DecodeError
 from skerry.limits import (
     REQUEST_BYTES_MAX,
@@ -54,7 +54,7 @@ class RequestNode(ClaimNode, Protocol):
 class RequestTable:
     """All requests of a node's clients."""
 
-    def __init__(self, node: RequestNode, types: NodeTypes) -> None:
+    def __init__(self, node: RequestNode, types: TypeTable) -> None:
         self._node = node
         self._types = types
         self._queues: dict[tuple[str, str], RequestQueue] = {}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skerry.engine.clients import Client
 from skerry.engine.dispatch.cache import Cache
-from skerry.engine.types.node_types import SPECIAL_TYPES
+from skerry.engine.types.type_table import SPECIAL_TYPES
 from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class

@@ -32,12 +32,12 @@ from skerry.protocol.picture.events import (
     Forget,
     Include,
     PictureAction,
+    PictureChanged,
     SendAll,
     SendOne,
-    StateChanged,
 )
 from skerry.protocol.picture.liveness import ChannelHealth
-from skerry.protocol.picture.picture import Picture
+from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.rtps.entities import Channel
 from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
 from skerry.protocol.sealing.group_keys import KeyRing
@@ -185,7 +185,7 @@ class SystemCore:
         self.discovery.advance(now_ns)
         self._settle(now_ns)
         if self.picture.is_check_due(now_ns):
-            self.picture.health(_health_of(self.control), _health_of(self.data))
+            self.picture.table.health(_health_of(self.control), _health_of(self.data))
         self.picture.advance(now_ns)
         self._settle(now_ns)
 
@@ -279,7 +279,7 @@ class SystemCore:
             checksum=self._link_config.checksum,
             wall_offset_ns=self._wall_offset_ns,
         )
-        self.picture = Picture(
+        self.picture = PictureMachine(
             me=_entry(me),
             own_type=self.own_type,
             node_types=config.node_types,
@@ -430,7 +430,7 @@ class SystemCore:
         if isinstance(event, Ejected):
             self._leave(event, now_ns)
             return
-        if isinstance(event, StateChanged):
+        if isinstance(event, PictureChanged):
             self._follow(event.state, now_ns)
         self._events.append(event)
 

@@ -1,6 +1,6 @@
 """The types of a node: which definitions clients sent, and the one that is served.
 
-node_types
+type_table
 : All types of a node, and the topics of those in use.
 type_descriptions
 : Type descriptions that clients send and request.

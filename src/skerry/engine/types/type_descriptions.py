@@ -14,8 +14,8 @@ from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.types.definitions import Definitions
-from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.served_types import Definition
+from skerry.engine.types.type_table import TypeTable
 from skerry.errors import SchemaMismatchError
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
@@ -72,7 +72,7 @@ class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
     def __init__(
-        self, node: DescribingNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
+        self, node: DescribingNode, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher

@@ -36,7 +36,7 @@ from skerry.protocol.distributor.messages import (
 )
 from skerry.protocol.distributor.own_identity import OwnIdentity
 from skerry.protocol.distributor.receiving.deliveries import Deliveries, DeliveryBatch
-from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.distributor.receiving.nagging import NaggingMonitor
 from skerry.protocol.distributor.receiving.sender_table import SenderTable, dotted
 from skerry.protocol.distributor.sending.packing import Packer
@@ -253,7 +253,7 @@ class GroupConnection:
         """Return the senders that have announced themselves, for a later subscriber."""
         return self._senders.announced()
 
-    def take_links(self) -> list[Link]:
+    def take_links(self) -> list[LinkReport]:
         """Return the counts of each sender since the last call, where there are any."""
         return self._senders.take_links()
 

@@ -16,7 +16,7 @@ from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
     DataFragment,
-    Gap,
+    GapNotice,
     Heartbeat,
     NackFragments,
 )
@@ -110,7 +110,7 @@ class IncomingStream:
         else:
             self._stop_seq = max(self._stop_seq, seq + 1)
 
-    def gap_received(self, gap: Gap, now_ns: int) -> None:
+    def gap_received(self, gap: GapNotice, now_ns: int) -> None:
         """Process numbers that are not for this receiver."""
         base = gap.numbers.base
         if gap.start_seq == 1 and not gap.numbers.members:

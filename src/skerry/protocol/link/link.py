@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from skerry.errors import DecodeError, LimitExceeded
+from skerry.errors import LimitExceeded
 from skerry.protocol.deadlines import earliest
-from skerry.protocol.link.best_effort import BestEffortInput, BestEffortOutput
+from skerry.protocol.link.best_effort import BestEffortOutput
 from skerry.protocol.link.config import FRAGMENT_COUNT_MAX, LinkConfig
 from skerry.protocol.link.events import (
     LinkStatistics,
     NotFull,
     PeerStatistics,
-    RecordsReceived,
-    Stalled,
-    StallReason,
 )
-from skerry.protocol.link.incoming_stream import IncomingStream
+from skerry.protocol.link.input import LinkInput
 from skerry.protocol.link.outgoing_stream import OutgoingStream
 from skerry.protocol.link.output import LinkOutput
 from skerry.protocol.link.peers import Peer
@@ -36,13 +33,9 @@ from skerry.protocol.rtps.entities import (
     stream_of,
     writer_id,
 )
-from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
+from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES
 from skerry.protocol.rtps.submessages import (
     AckNack,
-    Data,
-    DataFragment,
-    Gap,
-    Heartbeat,
     NackFragments,
     Submessage,
 )
@@ -99,24 +92,19 @@ class Link:
         self._single: dict[int, OutgoingStream] = {}
         """Acknowledged streams to one node, by its index."""
         self._single_best: dict[int, BestEffortOutput] = {}
-        self._incoming: dict[tuple[int, int], IncomingStream] = {}
-        """Acknowledged streams by sender and writer."""
-        self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
         self._next_index = 1
         self._by_index: dict[int, Peer] = {}
-        self._acks_due: list[IncomingStream] = []
         self._active: dict[int, OutgoingStream] = {}
         """Streams that may have something to send in this turn, by writer."""
         self._active_best: dict[int, BestEffortOutput] = {}
-        self._is_paused = False
         self._now_ns = now_ns
         self._keep_alive_ns = now_ns
         self._events: list[MachineEvent] = []
+        self._input = LinkInput(own_type, self.config, self._events)
         self._drops: Counter[DropReason] = Counter()
         self._sent_count = 0
         self._refused_count = 0
         self._dropped_count = 0
-        self._received_count = 0
 
     # -- nodes
 
@@ -155,11 +143,7 @@ class Link:
             self._active.pop(single.writer, None)
         self._single_best.pop(peer.index, None)
         del self._by_index[peer.index]
-        for key in [key for key in self._incoming if key[0] == node]:
-            del self._incoming[key]
-        for key in [key for key in self._incoming_best if key[0] == node]:
-            del self._incoming_best[key]
-        self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
+        self._input.exclude(peer)
 
     # -- sending
 
@@ -218,16 +202,12 @@ class Link:
 
     def pause(self) -> None:
         """Deliver and acknowledge nothing until `resume`. Unacknowledged messages are dropped."""
-        self._is_paused = True
+        self._input.is_paused = True
 
     def resume(self, now_ns: int) -> None:
         """Deliver again."""
-        self._is_paused = False
         self._now_ns = now_ns
-        for stream in self._incoming.values():
-            stream.resume()
-            self._deliver(stream)
-            self._note_ack(stream)
+        self._input.resume()
 
     # -- input
 
@@ -289,11 +269,7 @@ class Link:
             for best in self._active_best.values():
                 best.flush(now_ns)
             self._active_best.clear()
-        if self._acks_due:
-            for incoming in self._acks_due:
-                nack, ack = incoming.take_ack()
-                self._output.answer_to(nack, ack, incoming.peer)
-            self._acks_due.clear()
+        self._input.acknowledge(self._output)
         return self._output.take()
 
     def take_transmits(self) -> list[Transmit]:
@@ -302,7 +278,8 @@ class Link:
 
     def take_events(self) -> list[MachineEvent]:
         """Return the events since the last call, oldest first."""
-        events, self._events = self._events, []
+        events = self._events.copy()
+        self._events.clear()
         return events
 
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
@@ -323,8 +300,7 @@ class Link:
 
     def waiting_bytes(self, node: int) -> int:
         """The bytes of acknowledged streams of a node that wait to be delivered."""
-        streams = self._incoming.items()
-        return sum(stream.waiting_bytes for (sender, _), stream in streams if sender == node)
+        return self._input.waiting_bytes(node)
 
     def statistics(self) -> LinkStatistics:
         """The counters of the channel."""
@@ -333,9 +309,9 @@ class Link:
             sent_message_count=self._sent_count,
             refused_message_count=self._refused_count,
             dropped_message_count=self._dropped_count,
-            received_message_count=self._received_count,
+            received_message_count=self._input.received_count,
             queued_packet_count=sum(stream.queued_packet_count for stream in self._streams()),
-            drops={reason.value: count for reason, count in sorted_drops(self._drops)},
+            drops={one.value: self._drops[one] for one in DropReason if self._drops[one]},
         )
 
     # -- inside: sending
@@ -389,7 +365,7 @@ class Link:
     def _collect(self, stream: OutgoingStream) -> None:
         """Report what a stream has noticed."""
         for peer, reason in stream.stalls:
-            self._stalled(peer, reason)
+            self._input.stalled(peer, reason)
         stream.stalls.clear()
         if stream.is_room_due:
             stream.is_room_due = False
@@ -403,79 +379,8 @@ class Link:
     def _process(self, peer: Peer, submessage: Submessage) -> None:
         if isinstance(submessage, (AckNack, NackFragments)):
             self._answered(peer, submessage)
-            return
-        found = stream_of(submessage.writer)
-        if found is None or (found[0].is_shared and found[1] != self._own_tag):
-            peer.corrupt_count += 1
-            return
-        stream_class, bits = found
-        if not stream_class.is_reliable:
-            self._best_effort(peer, submessage, is_shared=stream_class.is_shared)
-            return
-        stream = self._incoming.get((peer.node, submessage.writer))
-        if stream is None:
-            stream = self._open_incoming(peer, submessage.writer, stream_class, bits)
-            if stream is None:
-                return
-        self._reliable(stream, submessage)
-
-    def _reliable(self, stream: IncomingStream, submessage: Submessage) -> None:
-        now_ns = self._now_ns
-        if isinstance(submessage, Data):
-            if not self._is_paused and stream.next_received(submessage):
-                self._deliver_sample(stream, submessage.payload)
-                return
-            stream.data_received(submessage, now_ns)
-        elif isinstance(submessage, Heartbeat):
-            stream.heartbeat_received(submessage)
-        elif isinstance(submessage, DataFragment):
-            stream.fragment_received(submessage, now_ns)
-        elif isinstance(submessage, Gap):
-            stream.gap_received(submessage, now_ns)
-        if not self._is_paused:
-            self._deliver(stream)
-        if stream.is_lost:
-            self._stalled(stream.peer, StallReason.STREAM_LOST)
-        self._note_ack(stream)
-
-    def _open_incoming(
-        self, peer: Peer, writer: int, stream_class: StreamClass, bits: int
-    ) -> IncomingStream | None:
-        """Return the new stream; None if it is an old one, of an earlier inclusion."""
-        if not stream_class.is_shared:
-            for node, other in list(self._incoming):
-                before = stream_of(other)
-                if node == peer.node and before is not None and before[0] is stream_class:
-                    if before[1] > bits:
-                        return None
-                    del self._incoming[node, other]
-        stream = IncomingStream(
-            writer,
-            peer,
-            window=self._own_type.window_packet_count,
-            message_bytes_max=self.config.message_bytes_max + SAMPLE_BYTES + RECORD_BYTES,
-            is_shared=stream_class.is_shared,
-        )
-        self._incoming[peer.node, writer] = stream
-        return stream
-
-    def _best_effort(self, peer: Peer, submessage: Submessage, *, is_shared: bool) -> None:
-        if self._is_paused:
-            return
-        key = peer.node, submessage.writer
-        stream = self._incoming_best.get(key)
-        if stream is None:
-            stream = BestEffortInput(
-                peer, message_bytes_max=self.config.message_bytes_max, is_shared=is_shared
-            )
-            self._incoming_best[key] = stream
-        sample = None
-        if isinstance(submessage, Data):
-            sample = stream.data_received(submessage)
-        elif isinstance(submessage, DataFragment):
-            sample = stream.fragment_received(submessage)
-        if sample is not None:
-            self._report(peer, sample, is_reliable=False, is_single=not is_shared)
+        else:
+            self._input.process(peer, submessage, self._now_ns)
 
     def _answered(self, peer: Peer, answer: AckNack | NackFragments) -> None:
         found = stream_of(answer.writer)
@@ -497,48 +402,9 @@ class Link:
             peer.corrupt_count += 1
         self._active[stream.writer] = stream
 
-    def _deliver(self, stream: IncomingStream) -> None:
-        for sample in stream.take_samples():
-            self._deliver_sample(stream, sample)
-
-    def _deliver_sample(self, stream: IncomingStream, sample: bytes) -> None:
-        if not self._report(stream.peer, sample, is_reliable=True, is_single=not stream.is_shared):
-            self._stalled(stream.peer, StallReason.MALFORMED)
-
-    def _report(self, peer: Peer, sample: bytes, *, is_reliable: bool, is_single: bool) -> bool:
-        """Report the records of a sample; False if it is malformed."""
-        try:
-            records = read_records(sample)
-        except DecodeError:
-            peer.corrupt_count += 1
-            return False
-        self._received_count += len(records)
-        self._events.append(
-            RecordsReceived(
-                node=peer.node, records=records, is_reliable=is_reliable, is_single=is_single
-            )
-        )
-        return True
-
-    def _note_ack(self, stream: IncomingStream) -> None:
-        if stream.is_ack_due and stream.is_welcomed:
-            stream.is_ack_due = False
-            if stream not in self._acks_due:
-                self._acks_due.append(stream)
-
-    def _stalled(self, peer: Peer, reason: StallReason) -> None:
-        if not peer.is_stalled:
-            peer.is_stalled = True
-            self._events.append(Stalled(node=peer.node, reason=reason))
-
     def _drop(self, reason: DropReason, source: Address) -> None:
         self._drops[reason] += 1
         if self._tracer is not NO_TRACE:
             self._tracer.emit(
                 DatagramDropped(now_ns=self._now_ns, source=str(source), reason=reason)
             )
-
-
-def sorted_drops(drops: Counter[DropReason]) -> list[tuple[DropReason, int]]:
-    """Return the counts in the order of the reasons."""
-    return [(reason, drops[reason]) for reason in DropReason if drops[reason]]

@@ -11,22 +11,21 @@ from typing import Final
 
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import StallReason
-from skerry.protocol.link.message_packing import MessagePacking
 from skerry.protocol.link.output import LinkOutput
-from skerry.protocol.link.packets import Packet, Sample
+from skerry.protocol.link.packets import SamplePacket
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
+from skerry.protocol.link.send_buffer import SendBuffer
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.number_sets import NumberSet
-from skerry.protocol.rtps.submessages import AckNack, Gap, Heartbeat, NackFragments
+from skerry.protocol.rtps.submessages import AckNack, GapNotice, Heartbeat, NackFragments
 
 __all__ = ["PROBE_NS", "OutgoingStream"]
 
 PROBE_NS: Final = 5_500_000_000
 """A stream that is idle for so long is acknowledged again, so that a node which has excluded this
 one is noticed: with the next keep-alive, so that it is excluded within ten seconds."""
-
 _MS: Final = 1_000_000
 _GAP_COUNT_MAX: Final = 100_000
 """Numbers in one gap. More are left out by the next one."""
@@ -54,13 +53,11 @@ class OutgoingStream:
         """Receivers that have to be excluded; the link takes them."""
         self.is_room_due = False
         """Whether a message was refused, and there is room again; the link takes it."""
-        self.refused_count = 0
         self.used_ns = 0
         """When a sample was sent last."""
         self._output = output
         self._group = group
         self._is_shared = is_shared
-        self._fragment_bytes = config.fragment_bytes
         self._window = max(
             1, min(node_type.window_packet_count, node_type.window_bytes // config.datagram_bytes)
         )
@@ -71,13 +68,7 @@ class OutgoingStream:
         self._lag_limit_ns = node_type.lag_limit_ns
         self._backlog_bytes_max = node_type.backlog_bytes_max
         self._queue_max = config.send_queue_packet_count
-        self._packing = MessagePacking(config.fragment_bytes)
-        self._samples: dict[int, Sample] = {}
-        """The samples that a receiver still needs, in order."""
-        self._packets: dict[int, Packet] = {}
-        self._end_seq = 1
-        """The number of the next sample."""
-        self._end_packet = 0
+        self._buffer = SendBuffer(config.fragment_bytes)
         self._next_seq = 1
         """The next sample to send to the current receivers, and the next fragment of it."""
         self._next_fragment = 0
@@ -90,7 +81,8 @@ class OutgoingStream:
         """The queued packets at most: what was counted last, and what was added since."""
         self._was_refused = False
         self._accounted_ns = 0
-        self._tick_due_ns: int | None = None
+        self.due_ns: int | None = None
+        """When `advance` has to be called."""
 
     # -- for the host
 
@@ -101,34 +93,31 @@ class OutgoingStream:
         # The count is taken again only when it says that the queue is full.
         if self._queued_count >= self._queue_max and self.queued_packet_count >= self._queue_max:
             self._was_refused = True
-            self.refused_count += 1
             return False
-        if not self._packing.fits(len(data)):
+        if not self._buffer.packing.fits(len(data)):
             self._close_sample()
-        self._packing.add(data_type, flags, data, key)
+        self._buffer.packing.add(data_type, flags, data, key)
         return True
 
     @property
     def queued_packet_count(self) -> int:
         """Packets that wait for the acknowledgement of the slowest current receiver."""
-        current = [reader for reader in self.readers.values() if not reader.is_lagging]
-        kept = max(map(self._kept_for, current)) if current else len(self._packets)
+        current = self._current()
+        kept = max(
+            (self._buffer.packet_count(reader.base_seq) for reader in current),
+            default=len(self._buffer.packets),
+        )
         self._queued_count = kept
         return kept
-
-    @property
-    def due_ns(self) -> int | None:
-        """When `advance` has to be called."""
-        return self._tick_due_ns
 
     # -- receivers
 
     def add_reader(self, peer: Peer, now_ns: int) -> None:
         """Begin to send to a node. What was sent before is not for it."""
         self._close_sample()
-        reader = ReaderProgress(peer, self._end_seq, now_ns, is_welcomed=not self._is_shared)
+        reader = ReaderProgress(peer, self._buffer.end_seq, now_ns, is_welcomed=not self._is_shared)
         if not self.readers:
-            self._next_seq, self._next_fragment = self._end_seq, 0
+            self._next_seq, self._next_fragment = self._buffer.end_seq, 0
             self._accounted_ns = now_ns
         self.readers[peer.node] = reader
         if self._is_shared:
@@ -140,11 +129,10 @@ class OutgoingStream:
         reader = self.readers.pop(node, None)
         if reader is None:
             return
-        for sample in list(self._samples.values()):
-            if reader.needs(sample.seq):
-                self._release(sample)
+        kept = self._buffer.samples.values()
+        self._buffer.release_all([sample for sample in kept if reader.needs(sample.seq)])
         if not self.readers:
-            self._packing.close()
+            self._buffer.packing.close()
         self._note_room()
 
     # -- time
@@ -163,10 +151,10 @@ class OutgoingStream:
 
     def advance(self, now_ns: int) -> None:
         """Send again what was not acknowledged in time, and look for receivers that lag behind."""
-        if self._tick_due_ns is None or now_ns < self._tick_due_ns:
+        if self.due_ns is None or now_ns < self.due_ns:
             return
-        late_ns = now_ns - self._tick_due_ns
-        self._tick_due_ns = None
+        late_ns = now_ns - self.due_ns
+        self.due_ns = None
         self._account(now_ns)
         if late_ns > self._lag_grace_ns:
             # This node itself did nothing for a while, so no receiver is to blame for that time.
@@ -209,7 +197,7 @@ class OutgoingStream:
             for seq in range(reader.base_seq, numbers.base):
                 self._take(reader, seq)
             reader.advance_base(numbers.base)
-            self._skip_behind(reader)
+            reader.skip_behind()
         if numbers.stop > numbers.base:
             self._take_selective(reader, numbers, now_ns)
         reader.fragments_seq = 0
@@ -219,12 +207,12 @@ class OutgoingStream:
     def fragments_acknowledged(self, node: int, nack: NackFragments, now_ns: int) -> bool:
         """Process the fragments that a receiver has of a sample; False if that is impossible."""
         reader = self.readers.get(node)
-        sample = self._samples.get(nack.seq)
+        sample = self._buffer.samples.get(nack.seq)
         if reader is None or sample is None or nack.seq in reader.done:
             return True
         numbers = nack.numbers
         packets = sample.packets
-        if not numbers.base >= 1 or numbers.stop > len(packets) + 1:
+        if numbers.base < 1 or numbers.stop > len(packets) + 1:
             return False
         reader.unanswered_count = 0
         reader.fragments_seq = nack.seq
@@ -242,39 +230,26 @@ class OutgoingStream:
             reader.progress_ns = now_ns
         return True
 
+    def _current(self) -> list[ReaderProgress]:
+        return [reader for reader in self.readers.values() if not reader.is_lagging]
+
     # -- inside: samples
 
     def _close_sample(self) -> None:
         """Give the open messages a number."""
-        if not self._packing:
+        sample = self._buffer.close_sample(len(self.readers))
+        if sample is None:
             return
-        data, keys = self._packing.close()
-        sample = Sample(self._end_seq, data, self._fragment_bytes, self._end_packet, keys)
-        sample.reader_count = len(self.readers)
-        self._samples[sample.seq] = sample
-        for packet in sample.packets:
-            self._packets[packet.number] = packet
-        self._end_seq += 1
-        self._end_packet += len(sample.packets)
         self._queued_count += len(sample.packets)
         for reader in self.readers.values():
             if reader.is_lagging:
-                for replaced in reader.append(sample, self._samples):
-                    self._release(replaced)
-
-    def _release(self, sample: Sample) -> None:
-        """Note that one receiver less needs a sample."""
-        sample.reader_count -= 1
-        if sample.reader_count == 0:
-            del self._samples[sample.seq]
-            for packet in sample.packets:
-                del self._packets[packet.number]
+                self._buffer.release_all(reader.append(sample, self._buffer.samples))
 
     def _take(self, reader: ReaderProgress, seq: int) -> None:
         """Note that a receiver has a sample."""
-        sample = self._samples.get(seq)
+        sample = self._buffer.samples.get(seq)
         if sample is not None and reader.take(sample):
-            self._release(sample)
+            self._buffer.release(sample)
 
     def _take_selective(self, reader: ReaderProgress, numbers: NumberSet, now_ns: int) -> None:
         """Process the numbers that were received out of order, and those that are missing."""
@@ -283,34 +258,29 @@ class OutgoingStream:
             if seq not in missing:
                 self._take(reader, seq)
                 continue
-            sample = self._samples.get(seq)
+            sample = self._buffer.samples.get(seq)
             # The receiver reports the fragments of a sample that it has begun to receive.
             if sample is None or seq in reader.done or seq == reader.fragments_seq:
                 continue
             if reader.was_sent_once(sample.packets[0].number):
                 self._resend(reader, sample.packets[0], now_ns)
 
-    def _skip_behind(self, reader: ReaderProgress) -> None:
-        """Let a lagging receiver continue behind what it has acknowledged."""
-        if reader.is_lagging and reader.next_seq < reader.base_seq:
-            reader.next_seq, reader.next_fragment = reader.base_seq, 0
-
     # -- inside: sending
 
     def _send_to_current(self, now_ns: int) -> None:
         """Send new packets to all current receivers, as long as each has room for them."""
-        current = [reader for reader in self.readers.values() if not reader.is_lagging]
+        current = self._current()
         if not current:
             return
         # A receiver keeps nothing behind its window, also if most of it has arrived.
         seq_max = min(reader.base_seq for reader in current) + self._window
         room = self._window - max(len(reader.flight) for reader in current)
         while room > 0 and self._next_seq < seq_max:
-            if self._next_seq == self._end_seq:
-                if not self._packing:
+            if self._next_seq == self._buffer.end_seq:
+                if not self._buffer.packing:
                     return
                 self._close_sample()
-            sample = self._samples.get(self._next_seq)
+            sample = self._buffer.samples.get(self._next_seq)
             if sample is not None:
                 self._transmit(sample.packets[self._next_fragment], current, now_ns)
                 room -= 1
@@ -319,7 +289,7 @@ class OutgoingStream:
             if sample is None or self._next_fragment == len(sample.packets):
                 self._next_seq, self._next_fragment = self._next_seq + 1, 0
 
-    def _transmit(self, packet: Packet, current: list[ReaderProgress], now_ns: int) -> None:
+    def _transmit(self, packet: SamplePacket, current: list[ReaderProgress], now_ns: int) -> None:
         number, seq = packet.number, packet.sample.seq
         # A receiver that was added a moment ago does not need what was queued before.
         current = [reader for reader in current if reader.needs(seq)]
@@ -346,18 +316,18 @@ class OutgoingStream:
         while not self._is_level(reader):
             seq = reader.next_seq
             if seq in reader.skipped:
-                if self._is_full(reader, seq):
+                if reader.is_full(seq, self._window):
                     return
                 self._send_gap(reader, now_ns)
                 continue
-            if seq == self._end_seq:
+            if seq == self._buffer.end_seq:
                 self._close_sample()
                 continue
-            sample = self._samples.get(seq)
+            sample = self._buffer.samples.get(seq)
             if sample is None or seq in reader.done:
                 reader.next_seq, reader.next_fragment = seq + 1, 0
                 continue
-            if self._is_full(reader, seq):
+            if reader.is_full(seq, self._window):
                 return
             packet = sample.packets[reader.next_fragment]
             reader.next_fragment += 1
@@ -365,23 +335,14 @@ class OutgoingStream:
             if reader.next_fragment == len(sample.packets):
                 reader.passed(sample)
         if len(reader.flight) <= self._window // 4:
-            reader.end_lag(self._samples)
-
-    def _kept_for(self, reader: ReaderProgress) -> int:
-        """Return the packets behind what a current receiver has acknowledged."""
-        first = self._samples.get(reader.base_seq)
-        return self._end_packet - first.packets[0].number if first is not None else 0
-
-    def _is_full(self, reader: ReaderProgress, seq: int) -> bool:
-        """Return whether a receiver has no room for sample `seq`."""
-        return len(reader.flight) >= self._window or seq >= reader.base_seq + self._window
+            reader.end_lag(self._buffer.samples)
 
     def _is_level(self, reader: ReaderProgress) -> bool:
         """Return whether a lagging receiver has been sent all that the others were."""
         place = reader.next_seq, reader.next_fragment
-        if any(not other.is_lagging for other in self.readers.values()):
+        if self._current():
             return place >= (self._next_seq, self._next_fragment)
-        if reader.next_seq < self._end_seq or self._packing:
+        if reader.next_seq < self._buffer.end_seq or self._buffer.packing:
             return False
         self._next_seq, self._next_fragment = place
         return True
@@ -401,11 +362,11 @@ class OutgoingStream:
 
     def _gap_to(self, reader: ReaderProgress, number: int, now_ns: int) -> None:
         start_seq, stop_seq = reader.gaps[number]
-        gap = Gap(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
+        gap = GapNotice(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
         reader.peer.acknowledgement_requested(now_ns)
         self._output.gap_to(gap, self._heartbeat(is_final=False), reader.peer)
 
-    def _send_to_one(self, reader: ReaderProgress, packet: Packet, now_ns: int) -> None:
+    def _send_to_one(self, reader: ReaderProgress, packet: SamplePacket, now_ns: int) -> None:
         """Send a packet to one receiver, and request an acknowledgement."""
         reader.sent(packet.number, now_ns)
         reader.peer.acknowledgement_requested(now_ns)
@@ -413,7 +374,7 @@ class OutgoingStream:
         heartbeat = self._heartbeat(is_final=False)
         self._output.packet_to(self.writer, packet, heartbeat, reader.peer, now_ns)
 
-    def _resend(self, reader: ReaderProgress, packet: Packet, now_ns: int) -> None:
+    def _resend(self, reader: ReaderProgress, packet: SamplePacket, now_ns: int) -> None:
         """Send a packet again, unless too much was sent again since the last tick."""
         if reader.resend_left > 0:
             reader.resend_left -= 1
@@ -425,16 +386,8 @@ class OutgoingStream:
         reader.welcome_ns = now_ns
         reader.welcome_count += 1
         first_seq = reader.first_seq
-        self._heartbeat_count += 1
-        heartbeat = Heartbeat(
-            self.writer,
-            first_seq,
-            max(self._sent_seq, first_seq - 1),
-            self._heartbeat_count,
-            False,
-            False,
-        )
-        gap = Gap(self.writer, 1, NumberSet(first_seq, first_seq))
+        heartbeat = self._numbered_heartbeat(first_seq, max(self._sent_seq, first_seq - 1))
+        gap = GapNotice(self.writer, 1, NumberSet(first_seq, first_seq))
         self._output.gap_to(gap, heartbeat, reader.peer)
 
     def _heartbeat(self, *, is_final: bool, is_live: bool = False) -> Heartbeat:
@@ -442,6 +395,11 @@ class OutgoingStream:
         last_seq = self._sent_seq
         if not first_seq or first_seq > last_seq:
             first_seq = last_seq + 1
+        return self._numbered_heartbeat(first_seq, last_seq, is_final=is_final, is_live=is_live)
+
+    def _numbered_heartbeat(
+        self, first_seq: int, last_seq: int, *, is_final: bool = False, is_live: bool = False
+    ) -> Heartbeat:
         self._heartbeat_count += 1
         return Heartbeat(self.writer, first_seq, last_seq, self._heartbeat_count, is_final, is_live)
 
@@ -456,6 +414,7 @@ class OutgoingStream:
                 self._welcome(reader, now_ns)
             return
         is_first, is_asked = True, False
+        is_asking, ask_ns = self._threshold > 1, self._timeouts_ns[0] // 2
         for number, sent_ns in list(reader.flight.items()):
             count = reader.counts.get(number, 1)
             age_ns = now_ns - sent_ns
@@ -465,9 +424,9 @@ class OutgoingStream:
                     reader.sent(number, now_ns)
                     self._gap_to(reader, number, now_ns)
                 else:
-                    self._resend(reader, self._packets[number], now_ns)
+                    self._resend(reader, self._buffer.packets[number], now_ns)
                 is_asked = True
-            elif self._is_to_ask(reader, number, age_ns):
+            elif is_asking and age_ns >= ask_ns and reader.is_to_ask(number):
                 reader.asked_packet = number
                 if not is_asked:
                     is_asked = True
@@ -485,25 +444,13 @@ class OutgoingStream:
         reader.peer.acknowledgement_requested(now_ns)
         self._output.heartbeat_to(self._heartbeat(is_final=False), reader.peer)
 
-    def _is_to_ask(self, reader: ReaderProgress, number: int, age_ns: int) -> bool:
-        """Return whether to request an acknowledgement of a packet before it is sent again."""
-        return (
-            self._threshold > 1
-            and number > reader.asked_packet
-            and number not in reader.counts
-            and age_ns >= self._timeouts_ns[0] // 2
-        )
-
     def _timeout_ns(self, transmission_count: int) -> int:
         """Return how long to wait after so many transmissions."""
         return self._timeouts_ns[min(transmission_count, len(self._timeouts_ns)) - 1]
 
     def _arm(self, now_ns: int) -> None:
-        if self._tick_due_ns is None and any(
-            reader.is_waiting or not reader.is_welcomed or reader.is_lagging or reader.blocked_ns
-            for reader in self.readers.values()
-        ):
-            self._tick_due_ns = now_ns + self._tick_ns
+        if self.due_ns is None and any(reader.needs_tick for reader in self.readers.values()):
+            self.due_ns = now_ns + self._tick_ns
 
     # -- inside: receivers that lag behind
 
@@ -515,12 +462,13 @@ class OutgoingStream:
 
     def _note_blocking(self) -> None:
         """Note which current receivers hold up the others, or the host."""
-        current = [reader for reader in self.readers.values() if not reader.is_lagging]
-        is_waiting = self._next_seq < self._end_seq or bool(self._packing)
+        current = self._current()
+        is_waiting = self._next_seq < self._buffer.end_seq or bool(self._buffer.packing)
         full_count = 0
         for reader in current:
-            reader.is_blocking = (is_waiting and self._is_full(reader, self._next_seq)) or (
-                self._was_refused and self._kept_for(reader) > self._queue_max // 2
+            reader.is_blocking = (is_waiting and reader.is_full(self._next_seq, self._window)) or (
+                self._was_refused
+                and self._buffer.packet_count(reader.base_seq) > self._queue_max // 2
             )
             full_count += reader.is_blocking
         if full_count == len(current):
@@ -538,9 +486,10 @@ class OutgoingStream:
             elif lag_ns > self._lag_limit_ns:
                 self.stalls.append((reader.peer, StallReason.LAG))
         elif reader.blocked_ns > self._lag_grace_ns:
-            replaced = reader.begin_lag(self._next_seq, self._next_fragment, self._samples, now_ns)
-            for sample in replaced:
-                self._release(sample)
+            replaced = reader.begin_lag(
+                self._next_seq, self._next_fragment, self._buffer.samples, now_ns
+            )
+            self._buffer.release_all(replaced)
             self._note_room()
         elif reader.flight and now_ns - reader.progress_ns > self._lag_limit_ns:
             self.stalls.append((reader.peer, StallReason.LAG))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skerry.protocol.link.packets import Packet
+from skerry.protocol.link.packets import SamplePacket
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.machine import Address
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
@@ -12,7 +12,7 @@ from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
     DataFragment,
-    Gap,
+    GapNotice,
     Heartbeat,
     NackFragments,
 )
@@ -38,7 +38,7 @@ class LinkOutput:
     def packet_to_group(
         self,
         stream: int,
-        packet: Packet,
+        packet: SamplePacket,
         heartbeat: Heartbeat | None,
         group: Address,
         peers: Iterable[Peer],
@@ -52,14 +52,19 @@ class LinkOutput:
             peer.packet_sent(len(data))
 
     def packet_to(
-        self, stream: int, packet: Packet, heartbeat: Heartbeat | None, peer: Peer, now_ns: int
+        self,
+        stream: int,
+        packet: SamplePacket,
+        heartbeat: Heartbeat | None,
+        peer: Peer,
+        now_ns: int,
     ) -> None:
         """Send a packet to one node."""
         self._writer.destination(peer.prefix)
         self._packet(stream, packet, heartbeat, now_ns)
         self._send(peer)
 
-    def gap_to(self, gap: Gap, heartbeat: Heartbeat, peer: Peer) -> None:
+    def gap_to(self, gap: GapNotice, heartbeat: Heartbeat, peer: Peer) -> None:
         """Tell one node which numbers are not for it."""
         self._writer.destination(peer.prefix)
         self._writer.gap(gap)
@@ -86,7 +91,7 @@ class LinkOutput:
         self._send(peer)
 
     def _packet(
-        self, stream: int, packet: Packet, heartbeat: Heartbeat | None, now_ns: int
+        self, stream: int, packet: SamplePacket, heartbeat: Heartbeat | None, now_ns: int
     ) -> None:
         writer, sample = self._writer, packet.sample
         writer.timestamp(now_ns + self.wall_offset_ns)

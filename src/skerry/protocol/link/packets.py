@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-__all__ = ["Packet", "Sample", "SampleKeys"]
+__all__ = ["Sample", "SampleKeys", "SamplePacket"]
 
 SampleKeys: TypeAlias = tuple[tuple[int, int], ...]
 """Data type and key of each record."""
@@ -28,15 +28,15 @@ class Sample:
         """Receivers that need it. The stream forgets the sample when there are none left."""
         size = len(data)
         if size <= fragment_bytes:
-            self.packets = [Packet(self, first_packet, 0, 0, size)]
+            self.packets = [SamplePacket(self, first_packet, 0, 0, size)]
         else:
             self.packets = [
-                Packet(self, first_packet + index, index + 1, start, start + fragment_bytes)
+                SamplePacket(self, first_packet + index, index + 1, start, start + fragment_bytes)
                 for index, start in enumerate(range(0, size, fragment_bytes))
             ]
 
 
-class Packet:
+class SamplePacket:
     """One sample, or one fragment of it."""
 
     def __init__(self, sample: Sample, number: int, fragment: int, start: int, stop: int) -> None:

@@ -83,6 +83,11 @@ class ReaderProgress:
         """Whether an acknowledgement is expected."""
         return bool(self.flight) or bool(self.done) or self.is_probed
 
+    @property
+    def needs_tick(self) -> bool:
+        """Whether something is sent to it again, or noticed about it, after some time."""
+        return bool(self.is_waiting or not self.is_welcomed or self.is_lagging or self.blocked_ns)
+
     def needs(self, seq: int) -> bool:
         """Return whether it needs a sample."""
         return seq >= self.base_seq and seq not in self.done
@@ -140,7 +145,20 @@ class ReaderProgress:
         """Return whether a packet is in flight and was not sent again."""
         return packet in self.flight and packet not in self.counts
 
+    def is_to_ask(self, packet: int) -> bool:
+        """Return whether no acknowledgement of a packet was requested, and it was sent once."""
+        return packet > self.asked_packet and packet not in self.counts
+
+    def is_full(self, seq: int, window: int) -> bool:
+        """Return whether it has no room for sample `seq`."""
+        return len(self.flight) >= window or seq >= self.base_seq + window
+
     # -- lag
+
+    def skip_behind(self) -> None:
+        """Continue behind what it has acknowledged, while it is lagging."""
+        if self.is_lagging and self.next_seq < self.base_seq:
+            self.next_seq, self.next_fragment = self.base_seq, 0
 
     def account(self, elapsed_ns: int) -> None:
         """Count the time in which it held up the others, or did not."""

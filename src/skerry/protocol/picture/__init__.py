@@ -8,6 +8,8 @@
     election      which node decides
     membership    which run of the system this node belongs to
     production    the next state, made by the elected node
+    other_half    which half leaves, when two halves of a system meet again
+    output        what is to be done and sent, and sent again
     picture       the machine: joins the parts
 
 Each node distributes what it observes: the raw statistics. The node with the highest id is elected

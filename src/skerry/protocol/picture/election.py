@@ -14,9 +14,9 @@ from typing import Final
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.picture.bodies import ElectionAction, ElectionMessage
-from skerry.protocol.picture.raw_table import RawTable
+from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = ["FORCED_AFTER_COUNT", "Election"]
+__all__ = ["Election"]
 
 _MS: Final = 1_000_000
 _TIMEOUT_NS_MIN: Final = 100 * _MS
@@ -24,14 +24,13 @@ _COLLECT_FACTOR: Final = 4
 """Triggers are collected for this many election timeouts."""
 _PATIENCE_NS: Final = 2_000_000_000
 """How long to wait for the victory of a higher node that has answered."""
-FORCED_AFTER_COUNT: Final = 3
+_FORCED_AFTER_COUNT: Final = 3
 """After this many raw statistics in a row with the same other election, a new one is forced."""
 _ID_BITS: Final = 62
 
 
 class Election:
-    """The election as one node sees it. Messages to be sent are in `outgoing`: with None for all
-    full nodes, True for all nodes, or the id of one node."""
+    """The election as one node sees it."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Election:
         self.election_id = 0
         self.count = 0
         """Elections that were accepted."""
-        self.outgoing: list[tuple[int | bool | None, ElectionMessage]] = []
+        self._outgoing: list[tuple[int | bool | None, ElectionMessage]] = []
         self._table = table
         self._own_type = own_type
         self._rng = rng
@@ -72,10 +71,39 @@ class Election:
         self._inquiry_ns: int | None = None
         """When it is won."""
 
+    def take_outgoing(self) -> list[tuple[int | bool | None, ElectionMessage]]:
+        """Return the messages to send since the last call: with None for all full nodes, True for
+        all nodes, or the id of one node."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
     @property
     def is_elected(self) -> bool:
         """Whether this node is elected."""
         return self.elected_id == self._table.me.node
+
+    def is_lost_to(self, node: int, elected: int) -> bool:
+        """Return whether the elected node has excluded this one, as `node` refuses it, which
+        follows `elected`. If two nodes exclude each other, the elected one decides."""
+        mine = self.elected_id
+        tracked = self._table.nodes.get(mine)
+        if mine in (0, self._table.me.node) or elected != mine or tracked is None:
+            return False
+        return (node == mine) != tracked.is_dead
+
+    def compare(self, tracked: TrackedNode, election_id: int, now_ns: int) -> None:
+        """Compare with the election that another full node believes in: force a new one if it goes
+        on to believe in another."""
+        mine = self.election_id
+        if not election_id or not mine or election_id == mine:
+            tracked.wrong_election_count = 0
+            return
+        is_same = election_id == tracked.wrong_election_id
+        tracked.wrong_election_id = election_id
+        tracked.wrong_election_count = tracked.wrong_election_count + 1 if is_same else 1
+        if tracked.wrong_election_count >= _FORCED_AFTER_COUNT:
+            tracked.wrong_election_count = 0
+            self.changed(now_ns, is_forced=True)
 
     def changed(self, now_ns: int, *, is_forced: bool = False) -> None:
         """Look soon whether an election is needed, since nodes changed."""
@@ -107,7 +135,7 @@ class Election:
                 alive = ElectionMessage(
                     action=ElectionAction.ALIVE, election_id=message.election_id
                 )
-                self.outgoing.append((sender, alive))
+                self._outgoing.append((sender, alive))
                 self._contest(now_ns)
         elif message.action is ElectionAction.ALIVE:
             if sender > mine and message.election_id == self._inquiry_id:
@@ -173,11 +201,11 @@ class Election:
         self._inquiry_id = self._new_id()
         self._inquiry_ns = now_ns + self._timeout_ns
         inquiry = ElectionMessage(action=ElectionAction.INQUIRY, election_id=self._inquiry_id)
-        self.outgoing.append((None, inquiry))
+        self._outgoing.append((None, inquiry))
 
     def _announce(self) -> None:
         victory = ElectionMessage(action=ElectionAction.VICTORY, election_id=self.election_id)
-        self.outgoing.append((True, victory))
+        self._outgoing.append((True, victory))
 
     def _accept(self, node: int, election_id: int) -> None:
         if (node, election_id) != (self.elected_id, self.election_id):

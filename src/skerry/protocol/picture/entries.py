@@ -94,6 +94,22 @@ class SystemState:
         nodes = tuple(sorted(self.nodes, key=lambda one: one.node))
         return replace(self, nodes=nodes, digest=digest_of(nodes))
 
+    def reconciled(self) -> SystemState:
+        """Return the state with each node once: of contradictory entries, the higher generation
+        counts, then death."""
+        found: dict[int, NodeEntry] = {}
+        for one in self.nodes:
+            other = found.get(one.node)
+            if other is None or (one.generation, one.is_dead) > (other.generation, other.is_dead):
+                found[one.node] = one
+        if len(found) == len(self.nodes):
+            return self
+        return replace(self, nodes=tuple(found.values())).sealed()
+
+    def is_same_as(self, other: SystemState) -> bool:
+        """Return whether both are the same state of the same election."""
+        return (self.election_id, self.sequence) == (other.election_id, other.sequence)
+
     def alive(self) -> list[NodeEntry]:
         """Return the nodes that are alive."""
         return [one for one in self.nodes if not one.is_dead]

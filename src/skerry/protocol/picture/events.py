@@ -17,10 +17,10 @@ __all__ = [
     "LoopWasLate",
     "NodeDead",
     "PictureAction",
+    "PictureChanged",
     "PictureStatistics",
     "SendAll",
     "SendOne",
-    "StateChanged",
 ]
 
 
@@ -72,7 +72,7 @@ class SendOne(PictureAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateChanged(MachineEvent):
+class PictureChanged(MachineEvent):
     """The state of the system, after a change."""
 
     state: SystemState

@@ -10,14 +10,14 @@ from skerry.protocol.node_types import NodeType
 
 __all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason"]
 
-YOUNG_PACKET_COUNT: Final = 10
+_YOUNG_PACKET_COUNT: Final = 10
 """A node from which less was received may be silent for twice as long."""
-DATA_START_FACTOR: Final = 10
+_DATA_START_FACTOR: Final = 10
 """Before the first packet of its data channel, a node may be silent for this many timeouts."""
-MULTICAST_FACTOR: Final = 4
+_MULTICAST_FACTOR: Final = 4
 """Unicast may arrive without multicast for this many timeouts."""
 DEAF_TRANSMISSION_COUNT: Final = 30
-DEAF_PACKET_COUNT: Final = 50
+_DEAF_PACKET_COUNT: Final = 50
 """A node is deaf that does not acknowledge so many transmissions, though this many packets were
 received from it."""
 _HARDLY_HEARD_NS: Final = 120_000_000_000
@@ -56,17 +56,17 @@ def dead_reason(
     """
     timeout_ns = node_type.dead_timeout_ns
     if is_data and health.received_ns is None:
-        timeout_ns *= DATA_START_FACTOR
-    elif health.received_count < YOUNG_PACKET_COUNT:
+        timeout_ns *= _DATA_START_FACTOR
+    elif health.received_count < _YOUNG_PACKET_COUNT:
         timeout_ns *= 2
     last_ns = since_ns if health.received_ns is None else health.received_ns
     if now_ns - last_ns > timeout_ns:
         return ExclusionReason.SILENT
     if has_multicast and health.received_ns is not None:
         multicast_ns = since_ns if health.multicast_ns is None else health.multicast_ns
-        if now_ns - multicast_ns > MULTICAST_FACTOR * timeout_ns:
+        if now_ns - multicast_ns > _MULTICAST_FACTOR * timeout_ns:
             return ExclusionReason.SILENT
-    is_heard = health.received_count > DEAF_PACKET_COUNT
+    is_heard = health.received_count > _DEAF_PACKET_COUNT
     if is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
         return ExclusionReason.UNANSWERED
     last_retry_ns = node_type.retry_timeouts_ms[-1] * _MS

@@ -13,12 +13,12 @@ from typing import Final
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
 
-__all__ = ["Membership"]
+__all__ = ["IncarnationMembership"]
 
 _ID_BITS: Final = 62
 
 
-class Membership:
+class IncarnationMembership:
     """The incarnation of one node."""
 
     def __init__(

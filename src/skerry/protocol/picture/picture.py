@@ -6,7 +6,7 @@ All of its messages are sent on the control channel, acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -25,12 +25,11 @@ from skerry.protocol.picture.bodies import (
     read_forget,
     read_raw,
     read_state,
-    write_election,
     write_forget,
     write_raw,
     write_state,
 )
-from skerry.protocol.picture.election import FORCED_AFTER_COUNT, Election
+from skerry.protocol.picture.election import Election
 from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
 from skerry.protocol.picture.events import (
     Ejected,
@@ -42,17 +41,18 @@ from skerry.protocol.picture.events import (
     LoopWasLate,
     NodeDead,
     PictureAction,
+    PictureChanged,
     PictureStatistics,
     SendAll,
-    SendOne,
-    StateChanged,
 )
-from skerry.protocol.picture.liveness import ChannelHealth
-from skerry.protocol.picture.membership import Membership
+from skerry.protocol.picture.membership import IncarnationMembership
+from skerry.protocol.picture.other_half import OtherHalf
+from skerry.protocol.picture.output import PictureOutput
 from skerry.protocol.picture.production import Production
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
+from skerry.protocol.picture.state_intake import StateIntake
 
-__all__ = ["Picture"]
+__all__ = ["PictureMachine"]
 
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
@@ -62,20 +62,14 @@ _RAW_NS: Final = 30 * _SECOND
 """Raw statistics are sent at least this often, and when nodes change."""
 _COALESCE_NS: Final = 200 * _MS
 """Changes within this time are sent together. Counters alone are no change."""
-_RAW_RETRY_NS: Final = 100 * _MS
-_ELECTION_RETRY_NS: Final = 10 * _MS
 _STATE_NS: Final = _SECOND
 _STATE_NS_MAX: Final = 10 * _SECOND
 """The elected node repeats its state after a second, two, four and eight, then this often."""
-_MERGE_NS: Final = 1500 * _MS
-"""After the first refusal, those of the other nodes are awaited for this time."""
 _FAILED_COUNT_MAX: Final = 60
 """Updates in a row without a state, after which a new election is forced."""
-_MISSING_COUNT: Final = 3
-"""States without this node, after which it counts as excluded."""
 
 
-class Picture:
+class PictureMachine:
     """The picture of the system, as one node sees and makes it."""
 
     def __init__(
@@ -97,7 +91,7 @@ class Picture:
         self.state: SystemState | None = None
         """The last accepted state; None before the first."""
         self.table = RawTable(me, own_type, node_types)
-        self.membership = Membership(own_type, rng, now_ns, black_list=black_list)
+        self.membership = IncarnationMembership(own_type, rng, now_ns, black_list=black_list)
         self.election = Election(
             self.table,
             own_type,
@@ -121,20 +115,14 @@ class Picture:
         self._suspended_ns = now_ns
         """Until when no node is declared dead."""
         self._raw_ns: int | None = now_ns + _RAW_NS
-        self._retries: dict[tuple[str, int], tuple[int, bytes]] = {}
-        """Messages that found no room, by node type and data type: when to send each again."""
         self._is_update_due = False
         self._state_ns: int | None = None
         self._state_pause_ns = _STATE_NS
-        self._missing_count = 0
-        self._missing_ns = 0
+        self._intake = StateIntake(self.election, own_type, me.node)
         self._is_ejected = False
-        self._refusals: dict[int, tuple[int, int, int]] = {}
-        """Size and elected node of the other half, and the reason, by the node that refused."""
-        self._merge_ns: int | None = None
-        """When to decide which half leaves."""
+        self._other_half = OtherHalf()
         self._reported_election = (0, 0)
-        self._actions: list[PictureAction] = []
+        self._outgoing = PictureOutput(node_types)
         self._events: list[MachineEvent] = []
         self._raw_sent_count = 0
         self._raw_received_count = 0
@@ -152,16 +140,18 @@ class Picture:
         tracked = self.table.nodes.get(entry.node)
         if tracked is not None:
             if tracked.is_dead and node_type.light:
-                self.table.nodes[entry.node].entry = _resurrecting(tracked.entry)
+                tracked.entry = replace(tracked.entry, is_resurrecting=True)
                 self._nodes_changed(now_ns)
             return
         tracked = self.table.add(entry, node_type, now_ns)
         if tracked.is_dead:
-            self._actions.append(Exclude(node=entry.node, reason=tracked.entry.dead_reason))
+            self._outgoing.actions.append(
+                Exclude(node=entry.node, reason=tracked.entry.dead_reason)
+            )
         elif self._is_vetoed is not None and self._is_vetoed(entry):
             self._exclude(tracked, ExclusionReason.VETO, now_ns)
         else:
-            self._actions.append(Include(node=entry.node))
+            self._outgoing.actions.append(Include(node=entry.node))
         self._nodes_changed(now_ns)
 
     def clock_measured(self, node: int, offset_ns: int, now_ns: int) -> None:
@@ -194,7 +184,7 @@ class Picture:
         """
         tracked = self.table.nodes.get(node)
         mine = self.membership.incarnation_id
-        is_lost = self._is_lost_to(node, elected)
+        is_lost = self.election.is_lost_to(node, elected)
         if tracked is not None and not tracked.is_dead:
             self._exclude(tracked, reason, now_ns)
         if self._own_type.light or not incarnation_id:
@@ -202,19 +192,7 @@ class Picture:
         if not mine or (is_lost and incarnation_id == mine):
             self._eject(reason, node)
         elif incarnation_id == mine and self._is_merging:
-            # Two halves of one system meet again: the smaller one leaves. A node that was cut off
-            # alone learns only by the refusals of all others that its half is small.
-            self._refusals[node] = size, elected, reason
-            self._merge_ns = self._merge_ns or now_ns + _MERGE_NS
-
-    def _is_lost_to(self, node: int, elected: int) -> bool:
-        """Return whether the elected node has excluded this one, as `node` refuses it, which
-        follows `elected`. If two nodes exclude each other, the elected one decides."""
-        mine = self.election.elected_id
-        tracked = self.table.nodes.get(mine)
-        if mine in (0, self._me.node) or elected != mine or tracked is None:
-            return False
-        return (node == mine) != tracked.is_dead
+            self._other_half.refused(node, size, elected, reason, now_ns)
 
     def stop_ordered(self, node: int, now_ns: int) -> None:
         """Exclude a node that has said that it stops."""
@@ -223,22 +201,12 @@ class Picture:
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
         ids = tuple(nodes)
-        self._send_all(FORGET, write_forget(ids))
+        self._outgoing.send_all(FORGET, write_forget(ids))
         return self._forget(ids, now_ns)
 
-    def health(
-        self,
-        control: Mapping[int, ChannelHealth],
-        data: Mapping[int, ChannelHealth],
-    ) -> None:
-        """Update what the channels know of the other nodes. Called before `advance`."""
-        for node, tracked in self.table.nodes.items():
-            if not tracked.is_dead:
-                tracked.control = control.get(node, tracked.control)
-                tracked.data = data.get(node, tracked.data)
-
     def is_check_due(self, now_ns: int) -> bool:
-        """Return whether `advance` at that time examines the health of the nodes."""
+        """Return whether `advance` at that time examines the health of the nodes, which the
+        caller then updates in `table`."""
         return now_ns >= self._check_ns
 
     # -- messages
@@ -266,10 +234,7 @@ class Picture:
 
     def not_sent(self, action: SendAll, now_ns: int) -> None:
         """Send a message again soon, since there was no room for it."""
-        if action.data_type == STATE:
-            return  # The next one follows.
-        delay_ns = _ELECTION_RETRY_NS if action.data_type == ELECTION else _RAW_RETRY_NS
-        self._retries[action.type_name, action.data_type] = now_ns + delay_ns, action.body
+        self._outgoing.not_sent(action, now_ns)
 
     # -- time and output
 
@@ -280,17 +245,14 @@ class Picture:
         self.election.advance(now_ns)
         self._after_election(now_ns)
         self._form_if_due(now_ns)
-        self._merge_if_due(now_ns)
-        for key, (due_ns, body) in list(self._retries.items()):
-            if now_ns >= due_ns:
-                del self._retries[key]
-                if key[1] == RAW:
-                    body = self._raw_body()
-                self._actions.append(SendAll(type_name=key[0], data_type=key[1], body=body))
+        lost = self._other_half.decide(self.size, self.election.elected_id, now_ns)
+        if lost is not None:
+            self._eject(*lost)
+        self._outgoing.advance(now_ns, lambda: write_raw(self.raw()))
         if self._raw_ns is not None and now_ns >= self._raw_ns:
             self._raw_ns = now_ns + _RAW_NS
             self._raw_sent_count += 1
-            self._send_all(RAW, self._raw_body())
+            self._outgoing.send_all(RAW, write_raw(self.raw()))
         if self.election.is_elected:
             self._update(now_ns)
 
@@ -300,15 +262,12 @@ class Picture:
         due_ns = earliest(due_ns, self._raw_ns)
         if self.election.is_elected:
             due_ns = earliest(due_ns, self._state_ns)
-        due_ns = earliest(due_ns, self._merge_ns)
-        for retry_ns, _ in self._retries.values():
-            due_ns = earliest(due_ns, retry_ns)
-        return due_ns
+        due_ns = earliest(due_ns, self._other_half.due_ns)
+        return earliest(due_ns, self._outgoing.deadline_ns())
 
     def take_actions(self) -> list[PictureAction]:
         """Return what is to be done since the last call, in order."""
-        actions, self._actions = self._actions, []
-        return actions
+        return self._outgoing.take()
 
     def take_events(self) -> list[MachineEvent]:
         """Return the events since the last call, oldest first."""
@@ -321,8 +280,6 @@ class Picture:
 
     def statistics(self) -> PictureStatistics:
         """The counters."""
-        dead_count = len(self.table.more_dead)
-        dead_count += sum(one.is_dead for one in self.table.nodes.values())
         return PictureStatistics(
             raw_sent_count=self._raw_sent_count,
             raw_received_count=self._raw_received_count,
@@ -331,30 +288,15 @@ class Picture:
             ignored_count=self._ignored_count,
             election_count=self.election.count,
             state_sequence=0 if self.state is None else self.state.sequence,
-            dead_count=dead_count,
+            dead_count=self.table.dead_count,
         )
 
     @property
     def size(self) -> int:
         """How many nodes of the system are alive, as far as this one knows."""
-        nodes, mine = self.table.nodes, self._me.node
-        alive = [] if self.state is None else [one.node for one in self.state.alive()]
-        return 1 + sum(one != mine and one in nodes and not nodes[one].is_dead for one in alive)
+        return self.table.alive_count(self.state)
 
     # -- inside: who is dead
-
-    def _merge_if_due(self, now_ns: int) -> None:
-        """Leave if another half of this system is larger."""
-        if self._merge_ns is None or now_ns < self._merge_ns:
-            return
-        self._merge_ns = None
-        size, elected, by = max(
-            (size, elected, by) for by, (size, elected, _) in self._refusals.items()
-        )
-        reason = self._refusals[by][2]
-        self._refusals.clear()
-        if (size, elected) > (self.size, self.election.elected_id):
-            self._eject(reason, by)
 
     def _check(self, now_ns: int) -> None:
         late_ns = now_ns - self._check_ns
@@ -376,7 +318,7 @@ class Picture:
 
     def _exclude(self, tracked: TrackedNode, reason: int, now_ns: int) -> None:
         self.table.kill(tracked, reason, now_ns)
-        self._actions.append(Exclude(node=tracked.entry.node, reason=reason))
+        self._outgoing.actions.append(Exclude(node=tracked.entry.node, reason=reason))
         self._events.append(NodeDead(entry=tracked.entry, by=self._me.node))
         self._nodes_changed(now_ns)
 
@@ -389,14 +331,14 @@ class Picture:
     def _forget(self, ids: tuple[int, ...], now_ns: int) -> list[int]:
         gone = self.table.forget(ids, now_ns)
         if gone:
-            self._actions.append(Forget(nodes=tuple(gone)))
+            self._outgoing.actions.append(Forget(nodes=tuple(gone)))
             self._nodes_changed(now_ns)
         return gone
 
     def _learn_dead(self, entry: NodeEntry, now_ns: int) -> None:
         """Note a node that was dead before this one knew it. Nothing of it is accepted."""
         if entry.node != self._me.node and self.table.add_dead(entry, now_ns):
-            self._actions.append(Exclude(node=entry.node, reason=entry.dead_reason))
+            self._outgoing.actions.append(Exclude(node=entry.node, reason=entry.dead_reason))
 
     def _eject(self, reason: int, by: int) -> None:
         if not self._is_ejected:
@@ -446,13 +388,7 @@ class Picture:
     def _after_election(self, now_ns: int) -> None:
         """Send the messages of the election, and report its result."""
         election = self.election
-        for to, message in election.outgoing:
-            body = write_election(message)
-            if to is None or to is True:
-                self._send_all(ELECTION, body, is_full_only=to is None)
-            else:
-                self._actions.append(SendOne(node=int(to), data_type=ELECTION, body=body))
-        election.outgoing.clear()
+        self._outgoing.send_election(election.take_outgoing())
         decided = election.elected_id, election.election_id
         if decided != self._reported_election:
             self._reported_election = decided
@@ -460,7 +396,7 @@ class Picture:
             self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
             self._is_update_due = True
             self._state_ns = now_ns if election.is_elected else None
-            self._missing_count = 0
+            self._intake.missing_count = 0
 
     # -- inside: raw statistics
 
@@ -480,32 +416,12 @@ class Picture:
             self._ignored_count += 1
             return
         for node in self.table.merge_more_dead(raw.more_dead):
-            self._actions.append(Exclude(node=node, reason=ExclusionReason.COORDINATOR))
+            self._outgoing.actions.append(Exclude(node=node, reason=ExclusionReason.COORDINATOR))
         tracked.raw_received(raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
         if not tracked.type.light:
-            self._compare_elections(tracked, raw.election_id, now_ns)
-
-    def _compare_elections(self, tracked: TrackedNode, election_id: int, now_ns: int) -> None:
-        mine = self.election.election_id
-        if not election_id or not mine or election_id == mine:
-            tracked.wrong_election_count = 0
-            return
-        is_same = election_id == tracked.wrong_election_id
-        tracked.wrong_election_id = election_id
-        tracked.wrong_election_count = tracked.wrong_election_count + 1 if is_same else 1
-        if tracked.wrong_election_count >= FORCED_AFTER_COUNT:
-            tracked.wrong_election_count = 0
-            self.election.changed(now_ns, is_forced=True)
-
-    def _raw_body(self) -> bytes:
-        return write_raw(self.raw())
-
-    def _send_all(self, data_type: int, body: bytes, *, is_full_only: bool = False) -> None:
-        for one in self._types:
-            if not (is_full_only and one.light):
-                self._actions.append(SendAll(type_name=one.name, data_type=data_type, body=body))
+            self.election.compare(tracked, raw.election_id, now_ns)
 
     # -- inside: states
 
@@ -538,53 +454,29 @@ class Picture:
             self._is_update_due = True
             if self.state is not None and self.state.election_id == self.election.election_id:
                 self._state_sent_count += 1
-                self._send_all(STATE, write_state(self.state))
+                self._outgoing.send_all(STATE, write_state(self.state))
 
     def _include_again(self, tracked: TrackedNode, now_ns: int) -> None:
         self.table.revive(tracked, now_ns)
         self._production.returned(tracked.entry.node)
-        self._actions.append(Include(node=tracked.entry.node))
+        self._outgoing.actions.append(Include(node=tracked.entry.node))
         self._nodes_changed(now_ns)
 
     def _state_received(self, sender: TrackedNode, state: SystemState, now_ns: int) -> None:
-        election, mine = self.election, self.state
         node = sender.entry.node
-        is_right = node == election.elected_id == state.elected_id
-        if not is_right or state.election_id != election.election_id:
-            self._ignored_count += 1
-            return
-        if not self.membership.incarnation_id:
-            self._ignored_count += 1
-            return
-        is_same_election = mine is not None and mine.election_id == state.election_id
-        if mine is not None and is_same_election and state.sequence < mine.sequence:
+        if not self.membership.incarnation_id or not self._intake.is_current(
+            node, state, self.state
+        ):
             self._ignored_count += 1
             return
         self._state_received_count += 1
-        reconciled = _reconciled(state)
-        own = reconciled.entry(self._me.node)
-        if own is None:
-            self._note_missing(now_ns, node)
-            return
-        self._missing_count = 0
-        if own.is_dead:
-            if not self._own_type.light:
-                self._eject(own.dead_reason, node)
-            return
-        if mine is None or (mine.election_id, mine.sequence) != (
-            reconciled.election_id,
-            reconciled.sequence,
-        ):
-            self._accept_state(reconciled, now_ns)
-
-    def _note_missing(self, now_ns: int, by: int) -> None:
-        """Count a state without this node, which has to leave if that goes on."""
-        if not self._missing_count:
-            self._missing_ns = now_ns
-        self._missing_count += 1
-        is_long = now_ns - self._missing_ns >= 2 * self._own_type.dead_timeout_ns
-        if self._missing_count >= _MISSING_COUNT and is_long and not self._own_type.light:
-            self._eject(ExclusionReason.COORDINATOR, by)
+        reconciled = state.reconciled()
+        reason = self._intake.reason_to_leave(reconciled, now_ns)
+        if reason is None:
+            if self.state is None or not reconciled.is_same_as(self.state):
+                self._accept_state(reconciled, now_ns)
+        elif reason and not self._own_type.light:
+            self._eject(reason, node)
 
     def _accept_state(self, state: SystemState, now_ns: int) -> None:
         self.state = state
@@ -602,21 +494,4 @@ class Picture:
                 self._include_again(tracked, now_ns)
             elif not entry.is_dead and tracked.data_since_ns is None:
                 tracked.data_since_ns = now_ns
-        self._events.append(StateChanged(state=state))
-
-
-def _resurrecting(entry: NodeEntry) -> NodeEntry:
-    return replace(entry, is_resurrecting=True)
-
-
-def _reconciled(state: SystemState) -> SystemState:
-    """Return a state in which each node occurs once: of contradictions, the higher generation
-    counts, then death."""
-    found: dict[int, NodeEntry] = {}
-    for entry in state.nodes:
-        other = found.get(entry.node)
-        if other is None or (entry.generation, entry.is_dead) > (other.generation, other.is_dead):
-            found[entry.node] = entry
-    if len(found) == len(state.nodes):
-        return state
-    return replace(state, nodes=tuple(found.values())).sealed()
+        self._events.append(PictureChanged(state=state))

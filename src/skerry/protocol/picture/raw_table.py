@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import NodeCounters, NodeEntry, RawStatistics
+from skerry.protocol.picture.entries import NodeCounters, NodeEntry, RawStatistics, SystemState
 from skerry.protocol.picture.liveness import ChannelHealth, dead_reason
 
 __all__ = ["MORE_DEAD_COUNT_MAX", "RawTable", "TrackedNode"]
 
 MORE_DEAD_COUNT_MAX: Final = 100_000
 """Ids of dead nodes. The oldest are forgotten first; until then, `skerry picture forget` does."""
-DEAD_ENTRY_NS: Final = 300_000_000_000
+_DEAD_ENTRY_NS: Final = 300_000_000_000
 """After this time only the id of a dead node is kept."""
-FORGOTTEN_NS: Final = 120_000_000_000
+_FORGOTTEN_NS: Final = 120_000_000_000
 """For this time after an order to forget a node, others may still name it."""
 _US: Final = 1000
 _MS: Final = 1_000_000
@@ -86,6 +86,28 @@ class RawTable:
     def alive_full(self) -> list[TrackedNode]:
         """Return the full nodes that are not dead."""
         return [one for one in self.nodes.values() if not one.is_dead and not one.type.light]
+
+    @property
+    def dead_count(self) -> int:
+        """Dead nodes that are remembered."""
+        return len(self.more_dead) + sum(one.is_dead for one in self.nodes.values())
+
+    def alive_count(self, state: SystemState | None) -> int:
+        """Return how many nodes of a state are alive for this node, including itself."""
+        alive = [] if state is None else [one.node for one in state.alive()]
+        return 1 + sum(
+            one != self.me.node and one in self.nodes and not self.nodes[one].is_dead
+            for one in alive
+        )
+
+    def health(
+        self, control: Mapping[int, ChannelHealth], data: Mapping[int, ChannelHealth]
+    ) -> None:
+        """Update what the channels know of the other nodes."""
+        for node, tracked in self.nodes.items():
+            if not tracked.is_dead:
+                tracked.control = control.get(node, tracked.control)
+                tracked.data = data.get(node, tracked.data)
 
     def knows_all(self) -> bool:
         """Return whether all nodes are known that are alive for one of the full nodes."""
@@ -185,12 +207,12 @@ class RawTable:
     def expire(self, now_ns: int) -> None:
         """Keep only the ids of nodes that have been dead for long."""
         for node, tracked in list(self.nodes.items()):
-            if tracked.dead_ns is not None and now_ns - tracked.dead_ns >= DEAD_ENTRY_NS:
+            if tracked.dead_ns is not None and now_ns - tracked.dead_ns >= _DEAD_ENTRY_NS:
                 del self.nodes[node]
                 if not tracked.type.light:
                     self._add_more_dead(node)
         for node, forgotten_ns in list(self._forgotten.items()):
-            if now_ns - forgotten_ns >= FORGOTTEN_NS:
+            if now_ns - forgotten_ns >= _FORGOTTEN_NS:
                 del self._forgotten[node]
 
     def forget(self, ids: Iterable[int], now_ns: int) -> list[int]:

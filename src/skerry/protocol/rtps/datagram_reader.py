@@ -25,7 +25,7 @@ from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
     DataFragment,
-    Gap,
+    GapNotice,
     Heartbeat,
     NackFragments,
     Submessage,
@@ -196,7 +196,7 @@ def _heartbeat(data: bytes, start: int, flags: int, layouts: _Layouts) -> Heartb
 
 def _other(
     kind: int, data: bytes, start: int, stop: int, layouts: _Layouts
-) -> DataFragment | AckNack | NackFragments | Gap | None:
+) -> DataFragment | AckNack | NackFragments | GapNotice | None:
     """Return a submessage of the rarer kinds; None for kinds that are not used here."""
     if kind == DATA_FRAG:
         return _fragment(data, start, stop, layouts)
@@ -214,7 +214,7 @@ def _other(
         base = _seq(data, start + 16, layouts)
         if base < start_seq:
             raise _fault(f"a GAP from {start_seq} to {base}")
-        return Gap(writer, start_seq, _numbers(data, start + 24, stop, base, layouts)[0])
+        return GapNotice(writer, start_seq, _numbers(data, start + 24, stop, base, layouts)[0])
     return None
 
 

@@ -21,7 +21,7 @@ from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
     DataFragment,
-    Gap,
+    GapNotice,
     Heartbeat,
     NackFragments,
 )
@@ -112,7 +112,7 @@ class DatagramWriter:
         base = _seq(nack.seq) + _CRC.pack(nack.numbers.base)
         self._numbers(NACK_FRAG, _LITTLE, nack.writer, base, nack.numbers, nack.count)
 
-    def gap(self, gap: Gap) -> None:
+    def gap(self, gap: GapNotice) -> None:
         """Append the numbers that are not for the receiver."""
         start = _seq(gap.start_seq) + _seq(gap.numbers.base)
         self._numbers(GAP, _LITTLE, gap.writer, start, gap.numbers, None)

@@ -25,7 +25,7 @@ __all__ = [
     "AckNack",
     "Data",
     "DataFragment",
-    "Gap",
+    "GapNotice",
     "Heartbeat",
     "NackFragments",
     "Submessage",
@@ -116,7 +116,7 @@ class NackFragments:
         self.count = count
 
 
-class Gap:
+class GapNotice:
     """Numbers that are not for the receiver: those from `start_seq` to the base of the set, and
     the members of the set."""
 
@@ -126,4 +126,4 @@ class Gap:
         self.numbers = numbers
 
 
-Submessage = Data | DataFragment | Heartbeat | AckNack | NackFragments | Gap
+Submessage = Data | DataFragment | Heartbeat | AckNack | NackFragments | GapNotice

@@ -18,7 +18,7 @@ from skerry.engine.admission.admission import (
 )
 from skerry.engine.persistence import Journal
 from skerry.engine.services.node_services import RUNNING_CHANGE_COUNT_MAX
-from skerry.engine.types.node_types import CLIENT_TYPES, SPECIAL_TYPES
+from skerry.engine.types.type_table import CLIENT_TYPES, SPECIAL_TYPES
 from skerry.errors import LocalProtocolError
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ALIVE_MARK, HANDSHAKE

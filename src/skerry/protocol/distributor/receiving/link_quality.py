@@ -47,7 +47,7 @@ class LinkCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LinkReport:
     """The counts of the link from a sender to this connection, over some time."""
 
     sender: SenderInfo

@@ -20,7 +20,7 @@ from skerry.protocol.distributor.events import (
 from skerry.protocol.distributor.identity import is_marked, java_sum
 from skerry.protocol.distributor.messages import DatagramHeader
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
-from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts
+from skerry.protocol.distributor.receiving.link_quality import LinkCounts, LinkReport
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import (
     SILENT_HEARTBEAT_COUNT,
@@ -79,7 +79,7 @@ class SenderTable:
         self._room = ReorderBuffer(config.waiting_bytes_max)
         self._turns = SendTurns()
         self._departed = Departed()
-        self._removed_links: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
+        self._removed_links: deque[LinkReport] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
         """Counts of removed senders until they are taken; the oldest are discarded first."""
         self._positions: list[DueRequest] = []
         self._foreign: dict[bytes, None] = {}
@@ -109,11 +109,11 @@ class SenderTable:
         """Return the receivers of all senders."""
         return (remote.receiver for remote in self.remotes.values())
 
-    def take_links(self) -> list[Link]:
+    def take_links(self) -> list[LinkReport]:
         """Return the counts of each sender since the last call, where there are any."""
         links = list(self._removed_links)
         self._removed_links.clear()
-        links += [Link(sender=r.sender, counts=r.take_counts()) for r in self.receivers()]
+        links += [LinkReport(sender=r.sender, counts=r.take_counts()) for r in self.receivers()]
         return [link for link in links if link.counts != _NOTHING]
 
     def announced(self) -> list[SenderFound]:
@@ -300,7 +300,9 @@ class SenderTable:
         del self.remotes[key]
         self._unannounced.pop(key, None)
         self._departed.add(key, receiver.next_seq, now_ns)
-        self._removed_links.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
+        self._removed_links.append(
+            LinkReport(sender=receiver.sender, counts=receiver.take_counts())
+        )
         self._keep_counts(receiver)
         self._has_refused = False
         if remote.is_announced:

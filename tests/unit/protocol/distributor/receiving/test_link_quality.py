@@ -9,7 +9,7 @@ import pytest
 
 from skerry.objects.internal import internal_class
 from skerry.protocol.distributor.events import SenderInfo
-from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts, sender_number
+from skerry.protocol.distributor.receiving.link_quality import LinkCounts, LinkReport, sender_number
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=7, start=2, application_id=3, application="feed")
 COUNTS = LinkCounts(
@@ -42,7 +42,7 @@ def test_counts_since_earlier_ones_are_their_difference() -> None:
 
 
 def test_a_link_is_published_as_an_object() -> None:
-    link: Any = Link(sender=SENDER, counts=COUNTS).message("10.0.0.2:9")
+    link: Any = LinkReport(sender=SENDER, counts=COUNTS).message("10.0.0.2:9")
     assert isinstance(link, internal_class("SkerryLink"))
     assert (link.sender, link.receiver, link.application) == ("10.0.0.1:7", "10.0.0.2:9", "feed")
     assert (link.carrier, link.senderNumber) == ("distributor", sender_number(SENDER))
@@ -52,12 +52,12 @@ def test_a_link_is_published_as_an_object() -> None:
 
 
 def test_without_requests_there_is_no_round_trip() -> None:
-    link: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=1)).message("r")
+    link: Any = LinkReport(sender=SENDER, counts=LinkCounts(passed_count=1)).message("r")
     assert (link.roundTrips, link.roundTripTime) == (0, None)
 
 
 def test_counts_that_are_too_large_for_their_fields_are_as_large_as_can_be() -> None:
-    link: Any = Link(sender=SENDER, counts=LinkCounts(passed_count=2**40)).message("r")
+    link: Any = LinkReport(sender=SENDER, counts=LinkCounts(passed_count=2**40)).message("r")
     assert link.datagrams == 2**32 - 1
     assert type(link).decode(link.encode()).datagrams == 2**32 - 1
 

@@ -50,7 +50,7 @@ _WORK_PER_TOPIC: Final = 500
 """Work units for a topic that is made or renewed: a class and a codec are made of its type."""
 
 
-class NodeTypes:
+class TypeTable:
     """All types of a node, and the topics of those that are in use."""
 
     def __init__(

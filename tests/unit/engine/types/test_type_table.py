@@ -13,7 +13,7 @@ from skerry.engine.admission.admission import Admission, AdmissionConfig, Permis
 from skerry.engine.clients import READING_COUNT_MAX
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.persistence import Journal, StoredObject, WriteBatch, store_type
-from skerry.engine.types.node_types import UNKNOWN_SCAN_COUNT_MAX
+from skerry.engine.types.type_table import UNKNOWN_SCAN_COUNT_MAX
 from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.base import key_of
 from skerry.schema.model import StructType
