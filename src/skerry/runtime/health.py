@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from skerry.errors import ConnectFailed
+from skerry.runtime.streams.accepting import ProtocolServer
 from skerry.runtime.streams.orderly_close import OrderlyClose
 from skerry.runtime.streams.sockets import bind_tcp
 from skerry.runtime.streams.web_origins import host_fault, own_names
@@ -61,20 +62,18 @@ class HealthServer:
         self.request_s_max = request_s_max
         self._pages = dict(pages)
         self._own_names = own_names()
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[ProtocolServer] = []
         self._open: dict[asyncio.Transport, None] = {}
         """Open connections, the oldest first."""
 
     async def listen(self, host: str, port: int) -> str:
         """Serve at an address; its URL. ConnectFailed if the address is in use."""
-        loop = asyncio.get_running_loop()
         self._own_names |= {host.lower()}
         try:
             for made in await bind_tcp(host, port):
                 port = made.getsockname()[1]
-                self._servers.append(
-                    await loop.create_server(lambda: _PageConnection(self), sock=made)
-                )
+                made.listen()
+                self._servers.append(ProtocolServer(made, lambda: _PageConnection(self)))
         except OSError as error:
             shown = f"{_bracketed(host)}:{port}"
             detail = error.strerror or error
@@ -84,11 +83,9 @@ class HealthServer:
     async def close(self) -> None:
         """Stop serving and abort all connections."""
         for server in self._servers:
-            server.close()
+            await server.close()
         for transport in list(self._open):
             transport.abort()
-        for server in self._servers:
-            await server.wait_closed()
 
     def add(self, transport: asyncio.Transport) -> None:
         """Add a connection; if there are too many, the oldest is aborted.

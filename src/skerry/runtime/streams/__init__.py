@@ -4,6 +4,7 @@ endpoints         parses endpoints such as `tcp://127.0.0.1:11235`
 sockets           binds listening sockets and sets socket options
 node_server       carries bytes between the core of a node and the streams of its clients
 listeners         the listeners of a node, one per endpoint
+accepting         accepts connections at a listening socket
 tls               TLS contexts, and connections in the TLS handshake
 websocket         the WebSocket listener of a node
 websocket_base    messages and closing handshake, for both ends of a WebSocket

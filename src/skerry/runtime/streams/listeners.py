@@ -12,6 +12,7 @@ from typing import Final
 
 from skerry.errors import ConnectFailed
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, WEBSOCKET_WAITING_COUNT_MAX
+from skerry.runtime.streams.accepting import ProtocolServer
 from skerry.runtime.streams.endpoints import Endpoint
 from skerry.runtime.streams.sockets import SocketFile, bind_tcp, bind_unix
 from skerry.runtime.streams.tls import TlsFiles, TlsHandshakes, load_certificates, server_context
@@ -55,7 +56,7 @@ class Listeners:
         self._handshakes = TlsHandshakes(count_max=self._pending_max(TLS_HANDSHAKE_COUNT_MAX))
         self._websocket_listeners: list[WebSocketListener] = []
         self._contexts: list[tuple[ssl.SSLContext, TlsFiles]] = []
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[ProtocolServer] = []
         self._files: list[SocketFile] = []
 
     @property
@@ -77,12 +78,12 @@ class Listeners:
                     Path(endpoint.path), mode=self._socket_mode, group=self._socket_group
                 )
                 self._files.append(file)
-                await self._serve(made, factory)
+                self._serve(made, factory)
                 return endpoint.text
             port = endpoint.port
             for made in await bind_tcp(endpoint.host, endpoint.port):
                 port = made.getsockname()[1]
-                await self._serve(made, factory, context)
+                self._serve(made, factory, context)
         except (OSError, ValueError) as error:
             # ValueError has no strerror: a path may be too long.
             detail = getattr(error, "strerror", None) or error
@@ -98,16 +99,13 @@ class Listeners:
         """Stop accepting, and close connections that are not clients yet."""
         self.is_open = False
         for server in self._servers:
-            server.close()
+            await server.close()
         await self._handshakes.close()
         for listener in self._websocket_listeners:
             listener.close()
 
-    async def wait_closed(self) -> None:
-        """Wait until all connections are closed, and remove the files of Unix sockets."""
-        for server in self._servers:
-            await server.wait_closed()
-        self._servers.clear()
+    def remove_files(self) -> None:
+        """Remove the files of Unix sockets."""
         for file in self._files:
             file.remove()
 
@@ -139,22 +137,19 @@ class Listeners:
             return usual
         return min(usual, max(self._connection_count_max // _PENDING_SHARE, 1))
 
-    async def _serve(
+    def _serve(
         self,
         made: socket.socket,
         factory: Callable[[], asyncio.BaseProtocol],
         context: ssl.SSLContext | None = None,
     ) -> None:
         try:
-            if context is not None:
-                made.listen(_BACKLOG)
-                self._handshakes.serve(made, context, factory)
-            else:
-                loop = asyncio.get_running_loop()
-                is_unix = made.family == socket.AF_UNIX
-                create = loop.create_unix_server if is_unix else loop.create_server
-                self._servers.append(await create(factory, sock=made, backlog=_BACKLOG))
+            made.listen(_BACKLOG)
         except BaseException:
             made.close()
             raise
+        if context is not None:
+            self._handshakes.serve(made, context, factory)
+        else:
+            self._servers.append(ProtocolServer(made, factory))
         self.is_open = True

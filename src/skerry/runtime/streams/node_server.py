@@ -166,7 +166,7 @@ class NodeServer:
             for stream in list(self._open):
                 stream.abort()
             await self._is_idle.wait()
-        await self._listeners.wait_closed()
+        self._listeners.remove_files()
         self._dead_peers.close()
         if self._timer is not None:
             self._timer.cancel()

@@ -15,6 +15,7 @@ from skerry.engine.admission.pending_connections import PendingConnections
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX
 from skerry.runtime.secret_files import warn_of_readers
+from skerry.runtime.streams.accepting import Acceptor
 
 TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 1024
 """Of these, connections from one address, so that one computer cannot use all of them. Its clients
@@ -24,8 +25,6 @@ HANDSHAKE_S_MAX: Final = 10.0
 """Time for a client to complete the TLS handshake. A slow link needs one second."""
 _SHUTDOWN_S_MAX: Final = 1.0
 """Time to wait for the peer's TLS shutdown when a stream is closed."""
-_ACCEPT_PAUSE_S: Final = 1.0
-"""Pause after a failed accept: without it, the node would do nothing but retry."""
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +120,7 @@ class TlsHandshakes:
         self._pending: PendingConnections[asyncio.Task[None]] = PendingConnections(
             count_max=count_max, per_host_count_max=per_host_count_max
         )
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._acceptors: list[Acceptor] = []
         self._handshakes: set[asyncio.Task[None]] = set()
 
     @property
@@ -139,37 +138,21 @@ class TlsHandshakes:
 
         The socket belongs to this object from now on.
         """
-        _start(self._accept(listening, context, factory), self._accepting)
+
+        def accepted(raw: socket.socket, host: str) -> None:
+            self._add(self._handshake(raw, host, context, factory), host)
+
+        self._acceptors.append(Acceptor(listening, accepted))
 
     async def close(self) -> None:
         """Stop accepting, and close the connections in the handshake."""
-        # In this order, so that the last handshake has started. Cancelling it before would leave
-        # its socket open.
-        for tasks in (self._accepting, self._handshakes):
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _accept(
-        self,
-        listening: socket.socket,
-        context: ssl.SSLContext,
-        factory: Callable[[], asyncio.BaseProtocol],
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        with listening:
-            while True:
-                try:
-                    raw, peer = await loop.sock_accept(listening)
-                except OSError as error:
-                    # No file descriptor is left, or the peer is gone already.
-                    log.warning("cannot accept TLS connections", extra={"reason": _reason(error)})
-                    await asyncio.sleep(_ACCEPT_PAUSE_S)
-                    continue
-                host = str(peer[0])
-                self._add(self._handshake(raw, host, context, factory), host)
-                # Other tasks run before the next accept, also those that are closing.
-                await asyncio.sleep(0)
+        for acceptor in self._acceptors:
+            acceptor.close()
+        # Now the last handshake has started. Cancelling it before would leave its socket open.
+        await asyncio.sleep(0)
+        for task in self._handshakes:
+            task.cancel()
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _add(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
         task = _start(handshake, self._handshakes)

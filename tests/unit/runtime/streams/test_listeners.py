@@ -62,7 +62,7 @@ async def listeners(server: Server | None = None, **options: Any) -> AsyncIterat
         yield made
     finally:
         await made.close()
-        await made.wait_closed()
+        made.remove_files()
 
 
 async def read_all(endpoint: str) -> bytes:

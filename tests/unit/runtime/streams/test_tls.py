@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import trustme
@@ -17,7 +16,6 @@ import trustme
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX
 from skerry.runtime.loops import LoopKind, run_loop
-from skerry.runtime.streams import tls
 from skerry.runtime.streams.tls import (
     TLS_HANDSHAKE_PER_HOST_COUNT_MAX,
     TlsFiles,
@@ -316,30 +314,6 @@ def test_handshakes_are_limited_per_address_and_in_total() -> None:
         assert handshakes.pending_count == 0
 
     asyncio.run(scene())
-
-
-def test_accepting_pauses_without_descriptors(
-    papers: Papers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(tls, "_ACCEPT_PAUSE_S", 0.01)
-
-    async def scene() -> None:
-        loop: Any = asyncio.get_running_loop()
-        real = loop.sock_accept
-        failures = [OSError(errno.EMFILE, "Too many open files")] * 2
-
-        async def scarce(listening: socket.socket) -> object:
-            if failures:
-                raise failures.pop()
-            return await real(listening)
-
-        loop.sock_accept = scarce
-        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
-            assert await visit(port, client_context(TlsFiles(ca=papers.ca))) == b"hello ;"
-
-    asyncio.run(scene())
-    reasons = [vars(record)["reason"] for record in caplog.records]
-    assert reasons == ["Too many open files"] * 2
 
 
 def test_closing_ends_all_handshakes(papers: Papers) -> None:
