@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from skerry.engine.system.config import Rejoin, SystemConfig
+from skerry.engine.system.events import Rejoining, SystemStatistics
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.machine import Address
 from skerry.protocol.sealing.group_keys import Cipher, GroupKey, KeyRing
@@ -310,6 +311,11 @@ def test_a_node_that_was_excluded_rejoins_a_sealed_system_with_a_new_id() -> Non
     site.world.run_for(21 * SECOND)
     site.form("a", "b", "c")
     assert site.id_of("c") != old
+    rejoining = [one for one in site.nodes["c"].events if isinstance(one, Rejoining)]
+    assert [one.node for one in rejoining] == [site.id_of("c")]
+    statistics = site.nodes["c"].machine.statistics()
+    assert isinstance(statistics, SystemStatistics)
+    assert statistics.node == site.id_of("c")
     talk(site, "abc", 20)
     site.world.run_for(SECOND)
     assert site.texts("a")["c"] == [f"c{number}" for number in range(20)]

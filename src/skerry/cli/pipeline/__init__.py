@@ -19,6 +19,8 @@ from typing import Final
 
 import click
 
+__all__ = ["pipeline"]
+
 _COMMANDS: Final = (
     "asof",
     "between",

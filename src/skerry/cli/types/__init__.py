@@ -20,6 +20,8 @@ from skerry.cli.types.generate import generate
 from skerry.cli.types.list import list_types
 from skerry.cli.types.show import show
 
+__all__ = ["types"]
+
 
 @click.group()
 def types() -> None:

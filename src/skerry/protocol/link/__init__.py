@@ -5,7 +5,7 @@
     packets          samples, and the packets in which they are sent
     message_packing  messages to samples
     reader_progress  what one receiver of a stream has acknowledged
-    send_buffer      the samples of a stream that a receiver still needs
+    sample_buffer    the samples of a stream that a receiver still needs
     outgoing_stream  a reliable stream at its sender: window, queue, retransmission
     conflation       what a receiver that lags behind no longer needs
     assembly         fragments to samples

@@ -15,7 +15,7 @@ from skerry.protocol.link.output import LinkOutput
 from skerry.protocol.link.packets import SamplePacket
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
-from skerry.protocol.link.send_buffer import SendBuffer
+from skerry.protocol.link.sample_buffer import SampleBuffer
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.number_sets import NumberSet
@@ -68,7 +68,7 @@ class OutgoingStream:
         self._lag_limit_ns = node_type.lag_limit_ns
         self._backlog_bytes_max = node_type.backlog_bytes_max
         self._queue_max = config.send_queue_packet_count
-        self._buffer = SendBuffer(config.fragment_bytes)
+        self._buffer = SampleBuffer(config.fragment_bytes)
         self._next_seq = 1
         """The next sample to send to the current receivers, and the next fragment of it."""
         self._next_fragment = 0

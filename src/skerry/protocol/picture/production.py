@@ -9,7 +9,7 @@ from typing import Final
 from skerry.protocol.picture.entries import NodeCounters, NodeEntry, SystemState
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = ["RESURRECT_IMMUNITY_COUNT", "Production"]
+__all__ = ["RESURRECT_IMMUNITY_COUNT", "Production", "Proposal"]
 
 RESURRECT_IMMUNITY_COUNT: Final = 20
 """For so many updates after a light node has returned, others may still call it dead."""

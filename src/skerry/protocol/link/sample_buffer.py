@@ -5,10 +5,10 @@ from __future__ import annotations
 from skerry.protocol.link.message_packing import MessagePacking
 from skerry.protocol.link.packets import Sample, SamplePacket
 
-__all__ = ["SendBuffer"]
+__all__ = ["SampleBuffer"]
 
 
-class SendBuffer:
+class SampleBuffer:
     """Numbers samples and their packets, and keeps each until all receivers have it."""
 
     def __init__(self, fragment_bytes: int) -> None:

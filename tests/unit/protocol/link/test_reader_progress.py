@@ -1,0 +1,86 @@
+"""What one receiver has acknowledged, and how it lags."""
+
+from __future__ import annotations
+
+from skerry.protocol.link.packets import Sample
+from skerry.protocol.link.peers import Peer
+from skerry.protocol.link.reader_progress import ReaderProgress
+
+
+def sample(seq: int, key: int | None = None) -> Sample:
+    made = Sample(seq, b"data", 1000, seq, None if key is None else ((7, key),))
+    made.reader_count = 2
+    return made
+
+
+def test_a_packet_is_in_flight_until_its_sample_is_taken(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    first = sample(1)
+    reader.sent(1, 10)
+    assert reader.was_sent_once(1)
+    reader.sent(1, 20)
+    assert not reader.was_sent_once(1)
+    assert reader.take(first)
+    assert not reader.take(first)
+    assert (reader.flight, reader.counts) == ({}, {})
+    assert not reader.needs(1)
+    reader.advance_base(2)
+    assert not reader.is_waiting
+
+
+def test_acknowledgements_are_newer_by_their_count_also_when_it_wraps(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    counts = [(5, True), (5, False), (4, False), (6, True), (0xFFFFFFFF, False)]
+    assert [reader.is_new_count(count) for count, _ in counts] == [new for _, new in counts]
+    reader.ack_count = 0xFFFFFFFF
+    assert reader.is_new_count(0)
+
+
+def test_a_receiver_has_room_by_its_flight_and_by_its_window(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 5, 0, is_welcomed=True)
+    assert not reader.is_full(8, 4)
+    assert reader.is_full(9, 4)
+    for packet in range(4):
+        reader.sent(packet, 0)
+    assert reader.is_full(6, 4)
+
+
+def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    reader.is_blocking = True
+    reader.account(100)
+    reader.is_blocking = False
+    reader.account(500)
+    assert reader.blocked_ns == 50
+    assert reader.needs_tick
+    reader.excuse(60)
+    assert reader.blocked_ns == 0
+
+
+def test_a_lagging_receiver_skips_what_later_samples_replace(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    samples = {seq: sample(seq, key=9) for seq in range(1, 4)}
+    replaced = reader.begin_lag(1, 0, samples, 0)
+    assert [one.seq for one in replaced] == [2]  # The first one is never left out.
+    assert reader.skipped == {2}
+    samples[4] = sample(4, key=9)
+    assert [one.seq for one in reader.append(samples[4], samples)] == [3]
+    assert not reader.needs(2)
+    assert reader.needs(4)
+    reader.next_seq = 3
+    reader.end_lag(samples)
+    assert reader.needs(3)
+    assert samples[3].reader_count == 3
+    assert not reader.is_lagging
+
+
+def test_a_lagging_receiver_continues_behind_what_it_has(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    samples = {seq: sample(seq) for seq in range(1, 5)}
+    reader.begin_lag(1, 2, samples, 0)
+    for seq in (1, 2):
+        reader.take(samples[seq])
+    reader.advance_base(3)
+    reader.skip_behind()
+    assert (reader.next_seq, reader.next_fragment) == (3, 0)
+    assert reader.backlog_bytes == 8

@@ -1,0 +1,151 @@
+"""The machine of the picture: its decisions about single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.node_types import NodeType, NodeTypes
+from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
+from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.events import (
+    Ejected,
+    Exclude,
+    Forget,
+    Include,
+    NodeDead,
+    PictureStatistics,
+)
+from skerry.protocol.picture.picture import PictureMachine
+
+Entries = Callable[..., NodeEntry]
+SECOND = 1_000_000_000
+
+
+def machine(entry: Entries, server: NodeType, types: NodeTypes, **fields: Any) -> PictureMachine:
+    return PictureMachine(
+        me=entry(5), own_type=server, node_types=types, rng=Random(1), now_ns=0, **fields
+    )
+
+
+def taken(picture: PictureMachine, kind: type) -> list[Any]:
+    return [
+        one for one in [*picture.take_actions(), *picture.take_events()] if isinstance(one, kind)
+    ]
+
+
+def test_a_found_node_is_included_and_a_dead_one_never_again(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    picture.node_found(entry(3), 0)
+    assert taken(picture, Include) == [Include(node=3)]
+    picture.stop_ordered(3, 1)
+    picture.node_found(entry(3), 2)
+    assert taken(picture, Include) == []
+    picture.stop_ordered(3, 3)
+    assert picture.statistics().dead_count == 1
+
+
+def test_a_stalled_node_is_excluded_with_the_reason(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    picture.stalled(3, ExclusionReason.SLOW, 1)
+    assert Exclude(node=3, reason=ExclusionReason.SLOW) in picture.take_actions()
+    (dead,) = [one for one in picture.take_events() if isinstance(one, NodeDead)]
+    assert (dead.entry.node, dead.entry.dead_reason, dead.by) == (3, ExclusionReason.SLOW, 5)
+    assert picture.forget([3, 7], 2) == [3]
+    assert taken(picture, Forget) == [Forget(nodes=(3,))]
+
+
+def test_a_node_that_is_vetoed_is_excluded(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types, is_vetoed=lambda one: one.node == 3)
+    for node in (3, 4):
+        picture.node_found(entry(node), 0)
+    actions = picture.take_actions()
+    assert actions == [Exclude(node=3, reason=ExclusionReason.VETO), Include(node=4)]
+
+
+def test_nonsense_is_counted_and_harms_nothing(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    picture.received(3, RAW, b"\xff\xff", 0)
+    picture.received(3, 12345, b"", 0)
+    picture.received(99, RAW, write_raw(RawStatistics(me=entry(99))), 0)
+    statistics = picture.statistics()
+    assert isinstance(statistics, PictureStatistics)
+    assert (statistics.ignored_count, statistics.raw_received_count) == (3, 0)
+
+
+def alone(picture: PictureMachine) -> int:
+    """Let a node form a system, and return its incarnation."""
+    for now_ns in range(0, 60 * SECOND, SECOND // 10):
+        picture.advance(now_ns)
+        if picture.state is not None:
+            return picture.membership.incarnation_id
+    raise AssertionError("it has formed no system")
+
+
+def test_a_node_alone_forms_a_system_of_its_own(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    assert alone(picture)
+    assert picture.state is not None
+    assert [one.node for one in picture.state.alive()] == [5]
+    assert picture.size == 1
+
+
+def test_a_node_of_another_incarnation_is_excluded(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    incarnation = alone(picture)
+    picture.node_found(entry(3), 60 * SECOND)
+    picture.take_actions()
+    raw = RawStatistics(me=entry(3), incarnation_id=incarnation + 1)
+    picture.received(3, RAW, write_raw(raw), 60 * SECOND)
+    assert Exclude(node=3, reason=ExclusionReason.INCARNATION) in picture.take_actions()
+
+
+def test_a_node_that_a_system_refuses_before_it_belongs_to_one_leaves(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    for _ in range(2):
+        picture.refused_by(3, ExclusionReason.CLOCK, 0, incarnation_id=8, size=4, elected=7)
+    assert taken(picture, Ejected) == [Ejected(reason=ExclusionReason.CLOCK, by=3)]
+
+
+def test_a_state_of_a_node_that_is_not_elected_is_ignored(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    alone(picture)
+    before = picture.state
+    picture.node_found(entry(3), 60 * SECOND)
+    state = SystemState(elected_id=3, election_id=1, sequence=9, nodes=(entry(3),)).sealed()
+    picture.received(3, STATE, write_state(state), 60 * SECOND)
+    assert picture.state is before
+    assert picture.statistics().ignored_count == 1
+
+
+def test_a_clock_that_differs_too_much_bars_a_node_that_joins(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types, clock_skew_ns_max=SECOND)
+    alone(picture)
+    for node, offset_ns in ((3, SECOND), (4, -SECOND - 1)):
+        picture.node_found(entry(node), 60 * SECOND)
+        picture.clock_measured(node, offset_ns, 60 * SECOND)
+    excluded = [one for one in picture.take_actions() if isinstance(one, Exclude)]
+    assert excluded == [Exclude(node=4, reason=ExclusionReason.CLOCK)]

@@ -1,0 +1,100 @@
+"""What a node knows of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.node_types import NodeType
+from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.liveness import ChannelHealth
+from skerry.protocol.picture.raw_table import MORE_DEAD_COUNT_MAX, RawTable, TrackedNode
+
+Entries = Callable[..., NodeEntry]
+MINUTE = 60_000_000_000
+
+
+def test_a_dead_node_is_never_alive_again(
+    table: RawTable, entry: Entries, server: NodeType
+) -> None:
+    table.kill(table.nodes[3], ExclusionReason.SILENT, 0)
+    table.expire(5 * MINUTE)
+    assert list(table.more_dead) == [3]
+    tracked = table.add(entry(3), server, 6 * MINUTE)
+    assert isinstance(tracked, TrackedNode)
+    assert tracked.is_dead
+    assert table.is_known_dead(3)
+    assert not table.is_known_dead(7)
+    assert table.dead_count == 2
+
+
+def test_a_light_node_that_was_dead_for_long_is_forgotten(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    table.kill(table.add(entry(9, light), light, 0), ExclusionReason.SILENT, 0)
+    table.expire(5 * MINUTE)
+    assert 9 not in table.nodes
+    assert not table.more_dead
+
+
+def test_a_light_node_returns_with_the_next_generation(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    tracked = table.add(entry(9, light), light, 0)
+    table.kill(tracked, ExclusionReason.SILENT, 0)
+    table.revive(tracked, 7)
+    assert (tracked.is_dead, tracked.entry.generation, tracked.since_ns) == (False, 1, 7)
+
+
+def test_a_forgotten_node_is_not_learned_again_for_a_while(table: RawTable, entry: Entries) -> None:
+    table.kill(table.nodes[3], ExclusionReason.SILENT, 0)
+    assert table.forget([3, 7, 99], 0) == [3]  # Node 7 is alive, and node 99 unknown.
+    assert not table.add_dead(entry(3, is_dead=True), 1)
+    assert table.merge_more_dead([3, 99, 5, 7, 20]) == [20]
+    table.expire(2 * MINUTE)
+    assert table.add_dead(entry(3, is_dead=True), 2 * MINUTE)
+
+
+def test_the_oldest_of_too_many_dead_ids_is_forgotten(table: RawTable) -> None:
+    table.merge_more_dead(range(1000, 1000 + MORE_DEAD_COUNT_MAX + 1))
+    assert len(table.more_dead) == MORE_DEAD_COUNT_MAX
+    assert 1000 not in table.more_dead
+
+
+def test_all_nodes_are_known_when_those_of_the_others_are(table: RawTable, entry: Entries) -> None:
+    table.nodes[3].raw_received(RawStatistics(me=entry(3), nodes=(entry(5), entry(7))))
+    assert table.knows_all()
+    table.nodes[7].raw_received(RawStatistics(me=entry(7), nodes=(entry(8),)))
+    assert not table.knows_all()
+    dead = entry(8, is_dead=True)
+    table.nodes[7].raw_received(RawStatistics(me=entry(7), nodes=(dead,)))
+    assert table.knows_all()
+
+
+def test_a_silent_node_is_found_dead(table: RawTable, server: NodeType) -> None:
+    heard = ChannelHealth(received_count=100, received_ns=0)
+    table.health({3: heard, 7: heard, 99: heard}, {})
+    now_ns = server.dead_timeout_ns + 1
+    table.health({7: ChannelHealth(received_count=100, received_ns=now_ns)}, {})
+    found = [(one.entry.node, reason) for one, reason in table.found_dead(now_ns)]
+    assert found == [(3, ExclusionReason.SILENT)]
+
+
+def test_nodes_alive_are_counted_by_the_state_and_the_table(
+    table: RawTable, entry: Entries
+) -> None:
+    nodes = (entry(3), entry(5), entry(7, is_dead=True), entry(8))
+    state = SystemState(elected_id=7, election_id=1, sequence=1, nodes=nodes)
+    assert table.alive_count(None) == 1
+    assert table.alive_count(state) == 2  # Node 8 is unknown here.
+
+
+def test_raw_statistics_have_the_counters_of_both_channels(table: RawTable) -> None:
+    control = ChannelHealth(received_count=4, round_trip_ns=2_500, backlog_bytes=10)
+    data = ChannelHealth(received_count=6, lag_ns=3_000_000, backlog_bytes=5)
+    table.health({3: control}, {3: data})
+    raw = table.statistics(11, 12)
+    counters = next(one for one in raw.nodes if one.node == 3).counters
+    assert (counters.control_received_count, counters.data_received_count) == (4, 6)
+    assert (counters.round_trip_us, counters.lag_ms, counters.backlog_bytes) == (2, 3, 15)
+    assert (raw.election_id, raw.incarnation_id) == (11, 12)

@@ -1,0 +1,120 @@
+"""The sockets of one channel, on loopback."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections import deque
+from collections.abc import Iterator
+
+import pytest
+
+from skerry.protocol.machine import Address
+from skerry.runtime.udp.channel_sockets import ChannelSockets, Received
+from skerry.runtime.udp.interfaces import find_interface
+from tests.runtime.system_nodes import free_port
+
+HOST = "239.255.77.31"
+
+
+@pytest.fixture
+def group() -> Address:
+    return Address(HOST, free_port())
+
+
+@pytest.fixture
+def pair(group: Address) -> Iterator[tuple[ChannelSockets, ChannelSockets]]:
+    interface = find_interface("127.0.0.1", group=HOST, port=1, key="control")
+    pair = tuple(
+        ChannelSockets(
+            Address("127.0.0.1", 0),
+            interface,
+            groups=[group],
+            ttls={group: 1},
+            buffer_bytes=1 << 20,
+            now_ns=0,
+        )
+        for _ in range(2)
+    )
+    yield pair  # type: ignore[misc]
+    for one in pair:
+        one.close()
+
+
+def received(channel: ChannelSockets, count: int) -> list[Received]:
+    """The next datagrams; fails if they do not arrive."""
+    into: deque[Received] = deque()
+    while len(into) < count:
+        made = [one for one, _ in channel.sockets()]
+        ready, _, _ = select.select(made, [], [], 10)
+        assert ready, f"{len(into)} of {count} datagrams arrived"
+        for one, destination in channel.sockets():
+            if one in ready:
+                channel.read(one, destination, into, 0)
+    return list(into)
+
+
+def test_a_datagram_arrives_with_its_source_and_the_address_it_was_sent_to(
+    pair: tuple[ChannelSockets, ChannelSockets], group: Address
+) -> None:
+    first, second = pair
+    first.send([b"to one"], second.address, 0)
+    first.send([b"to all"], group, 0)
+    assert sorted(received(second, 2)) == [
+        (b"to all", first.address, group),
+        (b"to one", first.address, second.address),
+    ]
+
+
+def test_a_node_does_not_receive_what_it_sends_to_a_group(
+    pair: tuple[ChannelSockets, ChannelSockets], group: Address
+) -> None:
+    first, second = pair
+    first.send([b"own"], group, 0)
+    second.send([b"other"], group, 0)
+    assert [data for data, _, _ in received(first, 1)] == [b"other"]
+
+
+def test_many_datagrams_of_one_size_arrive_apart_and_in_order(
+    pair: tuple[ChannelSockets, ChannelSockets],
+) -> None:
+    first, second = pair
+    sent = [bytes([number]) * 1200 for number in range(40)]
+    first.send([*sent, b"short"], second.address, 0)
+    assert [data for data, _, _ in received(second, 41)] == [*sent, b"short"]
+
+
+def test_what_cannot_be_sent_is_counted(pair: tuple[ChannelSockets, ChannelSockets]) -> None:
+    first, second = pair
+    first.send([bytes(70_000)], second.address, 0)
+    assert first.send_error_count + first.dropped_count > 0
+    first.send([b"next"], second.address, 0)
+    assert [data for data, _, _ in received(second, 1)] == [b"next"]
+
+
+def test_a_silent_group_is_joined_again(
+    pair: tuple[ChannelSockets, ChannelSockets], group: Address
+) -> None:
+    first, second = pair
+    first.check(8_000_000_000)
+    assert first.rejoined_count == 1
+    second.send([b"after"], group, 0)
+    assert [data for data, _, _ in received(first, 1)] == [b"after"]
+
+
+def test_a_taken_port_is_an_error(pair: tuple[ChannelSockets, ChannelSockets]) -> None:
+    first, _ = pair
+    with pytest.raises(OSError, match="in use"):
+        ChannelSockets(
+            first.address, first.interface, groups=[], ttls={}, buffer_bytes=1 << 16, now_ns=0
+        )
+
+
+def test_closed_sockets_are_closed(pair: tuple[ChannelSockets, ChannelSockets]) -> None:
+    first, _ = pair
+    sending = first.sending
+    assert isinstance(sending, socket.socket)
+    first.close()
+    assert not first.is_open
+    assert sending.fileno() == -1
+    assert first.sockets() == []
