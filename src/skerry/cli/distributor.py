@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skerry.cli.group_options import group_key_option, group_reach_options, group_segment_option
 from skerry.cli.input import input_contents
-from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.output import Output, current_output, json_option, json_option_of
 from skerry.cli.parameters import (
     CheckedText,
     FiniteFloat,
@@ -22,6 +24,7 @@ from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
+    from skerry.client.distributor.sync import BlockingGroupConnection
     from skerry.protocol.machine import MachineEvent
 
 
@@ -75,25 +78,17 @@ def distributor() -> None:
     help="Bandwidth limit in Mbit/s, repairs included; 0 is no limit.",
 )
 @group_segment_option
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object at the end with the number of updates sent.",
-)
+@json_option_of("Print one JSON object at the end with the number of updates sent.")
 def pub(
     *,
     group: str,
-    interface: str,
-    ttl: int,
-    dialect: str,
-    key_file: str,
     subject: str,
     data: str | None,
     name: str,
     mbit: float,
     segment_bytes: int,
     as_json: bool,
+    **reach: Any,
 ) -> None:
     """Publish one update, or each line of standard input.
 
@@ -106,17 +101,8 @@ def pub(
       producer | skerry distributor pub 239.192.7.1:4711 --subject /log --interface eth0
       skerry distributor pub 239.192.7.1:4711 --subject /map --data @harbour.png --mbit 10
     """
-    from skerry import distributor as api
-
-    connection = api.open(
-        group,
-        interface=interface,
-        ttl=ttl,
-        dialect=api.Dialect(dialect),
-        key_file=key_file,
-        application=name,
-        bandwidth_mbit_max=mbit,
-        segment_bytes=segment_bytes,
+    connection = _open(
+        group, reach, application=name, bandwidth_mbit_max=mbit, segment_bytes=segment_bytes
     )
     output = current_output()
 
@@ -150,14 +136,11 @@ def pub(
 def sub(
     *,
     group: str,
-    interface: str,
-    ttl: int,
-    dialect: str,
-    key_file: str,
     patterns: tuple[str, ...],
     count: int | None,
     statistics: bool,
     as_json: bool,
+    **reach: Any,
 ) -> None:
     """Subscribe to patterns in a group, and print updates until Ctrl-C.
 
@@ -175,18 +158,9 @@ def sub(
       skerry distributor sub 239.192.7.1:4711 --interface 127.0.0.1 --count 10
       skerry distributor sub 239.192.7.1:4711 --key-file keys.toml
     """
-    from skerry import distributor as api
-
     output = current_output()
     arrived: queue.Queue[_Batch | MachineEvent] = queue.Queue(_BATCH_COUNT_MAX)
-    connection = api.open(
-        group,
-        interface=interface,
-        ttl=ttl,
-        dialect=api.Dialect(dialect),
-        key_file=key_file,
-        socket_buffer_bytes=_BUFFER_BYTES,
-    )
+    connection = _open(group, reach, socket_buffer_bytes=_BUFFER_BYTES)
     with stop_on_signals() as stop, connection:
         subscriber = connection.subscriber(on_event=arrived.put, on_batch=arrived.put)
         try:
@@ -198,7 +172,9 @@ def sub(
         finally:
             # The callback thread may be blocked by the full queue, and closing waits for it.
             arrived.maxsize = 0
-            _empty(arrived)
+            with suppress(queue.Empty):
+                while True:
+                    arrived.get_nowait()
 
 
 @distributor.command()
@@ -324,6 +300,13 @@ def bench(
     )
 
 
+def _open(group: str, reach: Mapping[str, Any], **fields: Any) -> BlockingGroupConnection:
+    from skerry import distributor
+
+    dialect = distributor.Dialect(reach["dialect"])
+    return distributor.open(group, **{**reach, **fields, "dialect": dialect})
+
+
 def _show_all(
     arrived: queue.Queue[_Batch | MachineEvent],
     stop: Stop,
@@ -369,11 +352,3 @@ def _show_event(event: MachineEvent, output: Output, *, as_json: bool) -> None:
         output.note(visible(str(event)))
     else:
         output.warning(visible(str(event)))
-
-
-def _empty(arrived: queue.Queue[_Batch | MachineEvent]) -> None:
-    try:
-        while True:
-            arrived.get_nowait()
-    except queue.Empty:
-        pass

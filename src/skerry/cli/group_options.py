@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from skerry.cli.parameters import with_options
+
+group_key_option = click.option(
+    "--key-file",
+    default="",
+    metavar="FILE",
+    help="Key file of the group: datagrams are sealed, and others are dropped. Default: none.",
+)
+"""Add `--key-file`, as the argument `key_file`: the keys of a sealed group."""
 
 
-def group_key_option(command: Command) -> Command:
-    """Add `--key-file`, as the argument `key_file`: the keys of a sealed group."""
-    return click.option(
-        "--key-file",
+group_segment_option = click.option(
+    "--segment-bytes",
+    type=click.IntRange(128, 65_507),
+    callback=lambda _context, _option, value: value or 0,
+    metavar="N",
+    help="Size of the largest datagram in bytes. Default: 7800 or what fits the MTU, and 8192"
+    " once a Java program has sent a datagram. Java programs can read updates of at most two"
+    " datagrams; set 8192 if they only subscribe, since subscribers cannot be detected.",
+)
+"""Add `--segment-bytes`, as the argument `segment_bytes`: 0 selects the default."""
+
+
+group_reach_options = with_options(
+    click.option(
+        "--interface",
         default="",
-        metavar="FILE",
-        help="Key file of the group: datagrams are sealed, and others are dropped. Default: none.",
-    )(command)
-
-
-def group_segment_option(command: Command) -> Command:
-    """Add `--segment-bytes`, as the argument `segment_bytes`: 0 selects the default."""
-    return click.option(
-        "--segment-bytes",
-        type=click.IntRange(128, 65_507),
-        callback=lambda _context, _option, value: value or 0,
-        metavar="N",
-        help="Size of the largest datagram in bytes. Default: 7800 or what fits the MTU, and 8192"
-        " once a Java program has sent a datagram. Java programs can read updates of at most two"
-        " datagrams; set 8192 if they only subscribe, since subscribers cannot be detected.",
-    )(command)
-
-
-def group_reach_options(command: Command) -> Command:
-    """Add the options of a multicast group: `interface`, `ttl` and `dialect`."""
-    options = (
-        click.option(
-            "--interface",
-            default="",
-            metavar="NAME|ADDRESS",
-            help="Network interface of the group, by name or address; 127.0.0.1 keeps datagrams on"
-            " this computer. Default: the interface that the system chooses.",
-        ),
-        click.option(
-            "--ttl",
-            type=click.IntRange(0, 255),
-            default=1,
-            show_default=True,
-            help="Multicast TTL; 1 keeps datagrams on the local network.",
-        ),
-        click.option(
-            "--dialect",
-            type=click.Choice(["java", "pycast"]),
-            default="java",
-            show_default=True,
-            help="Wire format of the group.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+        metavar="NAME|ADDRESS",
+        help="Network interface of the group, by name or address; 127.0.0.1 keeps datagrams on"
+        " this computer. Default: the interface that the system chooses.",
+    ),
+    click.option(
+        "--ttl",
+        type=click.IntRange(0, 255),
+        default=1,
+        show_default=True,
+        help="Multicast TTL; 1 keeps datagrams on the local network.",
+    ),
+    click.option(
+        "--dialect",
+        type=click.Choice(["java", "pycast"]),
+        default="java",
+        show_default=True,
+        help="Wire format of the group.",
+    ),
+)
+"""Add the options of a multicast group: `interface`, `ttl` and `dialect`."""

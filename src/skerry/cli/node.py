@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.output import current_output
+from skerry.cli.output import current_output, json_option_of
 from skerry.cli.parameters import CheckedText, check_endpoint, check_metrics, check_storage
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ def node() -> None:
     type=click.Choice(["auto", "text", "json"]),
     help="Form of log lines. Default: auto, which is text on a terminal and JSON elsewhere.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object with the endpoints once the node listens, and log as JSON.",
-)
+@json_option_of("Print one JSON object with the endpoints once the node listens, and log as JSON.")
 def run(*, file: Path | None, **given: Any) -> None:
     """Run a node until Ctrl-C or SIGTERM. DOTS programs can connect to it unchanged.
 

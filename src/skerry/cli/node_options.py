@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skerry.cli.parameters import (
     CheckedText,
+    Command,
     WrongValue,
     as_wrong_value,
     check_condition,
     check_endpoint,
+    with_options,
 )
 from skerry.errors import (
     ConnectFailed,
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from skerry.client.api.sync import Space
     from skerry.client.core.states import StateChanged
     from skerry.objects.base import Struct
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,24 +262,20 @@ def type_argument(**options: Any) -> Callable[[Command], Command]:
     return click.argument("type_name", shell_complete=_complete_type, **options)
 
 
-def filter_options(command: Command) -> Command:
-    """Add `--where` and `--fields` to a command, as its arguments `where` and `fields`."""
-    options = (
-        click.option(
-            "--where",
-            metavar="E",
-            type=CheckedText(check_condition),
-            help='Only objects that match this condition, such as "lat > 50". Default: all.',
-        ),
-        click.option(
-            "--fields",
-            metavar="A,B",
-            help="Only these fields and the key, separated by commas. Default: all fields.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+filter_options = with_options(
+    click.option(
+        "--where",
+        metavar="E",
+        type=CheckedText(check_condition),
+        help='Only objects that match this condition, such as "lat > 50". Default: all.',
+    ),
+    click.option(
+        "--fields",
+        metavar="A,B",
+        help="Only these fields and the key, separated by commas. Default: all fields.",
+    ),
+)
+"""Add `--where` and `--fields` to a command, as its arguments `where` and `fields`."""
 
 
 def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Struct]:

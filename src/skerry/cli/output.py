@@ -10,17 +10,16 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 import click
 
+from skerry.cli.parameters import Command
 from skerry.json_values import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WIDTH_OF_FILES: Final = 100_000
 """Width of tables in a file or pipe: wider than any row, so that nothing is wrapped."""
@@ -114,10 +113,12 @@ def current_output() -> Output:
     return found
 
 
-def json_option(command: Command) -> Command:
-    """Add `--json` to a reading command, as its argument `as_json`."""
-    text = "Print one JSON object per line instead of text."
-    return click.option("--json", "as_json", is_flag=True, help=text)(command)
+def json_option_of(text: str) -> Callable[[Command], Command]:
+    """Add `--json` with this help to a command, as its argument `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+json_option = json_option_of("Print one JSON object per line instead of text.")
 
 
 def json_text(row: Mapping[str, object], *, in_ascii: bool = False) -> str:

@@ -10,13 +10,27 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from skerry.errors import ConfigError, FilterError, SkerryError
 
 _STORAGES: Final = re.compile(r"none|sqlite:.+|postgres(ql)?://.*", re.DOTALL)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """A decorator that adds several options to a command, in this order in its help."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 class FiniteFloat(click.FloatRange):

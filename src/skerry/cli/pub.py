@@ -17,7 +17,7 @@ from skerry.cli.node_options import (
     type_argument,
     types_option,
 )
-from skerry.cli.output import current_output
+from skerry.cli.output import current_output, json_option_of
 from skerry.cli.parameters import CheckedText, WrongValue, as_wrong_value, check_subject
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
@@ -48,12 +48,7 @@ if TYPE_CHECKING:
 )
 @types_option
 @node_options
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON object at the end with the number of confirmed updates.",
-)
+@json_option_of("Print one JSON object at the end with the number of confirmed updates.")
 def pub(
     *,
     type_name: str | None,

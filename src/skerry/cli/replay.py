@@ -71,10 +71,7 @@ _KEYS: Final = "space: pause, n: next update, q: quit"
 def replay(
     *,
     folder: str,
-    from_ns: int | None,
-    to_ns: int | None,
-    types: tuple[str, ...],
-    subjects: tuple[str, ...],
+    chosen: dict[str, Any],
     speed: float,
     fast: bool,
     loop: bool,
@@ -106,17 +103,15 @@ def replay(
         raise click.UsageError("--fast and --speed exclude each other")
     output = current_output()
     recordings = opened(folder)
-    warn_of_absent(output, recordings, types)
+    warn_of_absent(output, recordings, chosen)
     from skerry.apps.replayer.program import Replayer
-    from skerry.apps.replayer.row_reader import ReplayOptions
+    from skerry.recording.selection import selection_of
 
-    options = ReplayOptions(
-        from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects, has_state=not bare
-    )
     replayer = Replayer(
         recordings,
         _target(choice, group, output, is_looping=loop),
-        options,
+        selection_of(**chosen),
+        has_state=not bare,
         speed=None if fast else speed,
         is_looping=loop,
         is_paused=step,

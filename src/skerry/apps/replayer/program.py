@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skerry.apps.replayer.pacing import Pacer
-from skerry.apps.replayer.row_reader import ReplayOptions, RowReader
+from skerry.apps.replayer.row_reader import RowReader
 from skerry.apps.replayer.targets import ReplayTarget
 from skerry.codec.envelope import GAP, Update
 from skerry.recording.gaps import readable_gap
+from skerry.recording.selection import RowSelection
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import Recording
 
@@ -43,15 +44,16 @@ class Replayer:
         self,
         recordings: Sequence[Recording],
         target: ReplayTarget,
-        options: ReplayOptions,
+        selection: RowSelection,
         *,
+        has_state: bool = True,
         speed: float | None = 1.0,
         is_looping: bool = False,
         is_paused: bool = False,
         stays: bool = False,
         report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        self._rows = RowReader(recordings, options)
+        self._rows = RowReader(recordings, selection, has_state=has_state)
         self._target = target
         self._report = report
         self.pacer = Pacer(self._begin, speed=speed, is_looping=is_looping, is_paused=is_paused)

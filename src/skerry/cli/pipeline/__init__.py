@@ -1,10 +1,9 @@
 """`skerry pipeline`: makes tables of recordings, and queries them.
 
-- `run`, `follow`: merge recordings into tables, once or continuously
-- `asof`, `between`, `diff`: queries about instants and ranges of time
-- `tables`: lists the tables
+- `jobs`: `run` and `follow` merge recordings into tables, once or continuously
+- `queries`: `asof`, `between` and `diff` query instants and ranges of time
 - `report`: figures and a page about the traffic
-- `compact`, `vacuum`, `retain`: maintenance
+- `maintenance`: `tables`, `compact`, `vacuum` and `retain`
 - `engines`: the two query engines, `skerry.lake` and Spark
 - `answers`: prints the rows of a query
 - `spark_session`: the options and the session of Spark
@@ -21,30 +20,31 @@ import click
 
 __all__ = ["pipeline"]
 
-_COMMANDS: Final = (
-    "asof",
-    "between",
-    "compact",
-    "diff",
-    "follow",
-    "report",
-    "retain",
-    "run",
-    "tables",
-    "vacuum",
-)
+_MODULES: Final = {
+    "asof": "queries",
+    "between": "queries",
+    "compact": "maintenance",
+    "diff": "queries",
+    "follow": "jobs",
+    "report": "report",
+    "retain": "maintenance",
+    "run": "jobs",
+    "tables": "maintenance",
+    "vacuum": "maintenance",
+}
 
 
 class _LazyCommands(click.Group):
     """Imports each command when it is called, because they need different packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in _MODULES:
             return None
-        command: click.Command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        module = import_module(f"{__name__}.{_MODULES[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
 

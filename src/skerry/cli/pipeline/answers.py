@@ -162,9 +162,12 @@ def print_rows(
     return len(cells)
 
 
-def limit_option(command: Any) -> Any:
-    text = f"Maximum number of rows; by default {_ROWS_SHOWN} in a table, all with --json."
-    return click.option("--limit", type=click.IntRange(min=1), metavar="N", help=text)(command)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Maximum number of rows; by default {_ROWS_SHOWN} in a table, all with --json.",
+)
 
 
 def instant_of(context: click.Context, option: click.Parameter, text: str) -> int:

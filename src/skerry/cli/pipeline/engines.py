@@ -7,14 +7,15 @@ to be started first, and is meant for tables that are too large for one computer
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from skerry.cli.output import Output
+from skerry.cli.parameters import Command
 from skerry.cli.pipeline.answers import Rows, lake_rows, spark_rows
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
@@ -29,27 +30,8 @@ if TYPE_CHECKING:
     from skerry.spark.lake.state_lookup import TableType
     from skerry.spark.tables import Tables
 
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
 _OF_SPARK: Final = ("master", "memory", "conf")
-
-
-class Queries(Protocol):
-    """The queries of the commands; objects are sorted by space, type and key, updates by time."""
-
-    def types(self) -> Mapping[str, TableType]:
-        """The types by the names of their tables."""
-
-    def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
-        """The state of each object at an instant."""
-
-    def between(self, type_name: str, from_ns: int, to_ns: int, where: str | None) -> Rows:
-        """The updates of a type from one instant to another, exclusive."""
-
-    def diff(self, type_name: str, from_ns: int, to_ns: int) -> Rows:
-        """The objects of a type that differ between two instants."""
 
 
 def engine_options(command: Command) -> Command:
@@ -97,7 +79,7 @@ def opened_queries(
     for note in lake.notes(*instants_ns):
         output.note(note)
     if choice is None:
-        yield _LakeQueries(lake)
+        yield Queries(lake)
         return
     with choice.session(output, app_name, is_brief=is_small(tables)) as spark:
         from skerry.spark.tables import Tables
@@ -107,11 +89,14 @@ def opened_queries(
         yield _SparkQueries(lake, source)
 
 
-class _LakeQueries:
+class Queries:
+    """The queries of the commands; objects are sorted by space, type and key, updates by time."""
+
     def __init__(self, lake: OpenLake) -> None:
         self._lake = lake
 
     def types(self) -> Mapping[str, TableType]:
+        """The types by the names of their tables."""
         return self._lake.known_types()
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
@@ -126,13 +111,10 @@ class _LakeQueries:
         return lake_rows(self._lake.diff(type_name, from_ns, to_ns))
 
 
-class _SparkQueries:
+class _SparkQueries(Queries):
     def __init__(self, lake: OpenLake, source: Tables) -> None:
-        self._lake = lake
+        super().__init__(lake)
         self._source = source
-
-    def types(self) -> Mapping[str, TableType]:
-        return self._lake.known_types()
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
         frame = self._source.asof(type_name, at_ns)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,9 +16,6 @@ from skerry.observe.pipeline_metrics import PipelineStatistics
 
 if TYPE_CHECKING:
     from skerry.spark.jobs.loop import Progress
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NOTE_GAP_S: Final = 60.0
 """Interval of progress messages without a terminal."""
@@ -51,15 +48,6 @@ class JobStatus:
         self.statistics = replace(self.statistics, batch_s=seconds, last_batch_s=at_s)
 
 
-def metrics_option(command: Command) -> Command:
-    return click.option(
-        "--metrics",
-        metavar="HOST:PORT",
-        callback=_checked_address,
-        help="Address at which metrics and health are served; by default they are not.",
-    )(command)
-
-
 def _checked_address(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
@@ -71,6 +59,14 @@ def _checked_address(
         except ValueError as error:
             raise click.BadParameter(f"{error}.") from None
     return text
+
+
+metrics_option = click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    callback=_checked_address,
+    help="Address at which metrics and health are served; by default they are not.",
+)
 
 
 @contextmanager

@@ -18,19 +18,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from skerry.cli.output import Output
-from skerry.cli.parameters import FiniteFloat
+from skerry.cli.parameters import Command, FiniteFloat
 from skerry.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULT_MEMORY: Final = "1g"
 _LAST_LINES: Final = 5
@@ -184,24 +181,22 @@ def spark_options(command: Command) -> Command:
     return wrapped  # type: ignore[no-any-return]
 
 
-def tables_option(command: Command) -> Command:
-    return click.option(
-        "--tables",
-        required=True,
-        metavar="DIR",
-        help="Folder of the tables, or a remote path such as s3a://bucket/lake.",
-    )(command)
+tables_option = click.option(
+    "--tables",
+    required=True,
+    metavar="DIR",
+    help="Folder of the tables, or a remote path such as s3a://bucket/lake.",
+)
 
 
-def recordings_option(command: Command) -> Command:
-    return click.option(
-        "--recordings",
-        required=True,
-        multiple=True,
-        metavar="DIR",
-        help="A recording or a folder of recordings, or a remote path such as"
-        " s3a://bucket/recordings; may be given several times.",
-    )(command)
+recordings_option = click.option(
+    "--recordings",
+    required=True,
+    multiple=True,
+    metavar="DIR",
+    help="A recording or a folder of recordings, or a remote path such as"
+    " s3a://bucket/recordings; may be given several times.",
+)
 
 
 def vacuum_option(hours: float) -> Callable[[Command], Command]:
@@ -219,15 +214,14 @@ def vacuum_option(hours: float) -> Callable[[Command], Command]:
     )
 
 
-def batch_option(command: Command) -> Command:
-    """Adds `--batch-bytes` to a command."""
-    return click.option(
-        "--batch-bytes",
-        type=click.IntRange(min=1),
-        default=None,
-        metavar="N",
-        help="Maximum size of one batch in recorded bytes; by default a sixth of Spark's memory.",
-    )(command)
+batch_option = click.option(
+    "--batch-bytes",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Maximum size of one batch in recorded bytes; by default a sixth of Spark's memory.",
+)
+"""Adds `--batch-bytes` to a command."""
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -22,17 +23,7 @@ from skerry.cli.record.options import (
 @selection_options
 @bare_option
 @json_option
-def cut(
-    *,
-    folder: str,
-    target: str,
-    from_ns: int | None,
-    to_ns: int | None,
-    types: tuple[str, ...],
-    subjects: tuple[str, ...],
-    bare: bool,
-    as_json: bool,
-) -> None:
+def cut(*, folder: str, target: str, chosen: dict[str, Any], bare: bool, as_json: bool) -> None:
     """Copy a part of a recording into a new one: a time range, types or subjects.
 
     With --from, the new recording begins with the objects that existed at that time, as a recording
@@ -46,7 +37,7 @@ def cut(
     """
     output = current_output()
     recordings = opened(folder)
-    warn_of_absent(output, recordings, types)
+    warn_of_absent(output, recordings, chosen)
     from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.copying import cut_recording
     from skerry.runtime.recordings.files.remote_paths import resolve_path
@@ -55,9 +46,7 @@ def cut(
         done = cut_recording(
             recordings,
             resolve_path(target),
-            selection_of(
-                from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
-            ),
+            selection_of(**chosen),
             has_state=not bare,
             on_progress=show,
         )

@@ -41,10 +41,7 @@ def export(
     target: Path,
     form: str | None,
     channels: Any,
-    from_ns: int | None,
-    to_ns: int | None,
-    types: tuple[str, ...],
-    subjects: tuple[str, ...],
+    chosen: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Convert a recording to MCAP, which common viewers open, or to JSON lines.
@@ -65,13 +62,11 @@ def export(
         )
     output = current_output()
     recordings = opened(folder)
-    warn_of_absent(output, recordings, types)
+    warn_of_absent(output, recordings, chosen)
     from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
 
-    selection = selection_of(
-        from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
-    )
+    selection = selection_of(**chosen)
     if str(target) == "-":
         if form == "mcap":
             raise click.UsageError("MCAP cannot be written to standard output; give a FILE")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from skerry.cli.group_options import group_key_option, group_reach_options
 from skerry.cli.output import Output
-from skerry.cli.parameters import CheckedText, check_group, check_pattern
+from skerry.cli.parameters import CheckedText, Command, check_group, check_pattern, with_options
 from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from skerry.apps.recorder.node_source import NodeOptions
     from skerry.cli.node_options import NodeChoice
     from skerry.runtime.recordings.reader import Recording
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -78,15 +75,16 @@ class Size(click.ParamType[int]):
 
 
 def selection_options(command: Command) -> Command:
-    """Add the options that select rows: `from_ns`, `to_ns`, `types` and `subjects`."""
+    """Add the options that select rows, as the argument `chosen`, those of `selection_of`."""
 
     @wraps(command)
     def checked(*, from_ns: int | None, to_ns: int | None, **given: Any) -> Any:
         if from_ns is not None and to_ns is not None and from_ns >= to_ns:
             raise click.UsageError("the time range is empty: --from must be before --to")
-        return command(from_ns=from_ns, to_ns=to_ns, **given)
+        chosen = {name: given.pop(name) or None for name in ("types", "subjects")}
+        return command(chosen={"from_ns": from_ns, "to_ns": to_ns, **chosen}, **given)
 
-    options = (
+    made: Any = with_options(
         click.option(
             "--from",
             "from_ns",
@@ -115,42 +113,34 @@ def selection_options(command: Command) -> Command:
             metavar="PATTERN",
             help="Only subjects that match this pattern; may be repeated. Default: all subjects.",
         ),
-    )
-    made: Any = checked
-    for option in reversed(options):
-        made = option(made)
+    )(checked)
     return cast("Command", made)
 
 
-def bare_option(command: Command) -> Command:
-    """Add `--bare`, which omits the objects that existed at `--from`."""
-    return click.option(
-        "--bare", is_flag=True, help="With --from: omit the objects that existed at that time."
-    )(command)
+bare_option = click.option(
+    "--bare", is_flag=True, help="With --from: omit the objects that existed at that time."
+)
+"""Add `--bare`, which omits the objects that existed at `--from`."""
 
 
-def group_options(command: Command) -> Command:
-    """Add `--multicast` and the other options of a multicast group."""
-    options = (
-        click.option(
-            "--multicast",
-            type=CheckedText(check_group),
-            metavar="GROUP",
-            help="Multicast group, such as 239.192.7.1:4711, to use instead of a node.",
-        ),
-        group_reach_options,
-        click.option(
-            "--kind",
-            type=click.Choice(["bytes", "objects"]),
-            default="bytes",
-            show_default=True,
-            help="Content of the group: bytes, or objects as nodes publish them.",
-        ),
-        group_key_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+group_options = with_options(
+    click.option(
+        "--multicast",
+        type=CheckedText(check_group),
+        metavar="GROUP",
+        help="Multicast group, such as 239.192.7.1:4711, to use instead of a node.",
+    ),
+    group_reach_options,
+    click.option(
+        "--kind",
+        type=click.Choice(["bytes", "objects"]),
+        default="bytes",
+        show_default=True,
+        help="Content of the group: bytes, or objects as nodes publish them.",
+    ),
+    group_key_option,
+)
+"""Add `--multicast` and the other options of a multicast group."""
 
 
 def node_options_of(
@@ -191,10 +181,10 @@ def is_uri(path: Path) -> bool:
     return re.match(r"[a-z][a-z0-9+]+:/", str(path), re.IGNORECASE) is not None
 
 
-def warn_of_absent(output: Output, recordings: list[Recording], types: tuple[str, ...]) -> None:
+def warn_of_absent(output: Output, recordings: list[Recording], chosen: Mapping[str, Any]) -> None:
     """Warn about selected types that none of the recordings contains."""
     there = {name for found in recordings for segment in found.segments() for name in segment.types}
-    for name in sorted(set(types) - there):
+    for name in sorted({*(chosen["types"] or ())} - there):
         known = ", ".join(sorted(there - {""})) or "none"
         output.warning(f"the recording has no type {name}; its types are: {known}")
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from skerry.cli.output import Output, current_output
+from skerry.cli.parameters import Command
 from skerry.errors import LimitExceeded, Problem, SchemaError, SchemaSyntaxError, Severity
 
 if TYPE_CHECKING:
     from skerry.schema.check import Checked
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 STDIN: Final = "<stdin>"
 """Name of standard input in messages."""

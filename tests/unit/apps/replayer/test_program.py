@@ -12,9 +12,9 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.program import Replayer
-from skerry.apps.replayer.row_reader import ReplayOptions
 from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.recording.gaps import Gap
+from skerry.recording.selection import RowSelection
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -80,7 +80,7 @@ def played(
     is_stopped: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> tuple[Any, Replayer]:
-    replayer = Replayer(recordings, target, ReplayOptions(), **options)
+    replayer = Replayer(recordings, target, RowSelection(), **options)
     return asyncio.run(replayer.run(is_stopped)), replayer
 
 
@@ -117,7 +117,7 @@ def test_a_loop_starts_each_round_at_its_target(recordings: Any) -> None:
 
 def test_steps_play_one_update_each_and_finish_ends_the_playback(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayOptions(), is_paused=True)
+    replayer = Replayer(recordings, target, RowSelection(), is_paused=True)
     for _ in range(2):
         replayer.do_soon(replayer.pacer.step)
     replayer.finish()
@@ -151,7 +151,7 @@ def test_the_target_is_closed_also_when_it_fails(recordings: Any) -> None:
 
 def test_callbacks_receive_each_update_and_the_clock(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayOptions(), speed=None)
+    replayer = Replayer(recordings, target, RowSelection(), speed=None)
     shown: list[int] = []
     seen: list[int] = []
     asyncio.run(

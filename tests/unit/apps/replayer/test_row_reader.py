@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import skerry
-from skerry.apps.replayer.row_reader import ReplayOptions, RowReader
+from skerry.apps.replayer.row_reader import RowReader
 from skerry.codec.envelope import CREATE, GAP, UPDATE, Update
 from skerry.objects.base import codec_of
 from skerry.recording.gaps import Gap
+from skerry.recording.selection import ALL_ROWS, selection_of
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -58,7 +59,7 @@ def recording(folder: Path, *updates: Update) -> Any:
 
 def test_rows_of_a_recording_are_read_again_and_again_without_descriptions(tmp_path: Path) -> None:
     found = recording(tmp_path, update(vessel(1), 1, CREATE), update(TYPES.Hail(to=2), 20, CREATE))
-    reader = RowReader(found, ReplayOptions())
+    reader = RowReader(found, ALL_ROWS, has_state=True)
     for _ in range(2):
         assert [u.operation for u in reader] == [CREATE, CREATE, GAP]
     assert reader.types == KNOWN
@@ -72,8 +73,8 @@ def test_times_types_and_subjects_choose(tmp_path: Path) -> None:
         update(TYPES.Hail(to=2), 13, CREATE),
     )
 
-    def read(**options: Any) -> list[int]:
-        updates = RowReader(found, ReplayOptions(**options))
+    def read(*, has_state: bool = True, **options: Any) -> list[int]:
+        updates = RowReader(found, selection_of(**options), has_state=has_state)
         return [u.time_ns for u in updates if u.operation != GAP]
 
     assert read(from_ns=10) == [1, 12, 13]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skerry.cli.pipeline.answers import Fields
-from skerry.cli.pipeline.asof import _cells
+from skerry.cli.pipeline.queries import object_cells
 
 pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
@@ -85,7 +85,7 @@ def test_an_object_is_shown_alike_with_and_without_a_type(run: Run, lake: Path) 
 
 def test_a_field_that_is_called_age_is_shown_beside_the_age() -> None:
     row = {"age": 7, "age_s": 1.5}
-    assert _cells(row, Fields({"age": "age"}, [])) == {"age": 7, "_age": "1.500 s"}
+    assert object_cells(row, Fields({"age": "age"}, [])) == {"age": 7, "_age": "1.500 s"}
 
 
 def test_unknown_types_and_message_types_are_errors(run: Run, lake: Path) -> None:

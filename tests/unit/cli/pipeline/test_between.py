@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skerry.cli.pipeline.answers import Fields
-from skerry.cli.pipeline.between import _cells
+from skerry.cli.pipeline.queries import update_cells
 
 pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
@@ -57,7 +57,7 @@ def test_end_before_the_beginning_is_a_mistake(run: Run) -> None:
 
 def test_fields_that_are_called_like_facts_are_shown_beside_them() -> None:
     row = {"order_ns": 1_794_751_201_000_002_999, "change": "update", "sender": 7, "time": "noon"}
-    assert _cells(row, Fields({"time": "time"}, [])) == {
+    assert update_cells(row, Fields({"time": "time"}, [])) == {
         "_time": "2026-11-15T14:00:01.000002999Z",
         "change": "update",
         "sender": 7,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skerry.cli.pipeline.retain import ages_of
+from skerry.cli.pipeline.maintenance import ages_of
 from skerry.errors import PipelineError
 from tests.unit.lake.test_retention import tables
 
