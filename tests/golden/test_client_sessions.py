@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import skerry
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
@@ -78,10 +79,12 @@ class Mirror:
         said = [f for f in self.frames if f["dir"] == "client->server"]
         first = said[0]["payload"] if said else {"clientName": "nobody"}
         self.core = SpaceCore(
-            node=NODE,
-            wire=lambda _: wire(),
-            rng=Chance(int(first.get("cnonce", "0"), 16)),
-            config=SpaceConfig(name=first["clientName"], secret=secret),
+            NodeConnection(
+                node=NODE,
+                wire=lambda _: wire(),
+                rng=Chance(int(first.get("cnonce", "0"), 16)),
+                config=SpaceConfig(name=first["clientName"], secret=secret),
+            )
         )
         self._ear = wire()
         self.heard: list[tuple[Header, bytes]] = []
@@ -256,10 +259,12 @@ def test_containers_are_what_the_captured_client_saw() -> None:
 def test_client_of_the_websocket_says_what_the_captured_one_said() -> None:
     session = json.loads((VECTORS / "websocket-json.json").read_text())
     core = SpaceCore(
-        node=NODE,
-        wire=JsonWire,
-        rng=Random(1),
-        config=SpaceConfig(name="ws-client"),
+        NodeConnection(
+            node=NODE,
+            wire=JsonWire,
+            rng=Random(1),
+            config=SpaceConfig(name="ws-client"),
+        )
     )
     core.subscriptions.of_group("GoldenAll").holder_count += 1
     core.connection.start(0)

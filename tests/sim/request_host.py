@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from skerry.client.core.events import Event as ClientEvent
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
 from skerry.engine.admission.quotas import ClientLimits
@@ -78,11 +79,13 @@ class RequestHost(NodeHost):
         super().__init__(setting, limits=limits)
         self._observed: list[MachineEvent] = []
         self._observer = SpaceCore(
-            node=NODE,
-            wire=lambda _: Wire(),
-            rng=Random(self._rng.getrandbits(64)),
-            config=SpaceConfig(name=OBSERVER.host),
-            wall_offset_ns=setting.wall_offset_ns,
+            NodeConnection(
+                node=NODE,
+                wire=lambda _: Wire(),
+                rng=Random(self._rng.getrandbits(64)),
+                config=SpaceConfig(name=OBSERVER.host),
+                wall_offset_ns=setting.wall_offset_ns,
+            )
         )
         classes = [internal_class("SkerryHolder"), internal_class("SkerryCall")]
         for cls in (*classes, *(TYPES[name] for name in OWNED_TYPES)):

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from skerry import define_types
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
@@ -169,11 +170,13 @@ class Stage:
         address = Address("honest", port, is_stream=True)
         config = SpaceConfig(name=name, idle_ns_max=10**18)
         space = SpaceCore(
-            node=address,
-            wire=lambda _: Wire(),
-            rng=Random(port),
-            config=config,
-            wall_offset_ns=WALL_NS,
+            NodeConnection(
+                node=address,
+                wire=lambda _: Wire(),
+                rng=Random(port),
+                config=config,
+                wall_offset_ns=WALL_NS,
+            )
         )
         self._honest[address] = space
         space.connection.start(self._now_ns)

@@ -59,7 +59,7 @@ def wrong_talk(space: skerry.Space) -> None:
     space.publish(1)  # type: ignore[call-overload]
     space.publish("/prices/X", "text")  # type: ignore[call-overload]
     space.remove("/prices/X")  # type: ignore[arg-type]
-    space.subscribe(Vessel, on_slow="wait")  # type: ignore[call-overload]
+    space.subscribe(Vessel, on_slow="wait")  # type: ignore[arg-type]
     space.subscribe(Vessel, lambda event: event.object.speed)  # type: ignore[attr-defined]
     for event in space.subscribe(Vessel):
         event.object.sped = 1  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from typing import Any
 
 import skerry
 from skerry.client.core.events import Event
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState, StateChanged
@@ -55,10 +56,12 @@ class Stage:
         """A space that is connected; with `start=False` it was never started."""
         wire = OldWire if old else Wire
         core = SpaceCore(
-            node=NODE,
-            wire=lambda _: wire(),
-            rng=Random(len(self.spaces)),
-            config=SpaceConfig(**config),
+            NodeConnection(
+                node=NODE,
+                wire=lambda _: wire(),
+                rng=Random(len(self.spaces)),
+                config=SpaceConfig(**config),
+            )
         )
         self.spaces[len(self.spaces)] = core
         for what in preload:
@@ -190,7 +193,11 @@ def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None
 
 def alone(*, wire: type[Wire] = Wire, **config: Any) -> SpaceCore:
     """A space with a stream that no node reads."""
-    core = SpaceCore(node=NODE, wire=lambda _: wire(), rng=Random(1), config=SpaceConfig(**config))
+    core = SpaceCore(
+        NodeConnection(
+            node=NODE, wire=lambda _: wire(), rng=Random(1), config=SpaceConfig(**config)
+        )
+    )
     core.connection.start(SECOND)
     core.connection.advance(SECOND)
     assert core.connection.take_transmits() == [Connect(destination=NODE)]

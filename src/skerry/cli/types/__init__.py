@@ -20,7 +20,7 @@ from skerry.cli.types.generate import generate
 from skerry.cli.types.list import list_types
 from skerry.cli.types.show import show
 
-__all__ = ["types"]
+__all__ = ["check", "diff", "format_files", "generate", "list_types", "show", "types"]
 
 
 @click.group()

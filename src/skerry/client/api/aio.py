@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from skerry.client.api import container, picture, service_handles
 from skerry.client.api.service_handles import Ownership, Service
 from skerry.client.api.space_base import SpaceBase
-from skerry.client.api.subscription import Inbox, SubscriptionBase
+from skerry.client.api.subscription import Inbox, S, SubscriptionBase
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event
 from skerry.client.core.settings import SpaceConfig
@@ -28,7 +28,6 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.secret_files import given_secret
 from skerry.runtime.streams.endpoints import parse_endpoint
 
-S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
 Types: TypeAlias = Mapping[str, Any] | Iterable[Any]
@@ -52,23 +51,7 @@ async def connect(
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> AsyncSpace:
     """Connect to the node at an endpoint. Arguments and errors are those of `skerry.connect`."""
-    session = await open_session(
-        endpoint,
-        name=name,
-        types=types,
-        preload=preload,
-        secret=secret,
-        timeout=timeout,
-        wait=wait,
-        ca=ca,
-        cert=cert,
-        key=key,
-        origin=origin,
-        send_bytes_max=send_bytes_max,
-        receive_bytes_max=receive_bytes_max,
-        queue_count_max=queue_count_max,
-    )
-    return AsyncSpace(session)
+    return AsyncSpace(await open_session(**locals()))  # all arguments, unchanged
 
 
 async def open_session(
@@ -230,76 +213,38 @@ class AsyncSpace(SpaceBase):
 
     # -- subscribing
 
-    @overload
     def subscribe(
         self,
-        what: type[S],
+        what: type[S] | str,
         callback: Callable[[Event[S]], object] | None = None,
         *,
         where: str | None = None,
         fields: Iterable[str] | None = None,
         on_slow: OnSlow = "disconnect",
-    ) -> AsyncSubscription[S]: ...
-    @overload
-    def subscribe(
-        self,
-        what: str,
-        callback: Callable[[Event[Any]], object] | None = None,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        on_slow: OnSlow = "disconnect",
-    ) -> AsyncSubscription[Any]: ...
-    def subscribe(
-        self,
-        what: type[Struct] | str,
-        callback: Callable[[Event[Any]], object] | None = None,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        on_slow: OnSlow = "disconnect",
-    ) -> AsyncSubscription[Any]:
+    ) -> AsyncSubscription[S]:
         """Receive each object that exists, and each later update; as `skerry.Space.subscribe`."""
         self._check_loop()
-        subscription: AsyncSubscription[Any] = AsyncSubscription(
+        subscription: AsyncSubscription[S] = AsyncSubscription(
             self._session, what, callback, on_slow=on_slow
         )
         subscription.open(where, fields)
         return subscription
 
-    @overload
     async def container(
         self,
-        what: type[S],
+        what: type[S] | str,
         *,
         where: str | None = None,
         fields: Iterable[str] | None = None,
         timeout: float | None = 10.0,
-    ) -> Container[S]: ...
-    @overload
-    async def container(
-        self,
-        what: str,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        timeout: float | None = 10.0,
-    ) -> Container[Any]: ...
-    async def container(
-        self,
-        what: type[Struct] | str,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        timeout: float | None = 10.0,
-    ) -> Container[Any]:
+    ) -> Container[S]:
         """A live mapping of the current objects of a type; it is complete when this returns."""
         self._check_loop()
         session = self._session
         subscription, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
 
-        def events() -> AsyncSubscription[Any]:
-            made: AsyncSubscription[Any] = AsyncSubscription(
+        def events() -> AsyncSubscription[S]:
+            made: AsyncSubscription[S] = AsyncSubscription(
                 session, what, None, on_slow="disconnect"
             )
             made.open_beside(subscription, shape)

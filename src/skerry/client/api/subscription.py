@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event, ReceivedType
@@ -23,6 +23,13 @@ from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
 T = TypeVar("T")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    S = typing_extensions.TypeVar("S", bound=Struct, default=Any)
+    """The class of a type; unknown if the type is given by its name."""
+else:
+    S = TypeVar("S", bound=Struct)
 
 ON_SLOW = ("disconnect", "conflate")
 
@@ -66,33 +73,12 @@ class SubscriptionState:
         """Whether the callback receives events."""
         return self._joined is not None
 
-    def open(
-        self,
-        what: type[Struct] | str,
-        callback: Callable[[Event[Any]], object],
-        waker: Callable[[], None],
-        *,
-        where: str | None,
-        fields: Any,
-    ) -> None:
-        """Subscribe; on the loop. The waker is called when the space is closed."""
-        joined = self._session.core.subscribe(
-            what, callback, monotonic_ns(), where=where, fields=fields, on_slow=self._on_slow
-        )
-        self._opened(joined, waker)
-
-    def open_beside(
-        self,
-        subscription: NodeSubscription,
-        shape: ReceivedType,
-        callback: Callable[[Event[Any]], object],
-        waker: Callable[[], None],
-    ) -> None:
-        """Subscribe to what a container holds; on the loop."""
-        target = self._session.core.subscribe_beside(
-            subscription, callback, shape, monotonic_ns(), on_slow=self._on_slow
-        )
-        self._opened((subscription, target), waker)
+    def opened(self, joined: tuple[NodeSubscription, Target], waker: Callable[[], None]) -> None:
+        """The subscription exists; on the loop. The waker is called when the space is closed."""
+        self._joined = joined
+        self._waker = waker
+        self._session.wakers.add(waker)
+        self._session.write_output()
 
     def end(self) -> None:
         """End the subscription; on the loop."""
@@ -112,12 +98,6 @@ class SubscriptionState:
         # If the loop is closed, the connection and its subscriptions are closed too.
         with suppress(RuntimeError):
             self._session.loop.call_soon_threadsafe(self.end)
-
-    def _opened(self, joined: tuple[NodeSubscription, Target], waker: Callable[[], None]) -> None:
-        self._joined = joined
-        self._waker = waker
-        self._session.wakers.add(waker)
-        self._session.write_output()
 
 
 class SubscriptionBase(Closing, Generic[T]):
@@ -140,6 +120,7 @@ class SubscriptionBase(Closing, Generic[T]):
         self._session = session
         self._what = what
         self._callback = callback
+        self._on_slow: OnSlow = on_slow
         self._state = state = SubscriptionState(session, on_slow)
         self._queue: EventQueue[T] = EventQueue(
             count_max=session.core.config.queue_count_max, on_slow=on_slow, failed=state.end_soon
@@ -156,17 +137,25 @@ class SubscriptionBase(Closing, Generic[T]):
 
     def open(self, where: str | None = None, fields: Any = None) -> None:
         """Subscribe; on the loop."""
-        assert self._state is not None
-        inbox = self._inbox
-        self._state.open(
-            self._what, self._callback or inbox.put, inbox.wake, where=where, fields=fields
+        joined = self._session.core.subscribe(
+            self._what,
+            self._callback or self._inbox.put,
+            monotonic_ns(),
+            where=where,
+            fields=fields,
+            on_slow=self._on_slow,
         )
-
-    def open_beside(self, interest: NodeSubscription, shape: ReceivedType) -> None:
-        """Subscribe to what a container holds; on the loop."""
         assert self._state is not None
-        inbox = self._inbox
-        self._state.open_beside(interest, shape, self._callback or inbox.put, inbox.wake)
+        self._state.opened(joined, self._inbox.wake)
+
+    def open_beside(self, subscription: NodeSubscription, shape: ReceivedType) -> None:
+        """Subscribe to what a container holds; on the loop."""
+        callback = self._callback or self._inbox.put
+        target = self._session.core.subscribe_beside(
+            subscription, callback, shape, monotonic_ns(), on_slow=self._on_slow
+        )
+        assert self._state is not None
+        self._state.opened((subscription, target), self._inbox.wake)
 
     def end(self) -> None:
         """End the subscription; on the loop."""

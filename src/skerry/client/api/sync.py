@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from skerry.client.api import container, service_handles
 from skerry.client.api.aio import Types, open_session
 from skerry.client.api.picture import Picture, PictureFeed
 from skerry.client.api.service_handles import Ownership, Service
 from skerry.client.api.space_base import SpaceBase
-from skerry.client.api.subscription import Inbox, SubscriptionBase
+from skerry.client.api.subscription import Inbox, S, SubscriptionBase
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event
 from skerry.client.io.at_exit import OpenSpace
@@ -31,7 +31,6 @@ from skerry.errors import Disconnected
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 
-S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
 _PICTURE_S: Final = 10.0
@@ -66,27 +65,10 @@ def connect(
     Raises ConnectFailed if no node answers, ConnectRefused if the node rejects the client; with
     `wait` it retries until a node answers and has room.
     """
+    given = locals()  # all arguments are passed on
     thread = LoopThread(f"skerry {name}")
     try:
-        session = thread.run(
-            open_session(
-                endpoint,
-                name=name,
-                types=types,
-                preload=preload,
-                secret=secret,
-                timeout=timeout,
-                wait=wait,
-                ca=ca,
-                cert=cert,
-                key=key,
-                origin=origin,
-                send_bytes_max=send_bytes_max,
-                receive_bytes_max=receive_bytes_max,
-                queue_count_max=queue_count_max,
-                lock=threading.Lock(),
-            )
-        )
+        session = thread.run(open_session(**given, lock=threading.Lock()))
     except BaseException:
         thread.end()
         raise
@@ -214,35 +196,15 @@ class Space(SpaceBase, Closing):
 
     # -- subscribing
 
-    @overload
     def subscribe(
         self,
-        what: type[S],
+        what: type[S] | str,
         callback: Callable[[Event[S]], object] | None = None,
         *,
         where: str | None = None,
         fields: Iterable[str] | None = None,
         on_slow: OnSlow = "disconnect",
-    ) -> Subscription[S]: ...
-    @overload
-    def subscribe(
-        self,
-        what: str,
-        callback: Callable[[Event[Any]], object] | None = None,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        on_slow: OnSlow = "disconnect",
-    ) -> Subscription[Any]: ...
-    def subscribe(
-        self,
-        what: type[Struct] | str,
-        callback: Callable[[Event[Any]], object] | None = None,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        on_slow: OnSlow = "disconnect",
-    ) -> Subscription[Any]:
+    ) -> Subscription[S]:
         """Receive each object that exists, and each later update.
 
         `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
@@ -250,38 +212,20 @@ class Space(SpaceBase, Closing):
         `on_slow` is what happens to a slow iterator: "disconnect" ends it, "conflate" delivers
         only the last state of each object.
         """
-        subscription: Subscription[Any] = Subscription(
+        subscription: Subscription[S] = Subscription(
             self._session, self._thread, what, callback, on_slow=on_slow
         )
         self._thread.call(lambda: subscription.open(where, fields))
         return subscription
 
-    @overload
     def container(
         self,
-        what: type[S],
+        what: type[S] | str,
         *,
         where: str | None = None,
         fields: Iterable[str] | None = None,
         timeout: float | None = 10.0,
-    ) -> Container[S]: ...
-    @overload
-    def container(
-        self,
-        what: str,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        timeout: float | None = 10.0,
-    ) -> Container[Any]: ...
-    def container(
-        self,
-        what: type[Struct] | str,
-        *,
-        where: str | None = None,
-        fields: Iterable[str] | None = None,
-        timeout: float | None = 10.0,
-    ) -> Container[Any]:
+    ) -> Container[S]:
         """A live mapping of the current objects of a type; it is complete when this returns.
 
         Raises RequestTimedOut after `timeout` seconds, also if a callback blocks the thread.
@@ -293,10 +237,8 @@ class Space(SpaceBase, Closing):
             what="all objects",
         )
 
-        def events() -> Subscription[Any]:
-            made: Subscription[Any] = Subscription(
-                session, thread, what, None, on_slow="disconnect"
-            )
+        def events() -> Subscription[S]:
+            made: Subscription[S] = Subscription(session, thread, what, None, on_slow="disconnect")
             thread.call(lambda: made.open_beside(subscription, shape))
             return made
 

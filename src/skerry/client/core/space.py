@@ -6,8 +6,7 @@ the callback runs. Everything else is reported to the program by events of the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from random import Random
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from skerry.client.core.arguments import check_class, check_condition, check_group, check_type_names
@@ -23,17 +22,13 @@ from skerry.client.core.node_subscription import (
 )
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
-from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.states import SpaceState
 from skerry.client.core.type_route import Target
 from skerry.errors import Disconnected, LocalProtocolError
 from skerry.objects.base import Struct, selection
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.where.filters import make_filter
-from skerry.protocol.access.wire import Wire
-from skerry.protocol.machine import Address
 from skerry.protocol.patterns import check_subject
-from skerry.schema.model import NamedType
 
 
 class SpaceCore:
@@ -42,20 +37,8 @@ class SpaceCore:
     With a lock, any thread may publish. All other methods are for one thread.
     """
 
-    def __init__(
-        self,
-        *,
-        node: Address,
-        wire: Callable[[Mapping[str, NamedType]], Wire],
-        rng: Random,
-        config: SpaceConfig | None = None,
-        wall_offset_ns: int = 0,
-        lock: Any = None,
-    ) -> None:
-        """`wire` makes the framing of a new stream."""
-        self.connection = NodeConnection(
-            node=node, wire=wire, rng=rng, config=config, wall_offset_ns=wall_offset_ns, lock=lock
-        )
+    def __init__(self, connection: NodeConnection) -> None:
+        self.connection = connection
         self.requests_and_claims = RequestsAndClaims(self.connection)
         self.config = self.connection.config
         self.types = self.connection.types

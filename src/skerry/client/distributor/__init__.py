@@ -11,6 +11,5 @@ router           puts received updates into the queues of their subscribers
 delivery_queue   the queue of a publisher or subscriber, and its thread
 dispatch         calls callbacks with updates
 management       publishes statistics: an overview by multicast, a page, a log
-report           the content of the statistics
-rates            rates over seconds and minutes, and their peaks
+report           the content of the statistics, with rates over seconds and minutes
 """

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from skerry.client.core.events import ReceivedType
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.requests import timed_out
 from skerry.client.core.settings import SpaceConfig
@@ -50,7 +51,7 @@ class Session:
     """One space on one loop."""
 
     def __init__(self, opener: EndpointOpener, config: SpaceConfig, *, lock: Any = None) -> None:
-        self.core = SpaceCore(
+        self.connection = NodeConnection(
             node=_NODE,
             wire=opener.wire,
             rng=random.SystemRandom(),
@@ -58,7 +59,7 @@ class Session:
             wall_offset_ns=wall_ns() - monotonic_ns(),
             lock=lock,
         )
-        self.connection = self.core.connection
+        self.core = SpaceCore(self.connection)
         if lock is None:
             # With a lock, the loop runs on its own thread and does not wait for publishers.
             self.core.buffer.waiting.notify_every(_PIECE_BYTES)

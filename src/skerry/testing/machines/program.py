@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from skerry.client.core.event_queue import OnSlow
 from skerry.client.core.events import Event as ClientEvent
 from skerry.client.core.flushes import Flush
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.settings import SpaceConfig, SpaceStatistics
 from skerry.client.core.space import SpaceCore
@@ -98,7 +99,7 @@ class Program:
     def __init__(self, setting: Setting, *, send_bytes_max: int = 100_000) -> None:
         self.is_old = setting.name.startswith(OLD_PREFIX)
         wire = OldWire if self.is_old else Wire
-        self.space = self.space_class(
+        connection = NodeConnection(
             node=NODE,
             wire=lambda _: wire(),
             rng=setting.rng,
@@ -113,6 +114,7 @@ class Program:
             ),
             wall_offset_ns=setting.wall_offset_ns,
         )
+        self.space = self.space_class(connection)
         self.space.connection.start(setting.now_ns)
         self.subscriptions: dict[int, Subscribed] = {}
         self.turn = 0

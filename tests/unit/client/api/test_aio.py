@@ -96,7 +96,7 @@ def test_iteration_returns_current_objects_and_later_updates(node: str) -> None:
                 async for _ in space.subscribe(Vessel, print):
                     pass
             with pytest.raises(LocalProtocolError, match="on_slow is"):
-                space.subscribe(Vessel, on_slow="never")  # type: ignore[call-overload]
+                space.subscribe(Vessel, on_slow="never")  # type: ignore[arg-type]
 
     run(talk())
 

@@ -180,7 +180,7 @@ def test_inbox_receives_events_while_the_subscription_is_open() -> None:
     session = session_of(stage)
     inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
     state = SubscriptionState(session, "disconnect")
-    state.open(Shout, inbox.put, inbox.wake, where=None, fields=None)
+    state.opened(session.core.subscribe(Shout, inbox.put, stage.now_ns), inbox.wake)
     is_open = [state.is_open]
     assert session.wakers == {inbox.wake}
     stage.publish(session.core, Shout(text="a"))
@@ -203,7 +203,10 @@ def test_subscription_beside_a_container_shares_its_objects() -> None:
     stage.publish(session.core, Vessel(mmsi=1))
     inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
     state = SubscriptionState(session, "disconnect")
-    state.open_beside(subscription, shape, inbox.put, inbox.wake)
+    target = session.core.subscribe_beside(
+        subscription, inbox.put, shape, stage.now_ns, on_slow="disconnect"
+    )
+    state.opened((subscription, target), inbox.wake)
     state.end_soon()
     is_open = [state.is_open]
     session.loop.turn()

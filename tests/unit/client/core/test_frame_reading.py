@@ -83,7 +83,7 @@ def test_objects_of_an_incompatible_definition_have_the_common_fields() -> None:
     stage.run()
     events = reader.connection.take_events()
     (conflict,) = [e for e in events if isinstance(e, TypeConflict)]
-    assert "uint32 name" in conflict.difference
+    assert "string to uint32" in conflict.difference
     assert interest.is_complete
     assert reader.connection.statistics().connected_count == 1
     assert interest.route is not None

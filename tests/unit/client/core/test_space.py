@@ -9,6 +9,7 @@ import pytest
 
 import skerry
 from skerry.client.core.events import Event
+from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import (
     CallbackFailed,
@@ -319,7 +320,7 @@ def test_close_message_follows_published_objects() -> None:
 
 
 def test_old_framing_looks_as_old_programs_expect() -> None:
-    core = SpaceCore(node=NODE, wire=lambda _: OldWire(), rng=Random(1))
+    core = SpaceCore(NodeConnection(node=NODE, wire=lambda _: OldWire(), rng=Random(1)))
     core.publish(Vessel(mmsi=1), 12.5)
     outgoing, described = Outgoing(), list[Any]()
     core.buffer.move(outgoing, described.append)

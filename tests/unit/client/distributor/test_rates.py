@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.client.distributor.rates import INTERVAL_NS, WINDOWS_S, RateMeter
+from skerry.client.distributor.report import INTERVAL_NS, WINDOWS_S, RateMeter
 
 
 def test_a_steady_stream_has_one_rate() -> None:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from skerry.client.distributor.rates import INTERVAL_NS
-from skerry.client.distributor.report import Reporter
+from skerry.client.distributor.report import INTERVAL_NS, Reporter
 from skerry.client.distributor.sync import BlockingGroupConnection
 
 
