@@ -24,6 +24,7 @@ INTRODUCTION = """\
 | 1 | failed |
 | 2 | the command line was wrong |
 | 3 | no node could be reached, or it stopped answering |
+| 4 | the system has excluded the node, which does not join it again |
 
 An error is one line, usually with a hint; `skerry --debug ...` adds a traceback. The first SIGINT
 or SIGTERM ends a long-running command in order, the second one at once.

@@ -26,6 +26,7 @@
       PipelineError        Spark jobs and tables
       ControlError         starting and stopping programs
         StartFailed  StopTimedOut
+      Excluded             the system has excluded the node
       SimulationError      a checker of a simulated system failed
 
 An error has its facts as attributes and builds its message from them: what failed, on which thing,
@@ -52,6 +53,7 @@ __all__ = [
     "Detached",
     "Disconnected",
     "EncodeError",
+    "Excluded",
     "FilterError",
     "LimitExceeded",
     "LocalProtocolError",
@@ -316,6 +318,15 @@ class StartFailed(ControlError):
 
 class StopTimedOut(ControlError):
     """A program did not stop in time."""
+
+
+class Excluded(SkerryError):
+    """The system has excluded this node, which does not join it again by itself."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the system has excluded this node: {reason}")
+        self.reason = reason
+        self.hint = "start the node again; it joins with a new id"
 
 
 class SimulationError(SkerryError):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.output import current_output, json_option_of
-from skerry.cli.parameters import CheckedText, check_endpoint, check_metrics, check_storage
+from skerry.cli.parameters import (
+    CheckedText,
+    check_endpoint,
+    check_metrics,
+    check_seed,
+    check_storage,
+)
 
 if TYPE_CHECKING:
     from skerry.apps.node.config import NodeConfig
@@ -40,7 +46,30 @@ def node() -> None:
 @click.option(
     "--system",
     metavar="NAME",
-    help="Name of the system: its nodes exchange messages by multicast. Default: a node alone.",
+    help="Name of the system. Its nodes find each other by multicast, form one picture and exchange"
+    " messages. Default: a node alone.",
+)
+@click.option(
+    "--seed",
+    "seed",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    type=CheckedText(check_seed),
+    help="Host of another node of the system, where multicast is not possible; may be repeated."
+    " All nodes may have the same list. Default: a search by multicast.",
+)
+@click.option(
+    "--node-type",
+    metavar="NAME",
+    help="Node type of this node: one of the configuration, or `node` (reached by multicast) or"
+    " `unicast`. Default: the first type, or `unicast` with --seed.",
+)
+@click.option(
+    "--address",
+    metavar="ADDRESS",
+    help="Address or interface at which other nodes reach this one: 192.168.1.5, 192.168.1.*, eth0"
+    " or 127.0.0.1 for nodes of this computer, with or without :PORT. Default: the interface that"
+    " the computer uses for multicast.",
 )
 @click.option(
     "--storage",
@@ -95,6 +124,8 @@ def run(*, file: Path | None, **given: Any) -> None:
       skerry node run --listen tcp://127.0.0.1:4000 --listen uds:/run/skerry/node.sock
       skerry node run --listen tls://0.0.0.0 --tls-cert node.pem --tls-key node.key
       skerry node run --system harbour
+      skerry node run --system harbour --name crane --seed server-1 --seed server-2
+      skerry node run --system test --address 127.0.0.1 --listen tcp://127.0.0.1:0
     """
     import sys
 
@@ -138,6 +169,9 @@ _FLAGS: Final = {
     "node.log.level": "--log-level",
     "node.metrics": "--metrics",
     "node.name": "--name",
+    "node.peers.control": "--address",
+    "node.peers.seeds": "--seed",
+    "node.peers.type": "--node-type",
     "node.recording.folder": "--record",
     "node.storage.url": "--storage",
     "node.system": "--system",

@@ -111,6 +111,13 @@ def check_metrics(text: str) -> None:
         raise SkerryError(f"{error}, or off") from None
 
 
+def check_seed(text: str) -> None:
+    """Check HOST or HOST:PORT of another node."""
+    from skerry.apps.node.peers import parse_seed
+
+    parse_seed(text, port=1)
+
+
 def check_storage(text: str) -> None:
     """Raise SkerryError unless `text` names a known kind of storage."""
     if _STORAGES.fullmatch(text) is None:

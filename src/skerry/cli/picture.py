@@ -54,14 +54,15 @@ def _print(output: Output, seen: Picture) -> None:
     detached = ", detached" if seen.is_detached else ""
     output.line(visible(f"system {seen.system}, picture {seen.sequence}{detached}"))
     output.table(
-        ("node", "id", "kind", "state", "started", "endpoints"),
+        ("node", "id", "kind", "state", "control", "started", "endpoints"),
         [
             (
                 visible(node.name) + (" (elected)" if node.id == seen.elected else ""),
                 f"{node.id % 2**64:016x}",
                 node.kind,
-                "dead" if node.is_dead else "alive",
-                to_datetime(node.started).isoformat(timespec="seconds"),
+                f"dead ({visible(node.reason)})" if node.is_dead else "alive",
+                visible(node.control),
+                to_datetime(node.started).isoformat(timespec="seconds") if node.started else "",
                 visible(" ".join(node.endpoints)),
             )
             for node in seen.nodes

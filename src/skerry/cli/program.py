@@ -21,12 +21,14 @@ from click.exceptions import NoArgsIsHelpError
 from skerry.cli.lazy_group import LazyGroup
 from skerry.cli.output import CliConfig, Output, current_output
 from skerry.cli.parameters import WrongValue
-from skerry.errors import ConfigError, ConnectFailed, SkerryError
+from skerry.errors import ConfigError, ConnectFailed, Excluded, SkerryError
 
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
+EXCLUDED: Final = 4
+"""Exit codes. The last one is that of a node that its system has excluded."""
 
 COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
 """Environment variable by which the completion script of a shell calls the program."""
@@ -194,6 +196,8 @@ def _report(error: BaseException, output: Output) -> int:
             output.error(str(error), hint=error.hint)
             if isinstance(error, ConfigError) and _comes_from_flags(error):
                 return USAGE
+            if isinstance(error, Excluded):
+                return EXCLUDED
             return UNREACHABLE if isinstance(error, ConnectFailed) else FAILED
         case OSError():
             where = f"{error.filename}: " if error.filename else ""

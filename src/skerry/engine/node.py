@@ -319,8 +319,10 @@ class NodeCore:
         self._publish_picture(now_ns)
 
     def tell_picture(self, seen: PublishedPicture, now_ns: int) -> None:
-        """Publish the picture of the system after a change."""
+        """Publish the picture of the system after a change. The id of this node may be new, since
+        an excluded node joins again with another one."""
         self._picture = seen
+        self._dispatcher.node = seen.node
         self._publish_picture(now_ns)
 
     def wants(self, type_name: str) -> bool:

@@ -14,8 +14,12 @@ from skerry.engine.events import (
     ClientRefused,
     ConnectionTurnedAway,
     DefinitionRefused,
+    NodesForgotten,
     TypeChanged,
 )
+from skerry.engine.services.picture import exclusion_text
+from skerry.engine.system.events import Rejoining, SystemLeft
+from skerry.protocol.discovery.events import LightSeed, NodesRefused, SeedIgnored
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     IdentityTaken,
@@ -28,7 +32,14 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
+from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import MachineEvent
+from skerry.protocol.picture.events import (
+    IncarnationEntered,
+    LoopWasLate,
+    NodeDead,
+    PictureChanged,
+)
 
 _QUIET_ENDS: Final = ("goodbye", "lost")
 """Reasons for which a connection ends in normal operation. A stopped program just disconnects."""
@@ -41,12 +52,37 @@ def log_events(events: Iterable[MachineEvent]) -> None:
     for event in events:
         level, message = _line(event)
         if log.isEnabledFor(level):
+            log.log(level, message, extra=_facts(event))
+
+
+def _facts(event: MachineEvent) -> dict[str, object]:
+    match event:
+        case NodeDead(entry=entry):
+            reason = exclusion_text(entry.dead_reason)
+            return {"node": entry.name, "id": _hex(entry.node), "reason": reason}
+        case PictureChanged(state=state):
+            elected = state.entry(state.elected_id)
+            return {
+                "sequence": state.sequence,
+                "alive": ", ".join(one.name for one in state.alive()),
+                "elected": "" if elected is None else elected.name,
+            }
+        case SystemLeft():
+            return {"reason": exclusion_text(event.reason), "by": _hex(event.by)}
+        case IncarnationEntered():
+            return {"incarnation": _hex(event.incarnation_id), "is_formed": event.is_formed}
+        case Rejoining():
+            return {"id": _hex(event.node)}
+        case _:
             # `name` is the logger in a log record.
-            facts = {
+            return {
                 "client_name" if field.name == "name" else field.name: getattr(event, field.name)
                 for field in dataclasses.fields(event)
             }
-            log.log(level, message, extra=facts)
+
+
+def _hex(number: int) -> str:
+    return f"{number % 2**64:016x}"
 
 
 def _line(event: MachineEvent) -> tuple[int, str]:
@@ -83,5 +119,23 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             return logging.INFO, "a sender of the group was removed"
         case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused() | TooLargeForJava():
             return logging.WARNING, "problem in a multicast group"
+        case NodeDead(entry=entry) if entry.dead_reason == ExclusionReason.ORDERED:
+            return logging.INFO, "a node of the system stopped"
+        case NodeDead():
+            return logging.WARNING, "a node of the system is excluded"
+        case PictureChanged():
+            return logging.INFO, "the picture of the system changed"
+        case IncarnationEntered():
+            return logging.INFO, "the node entered the system"
+        case SystemLeft():
+            return logging.WARNING, "the system has excluded this node"
+        case Rejoining():
+            return logging.INFO, "the node joins the system again"
+        case LoopWasLate():
+            return logging.WARNING, "the node was late, so it declares no other node dead for now"
+        case LightSeed() | SeedIgnored() | NodesRefused():
+            return logging.WARNING, "problem in finding the nodes of the system"
+        case NodesForgotten():
+            return logging.INFO, "dead nodes are forgotten"
         case _:
             return logging.DEBUG, type(event).__name__

@@ -186,7 +186,7 @@ class NodeTypes:
 
 
 def _wrong(detail: str) -> ConfigError:
-    return ConfigError(key="system.node_types", origin="configuration", detail=detail)
+    return ConfigError(key="node.peers.types", origin="configuration", detail=detail)
 
 
 def _address(text: str) -> Address:

@@ -14,6 +14,7 @@ from skerry.schema.dots_types import DOTS_TEXT
 from skerry.schema.model import NamedType
 
 LINK_TYPE: Final = "SkerryLink"
+RAW_STATISTICS_TYPE: Final = "SkerryRawStatistics"
 """The type by which nodes and recorders publish the quality of their links. Recordings and tables
 use it too."""
 

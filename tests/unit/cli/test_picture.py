@@ -14,7 +14,7 @@ def test_a_node_alone_is_shown_as_a_system_of_one(run: Run, node: Any) -> None:
     assert done.code == 0
     head, columns, row = done.out.splitlines()
     assert head == "system local, picture 1"
-    assert columns.split() == ["node", "id", "kind", "state", "started", "endpoints"]
+    assert columns.split() == ["node", "id", "kind", "state", "control", "started", "endpoints"]
     assert "(elected)" in row
     assert " full " in row
     assert " alive " in row

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
+from skerry.apps.node.peers import NodePeersConfig
 from skerry.engine.admission.admission import AdmissionConfig
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.observe.logs import Form, Level
+from skerry.protocol.discovery.descriptions import NODE_NAME_CHAR_COUNT_MAX
 from skerry.runtime.loops import LoopKind
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.storage.config import StorageConfig
@@ -53,6 +55,7 @@ class NodeConfig:
     """Name of the node, which clients receive."""
     system: str = ""
     """Name of the system whose nodes find each other on the network; empty for a single node."""
+    peers: NodePeersConfig = field(default_factory=NodePeersConfig)
     listen: tuple[str, ...] = ()
     """Endpoints at which clients connect. If any is given, the default endpoints are not used."""
     extensions: bool = True
@@ -87,6 +90,22 @@ class NodeConfig:
             split_host_port(self.metrics)
         for text in self.listen:
             parse_endpoint(text)
+        if self.peers.seeds and not self.system:
+            raise ValueError("seeds are given without the name of a system; add it with --system")
+        if self.system:
+            self.effective_peers()
+            if len(self.name) > NODE_NAME_CHAR_COUNT_MAX:
+                limit = NODE_NAME_CHAR_COUNT_MAX
+                raise ValueError(
+                    f"name has {len(self.name)} characters; in a system, at most {limit}"
+                )
+
+    def effective_peers(self) -> NodePeersConfig:
+        """Section `peers`, with the interface of the distributor where it names none."""
+        interface = self.distributor.interface
+        if self.peers.control or not interface:
+            return self.peers
+        return replace(self.peers, control=f"[{interface}]" if ":" in interface else interface)
 
     @property
     def socket_bits(self) -> int:

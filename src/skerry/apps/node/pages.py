@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 
+from skerry.apps.node.system_member import MemberStatistics
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.node import NodeCore
 from skerry.json_values import plain
@@ -16,16 +17,18 @@ def node_pages(
     core: NodeCore,
     faults: Callable[[], list[str]],
     group: Callable[[], GroupStatistics | None] = lambda: None,
+    member: Callable[[], MemberStatistics | None] = lambda: None,
 ) -> dict[str, Callable[[], Page]]:
     """Pages by path. `faults` lists why the node is not ready; it is ready if the list is empty.
 
-    `group` returns the statistics of the node's multicast group, or None.
+    `group` returns the statistics of the node's multicast group, and `member` those of the node in
+    its system, or None.
     """
     return {
         "/healthz": lambda: Page(body=b"ok\n"),
         "/metrics": _metrics_page(core, group),
         "/readyz": lambda: _ready(faults()),
-        "/status.json": lambda: _status(core, group),
+        "/status.json": lambda: _status(core, group, member),
     }
 
 
@@ -45,9 +48,14 @@ def _ready(faults: list[str]) -> Page:
     return Page(body=b"ready\n")
 
 
-def _status(core: NodeCore, group: Callable[[], GroupStatistics | None]) -> Page:
+def _status(
+    core: NodeCore,
+    group: Callable[[], GroupStatistics | None],
+    member: Callable[[], MemberStatistics | None],
+) -> Page:
     statistics = core.statistics()
     status = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
     status["distributor"] = group()
+    status["system"] = member()
     text = json.dumps(status, default=plain)
     return Page(body=f"{text}\n".encode(), content_type="application/json")

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from ipaddress import ip_address
 from random import Random, SystemRandom
@@ -19,11 +19,13 @@ from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
 from skerry.apps.node.distributor_carriage import NodeDistributorCarriage, group_of_node
 from skerry.apps.node.pages import node_pages
 from skerry.apps.node.storage import NodeStorage
+from skerry.apps.node.system_member import SystemMember
 from skerry.engine.admission.admission import Admission
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal
 from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryError
 from skerry.observe.events import log_events
+from skerry.protocol.machine import MachineEvent
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.health import HealthServer
 from skerry.runtime.machine_driver import WallClockWatch
@@ -72,18 +74,19 @@ async def run_node(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with _running(config, report, environ) as (server, carrier, endpoints, pages):
+        async with _running(config, report, environ) as running:
+            server = running.server
             reloader = _Reloader(config, server, reread)
-            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, reloader)
-            report(f"node {config.name} listens at {', '.join(endpoints)}")
+            loop.add_signal_handler(signal.SIGHUP, _reload, running, reloader)
+            report(f"node {config.name} listens at {', '.join(running.endpoints)}")
             if ready is not None:
-                ready(endpoints, pages)
+                ready(running.endpoints, running.pages)
             if not config.admission.permission and any(map(_is_open, _configured(config, environ))):
                 report(
                     "programs on other computers can connect but have no permissions"
                     " (see node.admission.permission)"
                 )
-            await stop.wait()
+            await _ended(stop, running.member)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
@@ -96,12 +99,36 @@ def default_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
     return [socket, *map(parse_endpoint, DEFAULT_ENDPOINTS)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """The parts of a running node."""
+
+    server: NodeServer
+    carrier: NodeDistributorCarriage | None
+    member: SystemMember | None
+    endpoints: list[str]
+    pages: str | None
+    """HOST:PORT of the pages; None if there are none."""
+
+
+async def _ended(stop: asyncio.Event, member: SystemMember | None) -> None:
+    """Wait for a signal, or raise the error for which the node cannot stay in its system."""
+    if member is None:
+        await stop.wait()
+        return
+    member.failure.add_done_callback(lambda _: stop.set())
+    await stop.wait()
+    if member.failure.done():
+        member.failure.result()
+
+
 @asynccontextmanager
 async def _running(
     config: NodeConfig, report: _Report, environ: Mapping[str, str]
-) -> AsyncIterator[tuple[NodeServer, NodeDistributorCarriage | None, list[str], str | None]]:
+) -> AsyncIterator[_Running]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
+        node_id = rng.getrandbits(63) or 1
         storage: NodeStorage | None = None
         journal: Journal | None = None
         if config.storage.url != "none":
@@ -114,10 +141,12 @@ async def _running(
             wall_offset_ns=wall_ns() - monotonic_ns(),
             admission=Admission(config.admission, rng=rng),
             journal=journal,
-            node_id=rng.getrandbits(63) or 1,
+            node_id=node_id,
             extensions=config.extensions,
             batch_delay_ns=round(config.batch_delay_ms * 1e6),
+            has_peers=bool(config.system),
         )
+        members: list[SystemMember] = []
         server = NodeServer(
             core,
             tls=config.tls,
@@ -125,11 +154,13 @@ async def _running(
             socket_group=config.socket_group,
             websocket=config.websocket,
             connection_count_max=_connections(raise_descriptor_limit()),
-            on_events=log_events,
+            on_events=partial(_report_events, members),
             after_input=storage.wake if storage is not None else None,
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
+        member = _member(server, config, rng, node_id)
+        members += [] if member is None else [member]
         carriers: list[NodeDistributorCarriage] = []
         recorders: list[NodeRecorder] = []
         pages_address: str | None = None
@@ -137,8 +168,9 @@ async def _running(
             pages = HealthServer(
                 node_pages(
                     core,
-                    partial(_faults, server, storage, recorders),
+                    partial(_faults, server, storage, recorders, members),
                     lambda: carriers[0].statistics() if carriers else None,
+                    lambda: None if member is None else member.statistics(),
                 )
             )
             ending.push_async_callback(pages.close)
@@ -157,7 +189,14 @@ async def _running(
             carrier.start()
             report(f"node {config.name} exchanges messages by {carrier.address_text}")
         endpoints = await _listen(server, _configured(config, environ), report, environ)
-        yield server, carrier, endpoints, pages_address
+        if member is not None:
+            # The last part: what follows from its picture needs all others.
+            ending.push_async_callback(member.close)
+            member.start()
+            report(f"node {config.name} looks for the nodes of system {config.system}")
+        yield _Running(
+            server=server, carrier=carrier, member=member, endpoints=endpoints, pages=pages_address
+        )
 
 
 def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
@@ -180,6 +219,28 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistrib
     )
 
 
+def _member(
+    server: NodeServer, config: NodeConfig, rng: Random, node_id: int
+) -> SystemMember | None:
+    if not config.system:
+        return None
+    return SystemMember(
+        server,
+        config.effective_peers(),
+        system=config.system,
+        name=config.name,
+        node_id=node_id,
+        rng=rng,
+        group_key_file=config.distributor.key_file,
+    )
+
+
+def _report_events(members: Sequence[SystemMember], events: Sequence[MachineEvent]) -> None:
+    log_events(events)
+    for member in members:
+        member.node_reported(events)
+
+
 def _configured(config: NodeConfig, environ: Mapping[str, str]) -> Sequence[str]:
     """The endpoints of the configuration, otherwise those of DOTS_ENDPOINT."""
     return config.listen or environ.get("DOTS_ENDPOINT", "").split()
@@ -198,13 +259,17 @@ def _is_open(listen: str) -> bool:
 
 
 def _faults(
-    server: NodeServer, storage: NodeStorage | None, recorders: Sequence[NodeRecorder] = ()
+    server: NodeServer,
+    storage: NodeStorage | None,
+    recorders: Sequence[NodeRecorder] = (),
+    members: Sequence[SystemMember] = (),
 ) -> list[str]:
     """Why the node is not ready; empty if it is."""
     found = [] if server.is_listening else ["the node does not listen"]
     if storage is not None and storage.trouble:
         found.append(f"objects are not stored: {storage.trouble}")
     found += [f"updates are not recorded: {one.trouble}" for one in recorders if one.trouble]
+    found += [one.trouble for one in members if one.trouble]
     return found
 
 
@@ -299,27 +364,27 @@ def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
     return bool(getattr(one, name) != getattr(other, name))
 
 
-def _reload(
-    server: NodeServer,
-    carrier: NodeDistributorCarriage | None = None,
-    reloader: _Reloader | None = None,
-) -> None:
+def _reload(running: _Running, reloader: _Reloader) -> None:
     try:
-        if reloader is not None:
-            reloader.reload()
+        reloader.reload()
     except SkerryError as error:
         log.warning("admission not reloaded", extra={"reason": str(error)})
     try:
-        server.reload_certificates()
+        running.server.reload_certificates()
     except SkerryError as error:
         log.warning("certificates not reloaded", extra={"reason": str(error)})
     else:
         log.info("certificates reloaded")
     try:
-        if carrier is not None:
-            carrier.reload_keys()
+        if running.carrier is not None:
+            running.carrier.reload_keys()
     except SkerryError as error:
         log.warning("keys of the group not reloaded", extra={"reason": str(error)})
+    try:
+        if running.member is not None:
+            running.member.reload_keys()
+    except SkerryError as error:
+        log.warning("keys of the system not reloaded", extra={"reason": str(error)})
 
 
 def _log_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

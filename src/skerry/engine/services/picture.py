@@ -5,20 +5,25 @@ A node without a system runs the same machine, which then has no peers and elect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import NodeEntry, SystemState
+from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
 from skerry.protocol.picture.picture import PictureMachine
+from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = ["PublishedPicture", "exclusion_text", "lone_picture", "picture_object"]
+__all__ = ["PublishedPicture", "exclusion_text", "lone_picture", "picture_object", "raw_objects"]
+
+_US: Final = 1e6
+_MS: Final = 1e3
+_NS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,18 @@ def picture_object(
     return picture
 
 
+def raw_objects(table: RawTable, own: RawStatistics, now_ns: int) -> Iterator[Struct]:
+    """SkerryRawStatistics of each node about each other: of this one as it is now, of the others
+    as they have sent it."""
+    for entry in own.nodes:
+        made = _observation(own.me, entry)
+        _add_own_observation(made, table.nodes[entry.node], now_ns)
+        yield made
+    for tracked in table.alive():
+        for entry in () if tracked.raw is None else tracked.raw.nodes:
+            yield _observation(tracked.entry, entry)
+
+
 def exclusion_text(reason: int) -> str:
     """The name of an exclusion reason, which people read and `docs/guides/systems.md` explains."""
     try:
@@ -107,6 +124,38 @@ def _node(entry: NodeEntry, node_types: NodeTypes) -> Any:
     if entry.is_dead:
         made.reason = exclusion_text(entry.dead_reason)
     return made
+
+
+def _observation(observer: NodeEntry, entry: NodeEntry) -> Any:
+    counters = entry.counters
+    made: Any = internal_class("SkerryRawStatistics")(
+        observer=observer.node,
+        node=entry.node,
+        observerName=observer.name,
+        nodeName=entry.name,
+        isDead=entry.is_dead,
+        controlReceived=counters.control_received_count,
+        controlDuplicates=counters.control_duplicate_count,
+        controlRetransmissions=counters.control_retransmission_count,
+        dataReceived=counters.data_received_count,
+        dataDuplicates=counters.data_duplicate_count,
+        dataRetransmissions=counters.data_retransmission_count,
+        roundTripTime=counters.round_trip_us / _US,
+        lag=counters.lag_ms / _MS,
+        backlogBytes=counters.backlog_bytes,
+    )
+    if entry.is_dead:
+        made.reason = exclusion_text(entry.dead_reason)
+    return made
+
+
+def _add_own_observation(made: Any, tracked: TrackedNode, now_ns: int) -> None:
+    """Add what this node does not send to the others."""
+    if tracked.clock_offset_ns is not None:
+        made.clockOffset = tracked.clock_offset_ns / _NS
+    received_ns = tracked.control.received_ns
+    if received_ns is not None:
+        made.silence = max(now_ns - received_ns, 0) / _NS
 
 
 def _text(address: Address) -> str:

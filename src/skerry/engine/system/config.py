@@ -56,7 +56,7 @@ class SystemConfig:
     freshness_ns: int = 300_000_000_000
     """How far from now the time of a sealed datagram may be; 0 accepts any, for wrong clocks."""
     node_id: int = 0
-    """A fixed id, for tests; 0 for a random one."""
+    """The id of the node until it joins again; 0 for a random one."""
     is_vetoed: Callable[[NodeEntry], bool] | None = None
     """Asked about each node that wants to join."""
 

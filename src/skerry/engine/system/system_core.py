@@ -17,12 +17,7 @@ from skerry.protocol.discovery.descriptions import NodeDescription, SystemStandi
 from skerry.protocol.discovery.discovery import Discovery
 from skerry.protocol.discovery.events import ClockMeasured, NodeFound, RefusedBy
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.link.events import (
-    PeerStatistics,
-    RecordsReceived,
-    Stalled,
-    StallReason,
-)
+from skerry.protocol.link.events import PeerStatistics, RecordsReceived, Stalled, StallReason
 from skerry.protocol.link.link import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.picture.entries import NodeEntry, SystemState
@@ -91,6 +86,9 @@ class SystemCore:
                 config.keys, system=hash64(config.system), freshness_ns=config.freshness_ns
             )
             self._link_config = config.link.sealed(LINK_SEAL_BYTES)
+        self._first_id = config.node_id
+        """The id of the first life; later ones have a random one."""
+        self._seeds: list[Address] = list(config.seeds)
         self._is_out = False
         """Whether the node takes no part: it was excluded, or has stopped."""
         self._begin(now_ns)
@@ -101,6 +99,11 @@ class SystemCore:
     def node(self) -> int:
         """The id of this node."""
         return self._node
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the node takes no part, or not yet again, because it was excluded."""
+        return self._is_out
 
     @property
     def state(self) -> SystemState | None:
@@ -131,6 +134,7 @@ class SystemCore:
 
     def add_seeds(self, addresses: list[Address]) -> None:
         """Add addresses at which other nodes may be."""
+        self._seeds += [one for one in addresses if one not in self._seeds]
         self.discovery.add_seeds(addresses)
 
     def forget(self, nodes: list[int], now_ns: int) -> list[int]:
@@ -252,9 +256,7 @@ class SystemCore:
         config = self.config
         self._is_out = False
         self._joined_ns = now_ns
-        number = config.node_id or self._rng.getrandbits(_NODE_ID_BITS) or 1
-        # A node that may form a system has a positive id, so that it wins elections.
-        self._node = number if self.own_type.can_form or config.node_id else -number
+        self._node, self._first_id = self._first_id or self._random_id(), 0
         if self._seal is not None:
             self._seal.begin(self._node)
         me = NodeDescription(
@@ -273,7 +275,7 @@ class SystemCore:
             system=hash64(config.system),
             rng=self._rng,
             now_ns=now_ns,
-            seeds=config.seeds,
+            seeds=self._seeds,
             groups=config.seed_groups,
             datagram_bytes=self._link_config.datagram_bytes,
             checksum=self._link_config.checksum,
@@ -291,6 +293,11 @@ class SystemCore:
             is_merging=config.rejoin is Rejoin.AUTO,
             is_vetoed=config.is_vetoed,
         )
+
+    def _random_id(self) -> int:
+        number = self._rng.getrandbits(_NODE_ID_BITS) or 1
+        # A node that may form a system has a positive id, so that it wins elections.
+        return number if self.own_type.can_form else -number
 
     def _link(self, channel: Channel, now_ns: int) -> Link:
         return Link(

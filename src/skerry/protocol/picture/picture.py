@@ -161,6 +161,7 @@ class PictureMachine:
             return
         self._is_update_due |= not tracked.is_clock_known
         tracked.is_clock_known = True
+        tracked.clock_offset_ns = offset_ns
         if abs(offset_ns) <= self._clock_skew_ns_max:
             return
         entry = None if self.state is None else self.state.entry(node)

@@ -44,6 +44,8 @@ class TrackedNode:
         """The nodes that are dead in them."""
         self.is_clock_known = False
         """Whether its clock was compared with the own one."""
+        self.clock_offset_ns: int | None = None
+        """By how much its clock is ahead; None if it was not compared."""
         self.wrong_election_id = 0
         self.wrong_election_count = 0
         """How often in a row it has named this other election."""

@@ -45,20 +45,21 @@ class Interface:
     """Whether its flags state multicast. Those of the loopback interface do not, but it works."""
 
 
-def parse_group(text: str) -> tuple[str, int]:
-    """Parse `239.192.7.1:4711` or `[ff15::1]:4711`; ConfigError for anything else."""
+def parse_group(text: str, *, key: str = "distributor.group") -> tuple[str, int]:
+    """Parse `239.192.7.1:4711` or `[ff15::1]:4711`; ConfigError, with this key, otherwise."""
     host, colon, port = text.rpartition(":")
     try:
         group = ip_address(host.removeprefix("[").removesuffix("]"))
         number = int(port)
     except ValueError:
-        raise _refusal(text, "it is not of the form ADDRESS:PORT") from None
+        raise _refusal(key, text, "it is not of the form ADDRESS:PORT") from None
     if not colon or (group.version == 6) != host.startswith("["):
-        raise _refusal(text, "write an IPv6 address in brackets, and an IPv4 address without")
+        detail = "write an IPv6 address in brackets, and an IPv4 address without"
+        raise _refusal(key, text, detail)
     if not group.is_multicast:
-        raise _refusal(text, f"{group} is not the address of a multicast group")
+        raise _refusal(key, text, f"{group} is not the address of a multicast group")
     if not 0 < number < 65_536:
-        raise _refusal(text, f"{number} is not a port")
+        raise _refusal(key, text, f"{number} is not a port")
     return str(group), number
 
 
@@ -230,9 +231,9 @@ def _rows_v6() -> list[tuple[int, str, str]]:
     ]
 
 
-def _refusal(text: str, detail: str) -> ConfigError:
+def _refusal(key: str, text: str, detail: str) -> ConfigError:
     return ConfigError(
-        key="distributor.group",
+        key=key,
         origin=repr(text),
         detail=detail,
         hint="write a group as 239.192.7.1:4711 or [ff15::7:1]:4711",

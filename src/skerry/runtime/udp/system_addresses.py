@@ -21,6 +21,7 @@ __all__ = [
     "SEED_GROUP_V4",
     "LocalAddress",
     "SystemNetworkConfig",
+    "default_group",
     "find_local_address",
     "split_address",
     "unicast_port",
@@ -66,12 +67,12 @@ class SystemNetworkConfig:
             if not low <= value <= high:
                 raise ValueError(f"{key} = {value} is not between {low} and {high}")
         for key in ("control", "data"):
-            split_address(getattr(self, key), key=key)
+            split_address(getattr(self, key), key=f"node.peers.{key}")
 
     @property
     def is_v6(self) -> bool:
         """Whether the sockets are of IPv6."""
-        host, _ = split_address(self.control, key="control")
+        host, _ = split_address(self.control, key="node.peers.control")
         return self.ipv6 or ":" in host
 
 
@@ -89,6 +90,12 @@ def unicast_port(domain: int, channel: Channel, index: int) -> int:
     """The port of a channel of the node with this index on its computer."""
     first = _PORT_BASE + _DOMAIN_GAIN * domain + _UNICAST_OFFSET
     return first + int(channel) + _NODE_GAIN * index
+
+
+def default_group(position: int, domain: int, channel: Channel, *, is_v6: bool) -> str:
+    """The multicast group and port of the node type at this position, counted from 1."""
+    host = f"[ff18::77:{position:x}]" if is_v6 else f"239.192.77.{position}"
+    return f"{host}:{_PORT_BASE + _DOMAIN_GAIN * domain + int(channel)}"
 
 
 def split_address(text: str, *, key: str) -> tuple[str, int]:

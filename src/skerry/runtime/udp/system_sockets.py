@@ -273,10 +273,10 @@ def _open_channels(
 ) -> dict[Channel, ChannelSockets]:
     """Open both channels: at the given ports, or at the first free ones of the expression."""
     is_v6 = config.is_v6
-    control = find_local_address(config.control, key="control", is_v6=is_v6)
+    control = find_local_address(config.control, key="node.peers.control", is_v6=is_v6)
     data = control
     if config.data:
-        data = find_local_address(config.data, key="data", is_v6=is_v6)
+        data = find_local_address(config.data, key="node.peers.data", is_v6=is_v6)
     elif control.port:
         data = replace(control, port=0)
     local = {Channel.CONTROL: control, Channel.DATA: data}

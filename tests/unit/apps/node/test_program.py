@@ -288,6 +288,22 @@ def test_a_configuration_that_went_bad_leaves_the_one_in_use(
     assert "bad" in vars(record)["reason"]
 
 
+def running(**parts: Any) -> Any:
+    usual: dict[str, Any] = {
+        "server": None,
+        "carrier": None,
+        "member": None,
+        "endpoints": [],
+        "pages": None,
+    }
+    return node._Running(**{**usual, **parts})
+
+
+def reloader() -> Any:
+    server: Any = None
+    return node._Reloader(NodeConfig(), server, None)
+
+
 def test_certificates_that_went_bad_leave_those_in_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -295,8 +311,7 @@ def test_certificates_that_went_bad_leave_those_in_use(
         def reload_certificates(self) -> None:
             raise ConfigError(key="node.tls.cert", origin="node.pem", detail="gone")
 
-    server: Any = Server()
-    node._reload(server)
+    node._reload(running(server=Server()), reloader())
     (record,) = caplog.records
     assert record.getMessage() == "certificates not reloaded"
     assert "gone" in vars(record)["reason"]
@@ -313,9 +328,7 @@ def test_keys_of_the_group_that_went_bad_leave_those_in_use(
         def reload_keys(self) -> None:
             raise ConfigError(key="distributor.key_file", origin="keys.toml", detail="gone")
 
-    server: Any = Server()
-    carrier: Any = Carrier()
-    node._reload(server, carrier)
+    node._reload(running(server=Server(), carrier=Carrier()), reloader())
     (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
     assert record.getMessage() == "keys of the group not reloaded"
     assert "gone" in vars(record)["reason"]

@@ -1,0 +1,206 @@
+"""Section `node.peers`: defaults, node types, seeds, and a message for each mistake (FS-58)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skerry.apps.node.config import NodeConfig
+from skerry.apps.node.peers import (
+    NodePeersConfig,
+    NodeTypeConfig,
+    Seed,
+    parse_seed,
+    read_black_list,
+    system_config,
+)
+from skerry.config import load, read_sources
+from skerry.engine.system.config import Rejoin
+from skerry.errors import ConfigError, SkerryError
+from skerry.protocol.machine import Address
+from skerry.protocol.rtps.entities import Channel
+
+
+def from_file(tmp_path: Path, text: str) -> NodeConfig:
+    file = tmp_path / "skerry.toml"
+    file.write_text(text)
+    sources = read_sources(sections=("node",), file=file, environ={})
+    return load("node", NodeConfig, sources).value
+
+
+def test_without_configuration_there_is_a_type_for_multicast_and_one_for_unicast() -> None:
+    config = NodePeersConfig()
+    node, unicast = config.node_types()
+    assert config.type_name == node.name == "node"
+    assert node.group(Channel.CONTROL) == Address("239.192.77.1", 26650)
+    assert node.group(Channel.DATA) == Address("239.192.77.1", 26651)
+    assert (unicast.name, unicast.group(Channel.CONTROL)) == ("unicast", None)
+    assert config.seed_group_address() == Address("239.192.77.1", 26650)
+
+
+def test_a_node_with_seeds_is_reached_by_unicast_and_searches_no_group() -> None:
+    config = NodePeersConfig(seeds=("server-1", "10.0.0.2:4000", "[fd00::5]"))
+    assert config.type_name == "unicast"
+    assert config.seed_group_address() is None
+    assert config.seed_addresses() == [
+        Seed(host="server-1", port=26660),
+        Seed(host="10.0.0.2", port=4000),
+        Seed(host="fd00::5", port=26660),
+    ]
+    named = NodePeersConfig(seeds=("server-1",), type="node", seed_group="239.192.77.9:4000")
+    assert named.type_name == "node"
+    assert named.seed_group_address() == Address("239.192.77.9", 4000)
+    assert parse_seed("h:5", port=1) == Seed(host="h", port=5)
+
+
+def test_the_domain_and_the_version_of_ip_change_the_groups() -> None:
+    config = NodePeersConfig(domain=3, control="[fd00::5]")
+    (node, _) = config.node_types()
+    assert node.group(Channel.CONTROL) == Address("ff18::77:1", 8150)
+    assert config.seed_group_address() == Address("ff18::77:1", 8150)
+
+
+def test_a_file_fills_all_that_a_system_has(tmp_path: Path) -> None:
+    black_list = tmp_path / "stopped"
+    black_list.write_text("# stopped in May\n00000000000000ff\n\n1a  # and later\n")
+    config = from_file(
+        tmp_path,
+        f"""
+        [node]
+        name = "bridge"
+        system = "harbour"
+        [node.peers]
+        type = "server"
+        control = "192.168.1.*"
+        domain = 5
+        seeds = ["10.0.0.2"]
+        alone_timeout_s = 2.5
+        clock_skew_s_max = 5
+        rejoin = "manual"
+        black_list = "{black_list}"
+        [node.peers.link]
+        datagram_bytes = 8000
+        [[node.peers.types]]
+        name = "server"
+        heartbeat_interval_ms = 100
+        lost_heartbeat_count_max = 3
+        retry_timeouts_ms = [10, 40]
+        [[node.peers.types]]
+        name = "tablet"
+        multicast = false
+        light = true
+        may_form_system = false
+        """,
+    )
+    made = system_config(config.peers, system="harbour", name="bridge", node_id=7)
+    server, tablet = made.node_types
+    assert (made.system, made.name, made.type_name, made.node_id) == (
+        *("harbour", "bridge", "server", 7),
+    )
+    assert server.dead_timeout_ns == 450_000_000
+    assert server.retry_timeouts_ms == (10, 40)
+    assert server.multicast_data == "239.192.77.1:8651"
+    assert (tablet.light, tablet.multicast_data) == (True, "")
+    assert (made.alone_timeout_ns, made.clock_skew_ns_max) == (2_500_000_000, 5_000_000_000)
+    assert made.rejoin is Rejoin.MANUAL
+    assert made.black_list == {255, 26}
+    assert made.link.datagram_bytes == 8000
+    assert made.keys is None
+
+
+def test_a_type_without_multicast_has_no_group() -> None:
+    with pytest.raises(ValueError, match="multicast_control is given although multicast = false"):
+        NodeTypeConfig(
+            multicast=False, multicast_control="239.1.1.1:5", multicast_data="239.1.1.1:6"
+        )
+
+
+def test_the_interface_of_the_distributor_is_used_where_no_other_is_named(tmp_path: Path) -> None:
+    def control(text: str) -> str:
+        return from_file(tmp_path, f"[node]\nsystem = 's'\n{text}").effective_peers().control
+
+    assert control("distributor.interface = '127.0.0.1'") == "127.0.0.1"
+    assert control("distributor.interface = 'fd00::5'") == "[fd00::5]"
+    assert control("distributor.interface = 'lo'\npeers.control = 'eth0:5'") == "eth0:5"
+    assert control("") == ""
+
+
+TYPE = "[[node.peers.types]]\n"
+MISTAKES = {
+    "seed_group = '10.0.0.1:5'": "10.0.0.1 is not the address of a multicast group",
+    "seed_group = '[ff18::77:1]:5'": "node are IPv4, but the group ff18::77:1 is IPv6",
+    "control = '10.0.0.1:port'": "port is not a port",
+    "data = '[fd00::5'": "it is not of the form [ADDRESS]:PORT",
+    "domain = 232": "domain = 232 is not between 0 and 231",
+    "seeds = ['10.0.0.*']": "it is not a host, or a host and a port",
+    "seeds = [':5']": "it is not a host, or a host and a port",
+    "type = 'sever'": "there is no type sever; the types are node, unicast",
+    "alone_timeout_s = -1": "alone_timeout_s = -1 is not between 0 and 86400",
+    "rejoin = 'never'": "'never' is not",
+    "colour = 'red'": "unknown key",
+    "[node.peers.link]\ndatagram_bytes = 100": "datagram_bytes = 100 is not between 512 and",
+    "types = [1]": "it is not a table",
+    f"{TYPE}name = ''": "name = '' does not have 1 to 100 characters",
+    f"{TYPE}{TYPE}": "two types have the name node",
+    f"{TYPE}window_packet_count = 300": "window_packet_count = 300 is not between 1 and 256",
+    f"{TYPE}ack_request_threshold = 21": "ack_request_threshold = 21 is not between 1 and 20",
+    f"{TYPE}heartbeat_interval_ms = 0": "heartbeat_interval_ms = 0 is not between 10 and",
+    f"{TYPE}retry_timeouts_ms = []": "retry_timeouts_ms = () is not positive",
+    f"{TYPE}light = true": "type node is light, so it may not form a system",
+    f"{TYPE}keep_state_while_detached = true": "keep_state_while_detached is for light types",
+    f"{TYPE}multicast_control = '239.1.1.1:5'": "multicast_control and multicast_data are given",
+    f"{TYPE}multicast_control = '10.1.1.1:5'\nmulticast_data = '239.1.1.1:6'": (
+        "'10.1.1.1:5' is not a multicast address"
+    ),
+    f"{TYPE}multicast_control = '239.1.1.1:5'\nmulticast_data = '239.1.1.1:5'": (
+        "the group 239.1.1.1:5 is used twice"
+    ),
+    f"{TYPE}multicast_control = '[ff18::1]:5'\nmulticast_data = '[ff18::1]:6'": (
+        "node are IPv4, but the group ff18::1 is IPv6"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text.replace("\n", " "))
+def test_fs_58_each_mistake_has_a_message(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SkerryError) as caught:
+        from_file(tmp_path, f"[node]\nsystem = 's'\n[node.peers]\n{text}")
+    assert MISTAKES[text] in str(caught.value)
+    assert "node.peers" in str(caught.value)
+
+
+def test_seeds_need_the_name_of_a_system(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="seeds are given without the name of a system"):
+        from_file(tmp_path, "[node.peers]\nseeds = ['10.0.0.1']")
+
+
+def test_the_name_of_a_node_in_a_system_has_a_limit(tmp_path: Path) -> None:
+    from_file(tmp_path, f"[node]\nsystem = 's'\nname = '{'x' * 100}'")
+    with pytest.raises(ConfigError, match="name has 101 characters; in a system, at most 100"):
+        from_file(tmp_path, f"[node]\nsystem = 's'\nname = '{'x' * 101}'")
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [(None, "No such file"), (b"\xff", "can't decode"), (b"1\nxyz\n", "line 2: 'xyz' is not a")],
+)
+def test_a_black_list_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: bytes | None, detail: str
+) -> None:
+    file = tmp_path / "list"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=detail):
+        read_black_list(str(file))
+
+
+def test_the_keys_are_those_of_the_group_unless_others_are_named(tmp_path: Path) -> None:
+    named, group = str(tmp_path / "named"), str(tmp_path / "group")
+    for config, tried in (
+        (NodePeersConfig(key_file=named), named),
+        (NodePeersConfig(), group),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            system_config(config, system="s", name="n", node_id=1, group_key_file=group)
+        assert tried in str(caught.value)
