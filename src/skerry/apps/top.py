@@ -155,7 +155,7 @@ class NodeWatch(Closing):
         """The current state; `now_s` is wall time."""
         clients = _current(self._clients)
         ledger = self._rows(now_s)
-        names = {number: _label(client) for number, client in clients.items()}
+        names = {number: f"{client.name or ''} ({number})" for number, client in clients.items()}
         return NodeSnapshot(
             node=self._space.node_name,
             state=str(self._space.state),
@@ -275,10 +275,6 @@ def _counts(row: Any) -> Counts:
 
 def _packages(statistics: Any) -> int:
     return (statistics.packages or 0) if statistics is not None else 0
-
-
-def _label(client: Any) -> str:
-    return f"{client.name or ''} ({client.id})"
 
 
 def _publishers(

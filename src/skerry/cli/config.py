@@ -45,7 +45,11 @@ def show(*, as_json: bool) -> None:
     file, and the file over the default.
     """
     output = current_output()
-    rows = [row for section in SECTIONS for row in _rows(section)]
+    rows = [
+        row
+        for section in SECTIONS
+        for row in settings_of(section, load_section(section, section_class(section)))
+    ]
     if as_json:
         for key, value, origin in rows:
             output.json_line({"key": key, "value": value, "origin": origin})
@@ -112,10 +116,6 @@ def _current_folder() -> Path:
         error = SkerryError("the current folder does not exist any more")
         error.hint = "change to another folder"
         raise error from None
-
-
-def _rows(section: str) -> list[tuple[str, object, str]]:
-    return list(settings_of(section, load_section(section, section_class(section))))
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skerry.apps.demo.tour import Check, Tour
 
 
@@ -113,20 +112,13 @@ def _introduce(output: Output) -> None:
 def _play(tour: Tour, output: Output, *, is_quiet: bool, as_json: bool) -> None:
     from skerry.apps.demo.tour import STEP_COUNT
 
-    if is_quiet:
-        _run_steps(tour, output, _ignore, as_json=as_json)
-        return
-    with progress_bar(output, "the tour", total=STEP_COUNT) as advance:
-        _run_steps(tour, output, lambda: advance(1), as_json=as_json)
-
-
-def _run_steps(tour: Tour, output: Output, done: Callable[[], None], *, as_json: bool) -> None:
-    for number, act in enumerate(tour.steps(), 1):
-        if number > 1:
-            done()
-        if not as_json:
-            output.note(f"{number}. {act.title}: {act.why}")
-    done()
+    bar = nullcontext(_ignore) if is_quiet else progress_bar(output, "the tour", total=STEP_COUNT)
+    with bar as advance:
+        for number, step in enumerate(tour.steps(), 1):
+            advance(number > 1)
+            if not as_json:
+                output.note(f"{number}. {step.title}: {step.why}")
+        advance(1)
 
 
 def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
@@ -142,5 +134,5 @@ def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _ignore(*_words: str) -> None:
+def _ignore(_what: object) -> None:
     """Discards messages and progress."""

@@ -105,16 +105,12 @@ class NodeChoice:
 
     def _no_answer(self, what: str, losses: list[str]) -> ConnectFailed:
         why = f" (the connection was lost: {losses[0]})" if losses else ""
-        endpoint = self.endpoint or _default_endpoint()
+        from skerry.client.io.endpoint_opener import default_endpoint
+
+        endpoint = self.endpoint or default_endpoint(os.environ)
         error = ConnectFailed(f"the node at {endpoint} did not answer: {what}{why}")
         error.hint = f"check with `skerry doctor --node {endpoint}` that it runs, then try again"
         return error
-
-
-def _default_endpoint() -> str:
-    from skerry.client.io.endpoint_opener import default_endpoint
-
-    return default_endpoint(os.environ)
 
 
 class _SilenceWatch(threading.Thread):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -130,7 +130,7 @@ def run(
     sink = output.line if trace else None
     seed_count = chosen.stop - chosen.start
     shows_each = as_json or seed_count == 1
-    tallies = {name: _Tally() for name in names}
+    tallies: dict[str, Counter[str]] = {name: Counter() for name in names}
     total = len(names) * seed_count
     is_cut_short = False
     with stop_on_signals() as stop, progress_bar(output, "seeds", total=total) as advance:
@@ -141,36 +141,24 @@ def run(
                 break
             with _usage_errors():
                 outcome = run_scenario(name, number, node_count=nodes, sink=sink)
-            tallies[name].add(outcome)
+            tallies[name] += Counter(
+                seeds=1,
+                failed=outcome.error is not None,
+                events=outcome.event_count,
+                faults=outcome.fault_count,
+            )
             _show(output, outcome, as_json=as_json, shows_success=shows_each)
             if outcome.error is not None and keep is not None:
                 _keep(output, outcome, nodes, keep)
             advance(1)
     if not shows_each:
         for name, tally in tallies.items():
-            output.line(f"{name}: {tally}")
-    has_failed = any(tally.failed_count for tally in tallies.values())
+            output.line(
+                f"{name}: {tally['seeds']} seeds, {tally['failed']} failed,"
+                f" {tally['events']} events, {tally['faults']} faults"
+            )
+    has_failed = any(tally["failed"] for tally in tallies.values())
     ctx.exit(1 if has_failed or is_cut_short else 0)
-
-
-@dataclass(slots=True)
-class _Tally:
-    seed_count: int = 0
-    failed_count: int = 0
-    event_count: int = 0
-    fault_count: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.seed_count} seeds, {self.failed_count} failed,"
-            f" {self.event_count} events, {self.fault_count} faults"
-        )
-
-    def add(self, outcome: Outcome) -> None:
-        self.seed_count += 1
-        self.failed_count += outcome.error is not None
-        self.event_count += outcome.event_count
-        self.fault_count += outcome.fault_count
 
 
 def _seed_range(text: str | None) -> range | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -83,6 +83,9 @@ def sub(
       skerry sub '/prices/*'
       skerry sub '/...' --new
     """
+    from skerry.cli.rows import event_row, event_text
+    from skerry.client.core.events import BYTES_NAME
+
     output = current_output()
     is_subject = type_name.startswith("/")
     if is_subject and (where or fields):
@@ -99,34 +102,20 @@ def sub(
             if where or names:
                 check_filter(what, where, names)
         with space.subscribe(what, where=where, fields=names, on_slow=on_slow) as subscription:
-            printer = _Printer(
-                output, as_json=as_json, is_new=new, has_internal=not _WILD.match(type_name)
-            )
-            _follow(space, subscription, stop, printer, count, refusals)
+            has_internal = not _WILD.match(type_name)
 
+            def show(event: Event[Any]) -> bool:
+                """Print an event; returns False if it is omitted."""
+                is_internal = event.type_name in internal_types() and event.type_name != BYTES_NAME
+                if (is_internal and not has_internal) or (new and event.is_from_cache):
+                    return False
+                if as_json:
+                    output.json_line(event_row(event))
+                else:
+                    output.line(event_text(event))
+                return True
 
-class _Printer:
-    def __init__(self, output: Output, *, as_json: bool, is_new: bool, has_internal: bool) -> None:
-        self._output = output
-        self._as_json = as_json
-        self._is_new = is_new
-        self._has_internal = has_internal
-
-    def show(self, event: Event[Any]) -> bool:
-        """Print an event; returns False if it is omitted."""
-        from skerry.cli.rows import event_row, event_text
-        from skerry.client.core.events import BYTES_NAME
-
-        name = event.type_name
-        if not self._has_internal and name in internal_types() and name != BYTES_NAME:
-            return False
-        if self._is_new and event.is_from_cache:
-            return False
-        if self._as_json:
-            self._output.json_line(event_row(event))
-        else:
-            self._output.line(event_text(event))
-        return True
+            _follow(space, subscription, stop, show, count, refusals)
 
 
 def _class_or_name(
@@ -145,7 +134,7 @@ def _follow(
     space: Space,
     events: Subscription[Any],
     stop: Stop,
-    printer: _Printer,
+    show: Callable[[Event[Any]], bool],
     count: int | None,
     refusals: list[Refusal],
 ) -> None:
@@ -156,7 +145,7 @@ def _follow(
             raise Refused(f"the node does not permit {refusals[0]}")
         event = events.get(timeout=_WAIT_S)
         if event is not None:
-            shown += printer.show(event)
+            shown += show(event)
         elif space.state == "closed":
             raise Disconnected(space.wait_closed() or "the node closed the connection")
 

@@ -29,6 +29,8 @@ _LEDGER_S_MAX: Final = 2.5
 """Time that the first snapshot waits for the ledger, which a node publishes each second."""
 _WIDE: Final = 130
 """Columns of a terminal that the whole ledger needs."""
+_ATTRIBUTES: Final = {"objects": "object_count", "members": "member_count"}
+"""Columns whose attribute has another name."""
 _LEDGER_COLUMNS: Final = (
     "due",
     "delivered",
@@ -142,6 +144,7 @@ def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
 
 
 def _headline(snapshot: NodeSnapshot) -> str:
+    memory = snapshot.memory_bytes_max
     facts = [
         snapshot.node,
         snapshot.state,
@@ -149,7 +152,7 @@ def _headline(snapshot: NodeSnapshot) -> str:
         f"{_number(snapshot.object_count)} objects",
         f"{snapshot.received_per_s:.0f} in/s",
         f"{snapshot.sent_per_s:.0f} out/s",
-        f"{_size(snapshot.memory_bytes_max)} at most",
+        f"{'?' if memory is None else f'{memory / 1e6:.0f}'} MB at most",
         f"unexplained {_number(snapshot.unexplained)}",
     ]
     return visible(", ".join(facts))
@@ -207,8 +210,8 @@ def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableT
     counts = _ledger_columns([*shown_types, *shown_clients], width)
     return Group(
         head,
-        _table("types", ("name", "objects", "members"), shown_types, _type_cells, counts),
-        _table("clients", ("id", "name", "state"), shown_clients, _client_cells, counts),
+        _table("types", ("name", "objects", "members"), shown_types, counts),
+        _table("clients", ("id", "name", "state"), shown_clients, counts),
         Text("press Ctrl-C to end", style="dim"),
     )
 
@@ -224,11 +227,7 @@ def _ledger_columns(lines: list[Any], width: int) -> list[str]:
 
 
 def _table(
-    title: str,
-    columns: tuple[str, ...],
-    lines: list[Any],
-    cells: Callable[[Any], list[str]],
-    ledger_columns: list[str],
+    title: str, columns: tuple[str, ...], lines: list[Any], ledger_columns: list[str]
 ) -> RenderableType:
     from rich import box
     from rich.table import Table
@@ -242,25 +241,14 @@ def _table(
         ledger = line.ledger
         is_well = ledger is None or ledger.unexplained == 0
         counts = ["" if ledger is None else str(getattr(ledger, name)) for name in ledger_columns]
-        row = [*cells(line), f"{line.in_per_s:.0f}", f"{line.out_per_s:.0f}", *counts]
+        cells = [str(getattr(line, _ATTRIBUTES.get(name, name))) for name in columns]
+        row = [*cells, f"{line.in_per_s:.0f}", f"{line.out_per_s:.0f}", *counts]
         table.add_row(*(Text(visible(cell)) for cell in row), style=None if is_well else "red")
     return table
 
 
-def _type_cells(line: TypeLine) -> list[str]:
-    return [line.name, str(line.object_count), str(line.member_count)]
-
-
-def _client_cells(line: ClientLine) -> list[str]:
-    return [str(line.id), line.name, line.state]
-
-
 def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
-
-
-def _size(value: int | None) -> str:
-    return "? MB" if value is None else f"{value / 1e6:.0f} MB"
 
 
 def _duration(seconds: float | None) -> str:

@@ -123,6 +123,8 @@ def make_struct_class(
     attributes = attribute_names(struct) if attributes is None else attributes
     qualname = qualname or python_name(struct.name)
     name = qualname.rpartition(".")[2]
+    # The positional fields of a match pattern are those with `ctor`, else all.
+    positional = [field for field in struct.fields if field.is_ctor] or struct.fields
     body: dict[str, Any] = {
         **(namespace or {}),
         "__slots__": tuple(attributes.values()),
@@ -130,7 +132,7 @@ def make_struct_class(
         "__qualname__": qualname,
         # A docstring must be valid UTF-8, and received documentation need not be.
         "__doc__": struct.documentation.encode("utf-8", "replace").decode() or None,
-        "__match_args__": tuple(attributes[field.name] for field in _positional(struct)),
+        "__match_args__": tuple(attributes[field.name] for field in positional),
         "__reduce__": _reduce_object,
         "descriptor": struct,
         "_attributes": attributes,
@@ -139,11 +141,6 @@ def make_struct_class(
     cls = type(name, bases, body)
     setattr(cls, "__init__", _constructor(cls, struct, attributes))  # noqa: B010
     return cls
-
-
-def _positional(struct: StructType) -> tuple[Field, ...]:
-    """The positional fields of a match pattern: those with `ctor`, else all."""
-    return tuple(field for field in struct.fields if field.is_ctor) or struct.fields
 
 
 # -- constructors

@@ -67,16 +67,7 @@ def key(
     options: Mapping[str, str | bool] | None = None,
 ) -> Any:
     """A key field; otherwise as `field`."""
-    spec: FieldSpec = field(
-        tag,
-        name=name,
-        default=default,
-        default_json=default_json,
-        documentation=documentation,
-        deprecated=deprecated,
-        ctor=ctor,
-        options=options,
-    )
+    spec: FieldSpec = field(**locals())  # all arguments, unchanged
     return replace(spec, is_key=True)
 
 

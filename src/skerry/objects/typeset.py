@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skerry.errors import Problem
 from skerry.objects.classes import class_of
 from skerry.objects.names import python_names
 from skerry.schema.check import Checked, define
-from skerry.schema.model import NamedType
 from skerry.schema.writer import write_types
 
 
@@ -53,8 +52,4 @@ def define_types(text: str) -> TypeSet:
 
 def to_dots(*types: Any) -> str:
     """Text of the type language that defines these types (or classes) and their dependencies."""
-    return write_types(_models(types))
-
-
-def _models(types: Iterable[Any]) -> list[NamedType]:
-    return [getattr(item, "descriptor", item) for item in types]
+    return write_types(getattr(item, "descriptor", item) for item in types)

@@ -62,7 +62,7 @@ class What(enum.Enum):
     DOCUMENTATION_CHANGED = "documentation changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """One difference between two definitions, and its effects."""
 
@@ -168,12 +168,4 @@ _RULES: Final = {
 def change(what: What, where: str, detail: str) -> Change:
     """A change with the effects of its kind."""
     (old_reader, new_reader, stored), why = _RULES[what]
-    return Change(
-        what=what,
-        where=where,
-        detail=detail,
-        old_reader=old_reader,
-        new_reader=new_reader,
-        stored=stored,
-        why=why,
-    )
+    return Change(what, where, detail, old_reader, new_reader, stored, why)

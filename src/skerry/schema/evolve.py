@@ -218,38 +218,24 @@ def _retyped(where: str, old: Field, new: Field) -> Change:
     stored = new_reader
     what = What.TYPE_CHANGED
     if old.is_key and new.is_key and _key_form(old.type.kind) != _key_form(new.type.kind):
-        stored, new_why = (
-            Effect.BREAKS,
-            "the bytes of the key change, so old objects are different objects",
-        )
+        stored = Effect.BREAKS
+        new_why = "the bytes of the key change, so old objects are different objects"
     elif new_reader == Effect.FINE and old_reader == Effect.BREAKS:
         what = What.TYPE_WIDENED
     elif old_reader == Effect.FINE and new_reader == Effect.BREAKS:
         what = What.TYPE_NARROWED
-    return Change(
-        what=what,
-        where=where,
-        detail=f"{old.type.name} to {new.type.name}",
-        old_reader=old_reader,
-        new_reader=new_reader,
-        stored=stored,
-        why=_both_reasons(old_why, new_why),
-    )
+    detail, why = f"{old.type.name} to {new.type.name}", _both_reasons(old_why, new_why)
+    return Change(what, where, detail, old_reader, new_reader, stored, why)
 
 
 def _replaced(where: str, old: Field, new: Field) -> Change:
     """A tag with another name and another type is another field, even if the bytes fit."""
     old_reader, old_why = reads(old.type, new.type)
     new_reader, new_why = reads(new.type, old.type)
-    return Change(
-        what=What.FIELD_REPLACED,
-        where=where,
-        detail=f"{old.type.name} {old.name} to {new.type.name} {new.name}",
-        old_reader=max(old_reader, Effect.LOSES),
-        new_reader=max(new_reader, Effect.LOSES),
-        stored=max(new_reader, Effect.LOSES),
-        why=f"a tag never changes its meaning; {_both_reasons(old_why, new_why)}",
-    )
+    detail = f"{old.type.name} {old.name} to {new.type.name} {new.name}"
+    old_reader, new_reader = max(old_reader, Effect.LOSES), max(new_reader, Effect.LOSES)
+    why = f"a tag never changes its meaning; {_both_reasons(old_why, new_why)}"
+    return Change(What.FIELD_REPLACED, where, detail, old_reader, new_reader, new_reader, why)
 
 
 def _both_reasons(old_why: str, new_why: str) -> str:

@@ -44,7 +44,8 @@ def format_tree(tree: SyntaxFile) -> str:
     previous: Item | None = None
     for item in tree.items:
         lines = _item_lines(item)
-        if rows and (_is_definition(item) or _is_definition(previous) or _has_gap(item.notes)):
+        has_gap = (item.notes.before or (item.notes,))[0].blank_before
+        if rows and (_is_definition(item) or _is_definition(previous) or has_gap):
             rows.append("")
         rows += lines
         previous = item
@@ -57,10 +58,6 @@ def format_tree(tree: SyntaxFile) -> str:
 
 def _is_definition(item: Item | None) -> bool:
     return isinstance(item, (StructSyntax, EnumSyntax))
-
-
-def _has_gap(notes: Notes) -> bool:
-    return notes.before[0].blank_before if notes.before else notes.blank_before
 
 
 def _item_lines(item: Item) -> list[str]:
@@ -140,16 +137,16 @@ class _Line:
 
     @classmethod
     def of(cls, code: str, notes: Notes) -> _Line:
-        before = [(_before_text(c), c.blank_before) for c in notes.before]
+        before = [(_text(c, "///"), c.blank_before) for c in notes.before]
         behind = [(comment, True) for comment in notes.inside]
         behind += [(comment, False) for comment in notes.after]
         stay = len(behind)
         # Only the last comment of a line may run to its end or over several lines.
-        while stay > 0 and (stay == len(behind) or _fits_inside(behind[stay - 1][0])):
+        while stay > 0 and (stay == len(behind) or behind[stay - 1][0].fits_inside):
             stay -= 1
         moved, kept = behind[:stay], behind[stay:]
-        before += [(_moved_text(comment, is_lost=lost), False) for comment, lost in moved]
-        after = " ".join(_after_text(comment, is_lost=lost) for comment, lost in kept)
+        before += [(_text(comment, "//" if lost else "///"), False) for comment, lost in moved]
+        after = " ".join(_text(comment, "//" if lost else "//<") for comment, lost in kept)
         return cls(code, tuple(before), after, notes.blank_before)
 
     @property
@@ -187,32 +184,13 @@ def _comment_lines(comments: Sequence[Comment], indent: str, *, is_start: bool) 
     for comment in comments:
         if comment.blank_before and not (is_start and not rows):
             rows.append("")
-        rows.append(indent + _before_text(comment))
+        rows.append(indent + _text(comment, "///"))
     return rows
 
 
-def _fits_inside(comment: Comment) -> bool:
-    return comment.is_block and comment.line == comment.last_line
-
-
-def _before_text(comment: Comment) -> str:
+def _text(comment: Comment, mark: str) -> str:
+    """The text of a comment; the mark is for documentation."""
     if comment.is_documentation:
-        return f"/// {comment.documentation}".rstrip()
-    return _plain_text(comment)
-
-
-def _after_text(comment: Comment, *, is_lost: bool) -> str:
-    if not comment.is_documentation:
-        return _plain_text(comment)
-    return f"{'//' if is_lost else '//<'} {comment.documentation}".rstrip()
-
-
-def _moved_text(comment: Comment, *, is_lost: bool) -> str:
-    if is_lost and comment.is_documentation:
-        return f"// {comment.documentation}".rstrip()
-    return _before_text(comment)
-
-
-def _plain_text(comment: Comment) -> str:
+        return f"{mark} {comment.documentation}".rstrip()
     # The lines of a block comment keep their indent: they may be a drawing.
     return "\n".join(line.rstrip() for line in comment.text.split("\n"))

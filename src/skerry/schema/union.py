@@ -18,7 +18,6 @@ from skerry.limits import TYPE_DEPTH_MAX
 from skerry.schema.changes import Change, What
 from skerry.schema.evolve import compare_one
 from skerry.schema.model import (
-    EnumElement,
     EnumType,
     Field,
     FieldType,
@@ -64,7 +63,8 @@ def unite(known: NamedType, other: NamedType) -> NamedType:
     """
     if isinstance(known, EnumType):
         assert isinstance(other, EnumType)
-        elements = _united_elements(known, other)
+        tags = {element.tag for element in known.elements}
+        elements = (*known.elements, *(e for e in other.elements if e.tag not in tags))
         # Equal parts are reused: making them takes long, and unions are computed often.
         return known if elements == known.elements else replace(known, elements=elements)
     assert isinstance(other, StructType)
@@ -171,15 +171,9 @@ def _nesting_fault(root: str, united: dict[str, NamedType]) -> Change | None:
 
 
 def _nesting_change(name: str, detail: str) -> Change:
-    return Change(
-        what=What.TYPE_CHANGED,
-        where=name,
-        detail=detail,
-        old_reader=Effect.BREAKS,
-        new_reader=Effect.BREAKS,
-        stored=Effect.BREAKS,
-        why="both definitions together nest structs in a way that no type can",
-    )
+    why = "both definitions together nest structs in a way that no type can"
+    breaks = Effect.BREAKS
+    return Change(What.TYPE_CHANGED, name, detail, breaks, breaks, breaks, why)
 
 
 def _used_names(type_: NamedType) -> list[str]:
@@ -213,11 +207,6 @@ def _united_field(item: Field, twin: Field) -> Field:
     if _reads_level(item.type, twin.type) or not _reads_level(twin.type, item.type):
         return item
     return replace(item, type=twin.type)
-
-
-def _united_elements(known: EnumType, other: EnumType) -> tuple[EnumElement, ...]:
-    tags = {element.tag for element in known.elements}
-    return (*known.elements, *(item for item in other.elements if item.tag not in tags))
 
 
 def _united_flags(known: Flags, other: Flags) -> Flags:

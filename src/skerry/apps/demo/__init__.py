@@ -3,7 +3,6 @@
 tour              the steps of the tour, and the guarantees that it checks
 processes         the processes of the tour and their temporary folder
 programs          the programs: fleet, collision alarm, pilot, slow display
-fleet             types and movements of the vessels
-collision_alarm   alarms for vessels that are too close
+fleet             types and movements of the vessels, and alarms for those too close
 history           recording, tables and report of the tour
 """

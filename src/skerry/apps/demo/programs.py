@@ -20,8 +20,7 @@ from time import sleep, time
 from typing import Any, Final
 
 import skerry
-from skerry.apps.demo.collision_alarm import CollisionAlarm
-from skerry.apps.demo.fleet import BearingRequest, Fleet, Radar, Vessel, bearing
+from skerry.apps.demo.fleet import BearingRequest, CollisionAlarm, Fleet, Radar, Vessel, bearing
 from skerry.client.api.sync import Space
 from skerry.client.core.states import SpaceState, StateChanged
 from skerry.errors import Disconnected, RequestTimedOut, WouldBlock

@@ -50,7 +50,7 @@ class Check:
     facts: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TourStep:
     title: str
     why: str
@@ -97,8 +97,7 @@ class Tour:
     def steps(self) -> Iterator[TourStep]:
         """Yield each step before it runs; it runs when the next one is requested."""
         yield TourStep(
-            title="a node",
-            why="receives updates, keeps the current objects, and notifies subscribers",
+            "a node", "receives updates, keeps the current objects, and notifies subscribers"
         )
         self._node = self._start_node()
         with self._connect() as space:
@@ -107,38 +106,36 @@ class Tour:
             space.on_state(lambda change: self._states.append(str(change.state)))
             space.subscribe(Vessel, self._count_event)
             yield TourStep(
-                title="programs",
-                why="two fleets publish vessels, a collision alarm watches them; all are processes",
+                "programs",
+                "two fleets publish vessels, a collision alarm watches them; all are processes",
             )
             self._open(space)
             yield TourStep(
-                title="a slow subscriber",
-                why="it receives only the last state of each object, and delays no other program",
+                "a slow subscriber",
+                "it receives only the last state of each object, and delays no other program",
             )
             self._stop_display(space)
             yield TourStep(
-                title="kill -9 of a program",
-                why="its objects are removed, and published again when it is restarted",
+                "kill -9 of a program",
+                "its objects are removed, and published again when it is restarted",
             )
             self._kill_program(space)
             yield TourStep(
-                title="requests and ownership",
-                why="one pilot answers, another is the standby; a fleet owns its vessels",
+                "requests and ownership",
+                "one pilot answers, another is the standby; a fleet owns its vessels",
             )
             self._send_requests(space)
             yield TourStep(
-                title="kill -9 of the node",
-                why="confirmed objects are on disk, and programs reconnect automatically",
+                "kill -9 of the node",
+                "confirmed objects are on disk, and programs reconnect automatically",
             )
             self._kill_node(space)
-            yield TourStep(title="comparison", why="all programs report what they know")
+            yield TourStep("comparison", "all programs report what they know")
             self._compare(space)
         self._end_all()
-        yield TourStep(title="the recording", why="all updates of the space are stored")
+        yield TourStep("the recording", "all updates of the space are stored")
         self._check_recording()
-        yield TourStep(
-            title="the tables", why="Spark makes tables, which give the state at any time"
-        )
+        yield TourStep("the tables", "Spark makes tables, which give the state at any time")
         self._query_tables()
 
     # -- the steps
@@ -289,7 +286,11 @@ class Tour:
         self._node = self._start_node()
         is_back = self._wait(lambda: self._states[-1:] == ["connected"])
         for program in programs:
-            program.wait_event("state", _is_connected, after=state_counts[program.name])
+            program.wait_event(
+                "state",
+                lambda line: bool(line["state"] == "connected"),
+                after=state_counts[program.name],
+            )
         self._report(f"all {len(programs)} programs have reconnected")
         self._wait(lambda: self._history.is_subscribed(space), "the recorder to subscribe again")
         is_stored = self._wait(lambda: self._confirmed <= set(voyages))
@@ -347,7 +348,8 @@ class Tour:
             codes["recorder"], self._recorded = self._history.end()
         codes["node"] = self._node.end()
         wrong = {name: code for name, code in codes.items() if code != 0}
-        self._check("all programs end in order", not wrong, _ends_text(wrong, len(codes)))
+        ends = ", ".join(f"{name} with exit code {code}" for name, code in wrong.items())
+        self._check("all programs end in order", not wrong, ends or f"{len(codes)} processes")
 
     def _check_recording(self) -> None:
         if not self._history.is_recording:
@@ -461,16 +463,6 @@ def _is_of(fleet: str, mmsi: int) -> bool:
     return bool(mmsi // 1_000_000 == _FIRST[fleet] // 1_000_000)
 
 
-def _is_connected(line: dict[str, Any]) -> bool:
-    return bool(line["state"] == "connected")
-
-
 def _places(*parts: dict[str, Any]) -> dict[int, tuple[float, float]]:
     """Positions from JSON, where keys are texts and pairs are lists."""
     return {int(mmsi): (lat, lon) for part in parts for mmsi, (lat, lon) in part.items()}
-
-
-def _ends_text(wrong: dict[str, int], count: int) -> str:
-    if not wrong:
-        return f"{count} processes"
-    return ", ".join(f"{name} with exit code {code}" for name, code in wrong.items())

@@ -14,7 +14,7 @@ import platform
 import resource
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,7 +22,6 @@ from time import perf_counter, time
 from typing import Final, Literal
 
 from skerry import build_info
-from skerry.apps.doctor.port_users import port_user
 from skerry.client.api.sync import Space
 from skerry.client.io.endpoint_opener import default_endpoint
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
@@ -45,6 +44,9 @@ _DESCRIPTORS_FEW: Final = 4096
 """File descriptors for some thousand clients: a node needs one for each client and each file."""
 _SEND_BYTES_MIN: Final = 1024 * 1024
 """Send buffer that a node requests for each connection."""
+_PROC: Final = Path("/proc")
+_LISTENS: Final = "0A"
+_WORD_CHAR_COUNT_MAX: Final = 80
 _ROUND_COUNT: Final = 20
 _ROUND_MS_SLOW: Final = 20.0
 _ANSWER_S_MAX: Final = 2.0
@@ -95,7 +97,8 @@ class CheckedComputer:
 
 def examine(computer: CheckedComputer) -> Iterable[CheckResult]:
     """Run all checks, and yield each result as it is known."""
-    yield _python()
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield passed("python", f"{python} at {sys.executable}")
     yield _build()
     yield from _extras()
     yield _java(computer)
@@ -106,11 +109,6 @@ def examine(computer: CheckedComputer) -> Iterable[CheckResult]:
     yield from _node(computer)
     yield _socket(default_socket(computer.environ))
     yield from map(_port, PORTS)
-
-
-def _python() -> CheckResult:
-    found = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
-    return passed("python", found)
 
 
 def _build() -> CheckResult:
@@ -239,7 +237,8 @@ def _is_synchronised() -> bool | None:
 
 
 def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
-    endpoint = _endpoint(computer)
+    named = computer.endpoint or default_endpoint(computer.environ)
+    endpoint = parse_endpoint(named).text
     try:
         started_s = perf_counter()
         with computer.connect() as space:
@@ -252,11 +251,6 @@ def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
         yield result("node", str(error), error.hint or "")
     except SkerryError as error:
         yield failure("node", f"{endpoint}: {error}", error.hint or "")
-
-
-def _endpoint(computer: CheckedComputer) -> str:
-    named = computer.endpoint or default_endpoint(computer.environ)
-    return parse_endpoint(named).text
 
 
 def _round_trip(space: Space, endpoint: str, connected_ms: float) -> CheckResult:
@@ -327,3 +321,50 @@ def _port(port: int) -> CheckResult:
         return passed(check, facts)
     advice = "a node would skip this port; choose another endpoint with --listen"
     return warning(check, facts, advice)
+
+
+def port_user(port: int, proc: Path = _PROC) -> str | None:
+    """Process id and command line of the program that listens at a TCP port; None if not known."""
+    inodes = {f"socket:[{inode}]" for inode in _listening(port, proc)}
+    if not inodes:
+        return None
+    for process in proc.iterdir():
+        if process.name.isdigit() and _has_any(process, inodes):
+            return f"process {process.name} ({_command(process)})"
+    return None
+
+
+def _listening(port: int, proc: Path) -> Iterator[str]:
+    """Inodes of the sockets that listen at a port."""
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (proc / "net" / name).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            # Word 1 is the address with the port in hexadecimal digits, 3 the state, 9 the inode.
+            if words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                yield words[9]
+
+
+def _has_any(process: Path, sockets: set[str]) -> bool:
+    try:
+        return any(_target(file) in sockets for file in (process / "fd").iterdir())
+    except OSError:
+        return False  # It belongs to another user, or has ended.
+
+
+def _target(file: Path) -> str:
+    try:
+        return str(file.readlink())
+    except OSError:
+        return ""
+
+
+def _command(process: Path) -> str:
+    try:
+        words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return "ended"
+    return words.decode(errors="replace").strip()[:_WORD_CHAR_COUNT_MAX]

@@ -191,8 +191,6 @@ class NodeDistributorCarriage:
                 self._carriage.node_closed(monotonic_ns())
                 self._machine_driver.wake()
 
-    # -- inside
-
     def _readable(self) -> None:
         self._driver.read(monotonic_ns())
         self._machine_driver.turn()

@@ -104,8 +104,6 @@ class NodeRecorder:
                 self._gaps.connection_lost()
                 self._timers["reopen"] = self._loop.call_later(_REOPEN_S, self._open)
 
-    # -- private
-
     def _open(self) -> None:
         self._stream = stream = _Stream(self, self._server)
         stream.address = self._server.opened(stream, Wire(), INSIDE, True)

@@ -149,8 +149,6 @@ class RowQueue:
         with self._changed:
             return self._is_closed and not self._items
 
-    # -- private
-
     def _put(self, item: Handover) -> None:
         with self._changed:
             self._items.append(item)

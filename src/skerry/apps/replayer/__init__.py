@@ -1,7 +1,6 @@
 """The replayer (`skerry replay`): publishes the updates of a recording again.
 
 program        Replayer: reads rows, waits until they are due, and publishes them
-row_reader     rows of recordings as updates, with the state at the start
 pacing         when each update is due: speed, pause, step, loop
 targets        the interface of targets
 node_target    publishes to a node

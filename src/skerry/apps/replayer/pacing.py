@@ -99,8 +99,6 @@ class Pacer:
         if self.is_paused:
             self._step_count += count
 
-    # -- private
-
     def _peek(self) -> Update | None:
         """The next update, without removing it; None at the end of the last round."""
         while self._next is None and not self.is_over:

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skerry.apps.replayer.pacing import Pacer
-from skerry.apps.replayer.row_reader import RowReader
 from skerry.apps.replayer.targets import ReplayTarget
 from skerry.codec.envelope import GAP, Update
 from skerry.recording.gaps import readable_gap
 from skerry.recording.selection import RowSelection
+from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.time_range import range_updates
+from skerry.runtime.recordings.updates import read_united_types, read_updates
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import StructType
 
 _POLL_S: Final = 0.05
 """Interval at which requests to stop, pause or step are polled."""
@@ -37,6 +41,30 @@ class ReplaySummary:
     """Updates that could not be played, by reason."""
 
 
+class RowReader:
+    """Iterates over the updates of recordings, any number of times, and holds their types."""
+
+    def __init__(
+        self, recordings: Sequence[Recording], selection: RowSelection, *, has_state: bool
+    ) -> None:
+        """With `has_state`, begin with the objects that existed at the start of the time range,
+        which reads all rows before it."""
+        self._recordings = recordings
+        self._has_state = has_state
+        self._selection = selection
+        self.types: dict[int, StructType] = read_united_types(recordings)
+        """The union of compatible definitions by the fingerprint of each definition, and by its own
+        fingerprint, which an object has that was updated with several definitions."""
+        self.types |= {fingerprint(type_): type_ for type_ in self.types.values()}
+
+    def __iter__(self) -> Iterator[Update]:
+        """The selected rows and gaps, without type descriptions."""
+        if self._has_state:
+            return range_updates(self._recordings, self.types, self._selection)
+        found = read_updates(self._recordings, self._selection)
+        return (update for update in found if not is_description(update))
+
+
 class Replayer:
     """Plays recordings to a target. `report` receives messages about gaps and problems."""
 
@@ -56,7 +84,9 @@ class Replayer:
         self._rows = RowReader(recordings, selection, has_state=has_state)
         self._target = target
         self._report = report
-        self.pacer = Pacer(self._begin, speed=speed, is_looping=is_looping, is_paused=is_paused)
+        self.pacer = Pacer(
+            self._rows.__iter__, speed=speed, is_looping=is_looping, is_paused=is_paused
+        )
         """The clock, which callers can pause, step and read."""
         self._stays = stays
         """Whether to stay connected at the end, until stopped."""
@@ -125,9 +155,6 @@ class Replayer:
                 return
             wait_s = _POLL_S if due_ns is None else (due_ns - now_ns) / 1e9
             await asyncio.sleep(min(max(wait_s, 0.0), _POLL_S))
-
-    def _begin(self) -> Iterator[Update]:
-        return iter(self._rows)
 
     async def _play(self, update: Update) -> None:
         if update.operation == GAP:

@@ -126,12 +126,10 @@ def run(
     else:
         output.line(f"{tables}: {summary_text(done)}")
     if strict and done.damaged_count:
-        output.error(f"{_segments(done.damaged_count)} damaged; all other rows are in the tables")
+        found = done.damaged_count
+        segments = "1 segment is" if found == 1 else f"{found:,} segments are"
+        output.error(f"{segments} damaged; all other rows are in the tables")
         click.get_current_context().exit(1)
-
-
-def _segments(segments: int) -> str:
-    return "1 segment is" if segments == 1 else f"{segments:,} segments are"
 
 
 @click.command()

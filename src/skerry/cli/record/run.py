@@ -136,7 +136,7 @@ def record(
         raise click.UsageError("give the folder with --to DIR, or a command")
     if types and given["multicast"] and given["kind"] == "bytes":
         raise click.UsageError("a group of bytes has no types; use --subjects, or --kind objects")
-    _check_extra()
+    opened()  # raises the error of a missing package before the recording starts
     output = current_output()
     recorder = _recorder(folder, output, given)
     _add_sources(recorder, types, subjects, choice, output, given)
@@ -154,11 +154,6 @@ def record(
         output.json_line(asdict(summary))
     else:
         output.line(_summary_text(summary))
-
-
-def _check_extra() -> None:
-    """Raise RecordingError with the package to install, before the recording starts."""
-    opened()
 
 
 def _recorder(folder: Path, output: Output, given: dict[str, Any]) -> Recorder:

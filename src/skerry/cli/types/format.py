@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -48,7 +48,9 @@ def format_files(context: click.Context, *, files: Sequence[str], check: bool, d
         if before != after:
             changed.append(name)
         if diff:
-            _print_diff(output, name, before, after)
+            lines = before.decode().splitlines(), after.decode().splitlines()
+            for line in difflib.unified_diff(*lines, name, f"{name} (formatted)", lineterm=""):
+                output.line(line)
         elif not check:
             _write(output, name, before, after)
     _sum_up(output, names, changed, would=check or diff)
@@ -66,17 +68,6 @@ def _layouts(given: TypeFiles, name: str) -> tuple[bytes, bytes]:
     if b"\r\n" in before:
         after = after.replace("\n", "\r\n")
     return before, after.encode()
-
-
-def _print_diff(output: Output, name: str, before: bytes, after: bytes) -> None:
-    for line in _diff_lines(name, before.decode(), after.decode()):
-        output.line(line)
-
-
-def _diff_lines(name: str, before: str, after: str) -> Iterator[str]:
-    yield from difflib.unified_diff(
-        before.splitlines(), after.splitlines(), name, f"{name} (formatted)", lineterm=""
-    )
 
 
 def _write(output: Output, name: str, before: bytes, after: bytes) -> None:

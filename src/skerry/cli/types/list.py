@@ -52,7 +52,7 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
             output.json_line(row)
     else:
         columns = ("name", "flags", "objects", "members", "publishers", "definitions", "conflict")
-        output.table(columns, [_cells(_counted(row), columns) for row in rows])
+        output.table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
         details = [cells for row in rows for cells in _details(row)]
         if details:
             output.line("")
@@ -117,11 +117,6 @@ def _definition(message: Any) -> dict[str, Any]:
     }
 
 
-def _counted(row: Mapping[str, Any]) -> dict[str, Any]:
-    definitions = row["definitions"]
-    return {**row, "definitions": None if definitions is None else len(definitions)}
-
-
 def _details(row: Mapping[str, Any]) -> list[list[str]]:
     """Table rows for the definitions of a type with more than one."""
     definitions = row["definitions"] or []
@@ -169,11 +164,9 @@ def _flags(cls: Any) -> list[str]:
     ]
 
 
-def _cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[str]:
-    return [_cell(row[column]) for column in columns]
-
-
-def _cell(value: Any) -> str:
+def _cell(column: str, value: Any) -> str:
     if value is None:
         return ""
+    if column == "definitions":
+        return str(len(value))
     return ", ".join(value) if isinstance(value, list) else str(value)

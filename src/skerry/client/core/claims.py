@@ -158,8 +158,6 @@ class Claims:
             return
         self._change(claim, ClaimState(message.state.label), message.reason or "")
 
-    # -- inside
-
     def _send(self, claim: Claim, now_s: float) -> None:
         connection = self._connection
         if connection is None:

@@ -68,7 +68,8 @@ class Flushes:
             return
         self._confirmed_count = max(self._confirmed_count, flush.covered_count)
         refusals, self._refusals = self._refusals, []
-        flush.finish(_refused(refusals) if refusals else None)
+        rest = f", and {len(refusals) - 1} more" if len(refusals) > 1 else ""
+        flush.finish(Refused(f"the node refused {refusals[0]}{rest}") if refusals else None)
 
     def forget(self, flush: Flush) -> None:
         """Ignore the answer to a flush whose caller has stopped waiting."""
@@ -112,8 +113,3 @@ def _doubt(count: int, why: str) -> Disconnected:
     )
     error.hint = "publish them again if they are important"
     return error
-
-
-def _refused(refusals: list[Refusal]) -> Refused:
-    rest = f", and {len(refusals) - 1} more" if len(refusals) > 1 else ""
-    return Refused(f"the node refused {refusals[0]}{rest}")

@@ -219,7 +219,9 @@ class NodeConnection(Outbox):
             if action is LivenessAction.ECHO:
                 self.send_echo(0, now_ns)
             elif action is LivenessAction.PROBE:
-                self._send_probe(now_ns)
+                assert self.access is not None
+                echo = internal_class("DotsEcho")(request=True, data=ALIVE_MARK)
+                self.access.send_message(echo, self.wall_s(now_ns))
             else:
                 self._leave("the node is silent", now_ns)
 
@@ -442,11 +444,6 @@ class NodeConnection(Outbox):
     def expect_answer(self, now_ns: int) -> None:
         """Close the connection if the node does not answer in time."""
         self._liveness.expect_answer(now_ns)
-
-    def _send_probe(self, now_ns: int) -> None:
-        assert self.access is not None
-        echo = internal_class("DotsEcho")(request=True, data=ALIVE_MARK)
-        self.access.send_message(echo, self.wall_s(now_ns))
 
     def send_published(self) -> None:
         """Queue published frames for sending before the message that the caller sends next."""

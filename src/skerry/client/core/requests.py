@@ -151,8 +151,6 @@ class SentRequests:
                 error=_unknown_outcome(request, why) if request.is_sent else Disconnected(why),
             )
 
-    # -- inside
-
     def _answer(self, message: Any) -> Struct | None:
         if message.typeName is None:
             return None

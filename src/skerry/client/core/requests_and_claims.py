@@ -137,8 +137,6 @@ class RequestsAndClaims:
             error.hint = f"{what} need a skerry node, and a listener without `extensions=off`"
             raise error
 
-    # -- inside
-
     def _begin(self, claims: list[Claim], now_ns: int) -> None:
         self.check_additions("claims")
         self._connection.send_published()

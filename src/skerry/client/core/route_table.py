@@ -51,6 +51,7 @@ class RouteTable:
                 count * may_select(pattern, shape) for pattern, count in self._patterns.items()
             )
             route.has_patterns = self._selected_by[shape.name] > 0
+            route.changed()
             if self._intake.pattern_count > 0 and self._types.is_narrow(shape.name):
                 self.narrowed(shape.name)
         return route
@@ -103,3 +104,4 @@ class RouteTable:
             if may_select(pattern, route.shape):
                 self._selected_by[route.shape.name] += change
                 route.has_patterns = self._selected_by[route.shape.name] > 0
+                route.changed()

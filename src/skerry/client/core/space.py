@@ -230,8 +230,6 @@ class SpaceCore:
         """Close the space for good, after the queued frames and a last message are sent."""
         self.connection.close(now_ns, reason=reason)
 
-    # -- inside
-
     def _check_open(self) -> None:
         if self.connection.failure is not None:
             raise Disconnected(self.connection.failure)

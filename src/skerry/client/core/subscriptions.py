@@ -110,6 +110,7 @@ class Subscriptions:
             if subscription.route is not None:
                 self._stores.replay(subscription.route, target)
                 subscription.route.targets = [*subscription.route.targets, target]
+                subscription.route.changed()
             subscription.targets[target] = None
         subscription.strict_count += is_strict
         return target
@@ -129,6 +130,7 @@ class Subscriptions:
         route = subscription.route
         if route is not None:
             route.targets = [item for item in route.targets if item is not target]
+            route.changed()
         subscription.strict_count -= is_strict
         self.release(subscription, now_s)
 
@@ -147,7 +149,10 @@ class Subscriptions:
                 return
             del self._groups[subscription.group]
             is_local = False
-        self._ignore_replay(subscription)
+        waiting = self._replaying.get(subscription.group)
+        if waiting and subscription in waiting:
+            # The node will report the end of its replay nevertheless.
+            waiting[waiting.index(subscription)] = None
         connection = self._connection
         if connection is not None and not is_local:
             connection.leave(subscription.group, now_s, subscription_id=subscription.number)
@@ -299,8 +304,6 @@ class Subscriptions:
         else:
             self.routes.of_type(shape)
 
-    # -- inside
-
     def _check_count(self) -> None:
         count = len(self._groups) + len(self._conditions) + 1
         if count > SUBSCRIPTION_COUNT_MAX:
@@ -312,6 +315,7 @@ class Subscriptions:
         subscription.route = route
         # Subscribers by name, from before the type was known.
         route.targets = [*route.targets, *subscription.targets]
+        route.changed()
 
     def _join_filtered(
         self, subscription: NodeSubscription, connection: ClientConnection, now_s: float
@@ -364,6 +368,7 @@ class Subscriptions:
                 header = replay_header(subscription.group, entry, len(objects) - 1 - index)
                 filter_.offer(key, entry, header)
         base.route.filters = [*base.route.filters, filter_]
+        base.route.changed()
         subscription.is_complete = base.is_complete
         if is_new:
             self.join(base, now_s)
@@ -376,6 +381,7 @@ class Subscriptions:
         assert base.route is not None
         ended, subscription.local_filter = subscription.local_filter, None
         base.route.filters = [filter_ for filter_ in base.route.filters if filter_ is not ended]
+        base.route.changed()
         base.holder_count -= 1
         self.release(base, now_s)
         return True
@@ -385,12 +391,6 @@ class Subscriptions:
             self._replaying.setdefault(subscription.group, deque()).append(subscription)
         else:
             subscription.is_complete = True
-
-    def _ignore_replay(self, subscription: NodeSubscription) -> None:
-        """Ignore the end of a replay, which the node will report nevertheless."""
-        waiting = self._replaying.get(subscription.group)
-        if waiting and subscription in waiting:
-            waiting[waiting.index(subscription)] = None
 
     def _complete(self, subscription: NodeSubscription | None, now_s: float) -> None:
         if subscription is None:
@@ -409,7 +409,12 @@ class Subscriptions:
                 self.routes.remove_target(handle)
                 self.routes.count_pattern(subscription.group, -1)
         elif subscription.route is not None:
-            subscription.route.is_joined = self._is_joined(subscription.group)
+            # Until the node has processed a leave, it sends updates of the group.
+            group = subscription.group
+            subscription.route.is_joined = group in self._groups or any(
+                other.group == group for other in self._leaving
+            )
+            subscription.route.changed()
         self._stores.drop_unselected(self._part(subscription)[0])
 
     def _part(self, subscription: NodeSubscription) -> tuple[list[TypeRoute], str | None]:
@@ -417,7 +422,3 @@ class Subscriptions:
         if subscription.is_pattern:
             return list(self._intake.routes.values()), subscription.group
         return [] if subscription.route is None else [subscription.route], None
-
-    def _is_joined(self, group: str) -> bool:
-        """Whether the node sends updates of a group: it has not yet processed a leave."""
-        return group in self._groups or any(other.group == group for other in self._leaving)

@@ -20,7 +20,10 @@ class Target:
 
 
 class TypeRoute:
-    """Where updates of one type, or of one filtered subscription, are stored and delivered."""
+    """Where updates of one type, or of one filtered subscription, are stored and delivered.
+
+    After each change of an attribute, `changed` must be called.
+    """
 
     def __init__(self, shape: ReceivedType, is_service: bool) -> None:
         self.shape: ReceivedType = shape
@@ -31,61 +34,25 @@ class TypeRoute:
         self.store: TypeStore | None = TypeStore(shape) if shape.is_cached else None
         self.gate: RouteVersion | None = None
         """Shut to invalidate what is cached for headers of this route; None if nothing is."""
-        self._has_patterns: bool = False
-        self._is_joined: bool = False
+        self.has_patterns: bool = False
+        """Whether a subject pattern may select objects with a default subject. To compute that
+        takes longer than the rest of the delivery."""
+        self.is_joined: bool = False
+        """Whether the whole type is subscribed, and not only what patterns select."""
         # Both lists are replaced and never changed in place: a callback may subscribe or close
         # while the list is being iterated.
-        self._targets: list[Target] = []
-        self._filters: list[Any] = []
-
-    @property
-    def has_patterns(self) -> bool:
-        """Whether a subject pattern may select objects with a default subject.
-
-        To compute the default subject of an object takes longer than the rest of its delivery.
-        """
-        return self._has_patterns
-
-    @has_patterns.setter
-    def has_patterns(self, value: bool) -> None:
-        self._has_patterns = value
-        self._changed()
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether the whole type is subscribed, and not only what patterns select."""
-        return self._is_joined
-
-    @is_joined.setter
-    def is_joined(self, value: bool) -> None:
-        self._is_joined = value
-        self._changed()
-
-    @property
-    def targets(self) -> list[Target]:
-        return self._targets
-
-    @targets.setter
-    def targets(self, value: list[Target]) -> None:
-        self._targets = value
-        self._changed()
-
-    @property
-    def filters(self) -> list[Any]:
+        self.targets: list[Target] = []
+        """The callbacks of the subscriptions to the type."""
+        self.filters: list[Any] = []
         """Filtered subscriptions that are evaluated here, because the node has no filters."""
-        return self._filters
-
-    @filters.setter
-    def filters(self, value: list[Any]) -> None:
-        self._filters = value
-        self._changed()
 
     def redefined(self) -> None:
         """Use a further definition of the type, by which its objects may now be stored."""
         if self.store is None and self.shape.is_cached:
             self.store = TypeStore(self.shape)
-        self._changed()
+        self.changed()
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Invalidate what is cached for headers."""
         if self.gate is not None:
             self.gate.shut()

@@ -38,6 +38,29 @@ class ReceiveContext:
     ) -> Event[Any]:
         return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
 
+    def state(
+        self,
+        operation: str,
+        payload: bytes,
+        present: i64,
+        header: Header,
+        created: float,
+        created_from: i64,
+    ) -> ObjectState:
+        """The state of an object after an update with this header."""
+        return ObjectState(
+            payload,
+            present,
+            header.subject,
+            created,
+            created_from,
+            header.sent_time,
+            header.sender,
+            operation,
+            self.now_s,
+            self.epoch,
+        )
+
 
 class TypeStore:
     """The current objects of a type, by canonical key."""
@@ -86,18 +109,7 @@ class TypeStore:
         known = self.objects.get(key)
         self.moved = None
         if known is None:
-            entry = ObjectState(
-                payload,
-                present,
-                header.subject,
-                header.sent_time,
-                header.sender,
-                header.sent_time,
-                header.sender,
-                CREATE,
-                context.now_s,
-                context.epoch,
-            )
+            entry = context.state(CREATE, payload, present, header, header.sent_time, header.sender)
             self.objects[key] = entry
             return key, context.event(CREATE, header, self.shape, payload, entry)
         whole, present = _merged(plan, known, present, payload, header)
@@ -105,18 +117,7 @@ class TypeStore:
             # Cache replays repeat objects: after a lost connection, and for each new pattern.
             known.epoch = context.epoch
             return b"", context.event(UPDATE, header, self.shape, payload, known)
-        entry = ObjectState(
-            whole,
-            present,
-            header.subject,
-            known.created,
-            known.created_from,
-            header.sent_time,
-            header.sender,
-            UPDATE,
-            context.now_s,
-            context.epoch,
-        )
+        entry = context.state(UPDATE, whole, present, header, known.created, known.created_from)
         self.objects[key] = entry
         if header.subject != known.subject:
             self.moved = known
@@ -142,17 +143,8 @@ class TypeStore:
         whole = known.payload
         if header.attributes & ~plan.key_mask & plan.mask != 0:
             whole = merge_pieces(plan, whole, pieces, header.attributes)
-        entry = ObjectState(
-            whole,
-            known.present,
-            header.subject,
-            known.created,
-            known.created_from,
-            header.sent_time,
-            header.sender,
-            REMOVE,
-            context.now_s,
-            context.epoch,
+        entry = context.state(
+            REMOVE, whole, known.present, header, known.created, known.created_from
         )
         # Callbacks still find the object; `UpdateIntake` deletes it afterwards.
         self.objects[key] = entry

@@ -272,17 +272,8 @@ class UpdateIntake:
 
     def _removal_event(self, event: Event[Any], former: ObjectState) -> Event[Any]:
         header, payload = _removal(event.shape.plan, event.header, former)
-        entry = ObjectState(
-            former.payload,
-            former.present,
-            former.subject,
-            former.created,
-            former.created_from,
-            header.sent_time,
-            header.sender,
-            REMOVE,
-            self.context.now_s,
-            self.context.epoch,
+        entry = self.context.state(
+            REMOVE, former.payload, former.present, header, former.created, former.created_from
         )
         return self.context.event(REMOVE, header, event.shape, payload, entry)
 

@@ -148,8 +148,6 @@ class DeliveryQueue:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    # -- inside
-
     def _notify(self) -> None:
         if self.is_inline:
             return

@@ -252,8 +252,6 @@ class GroupSession:
             self.publishing.check_again({})
             self.driver.close()
 
-    # -- inside
-
     def _next_ns(self, now_ns: int) -> int:
         if self.publishing.is_waiting:
             return self.machine.ready_ns(now_ns)

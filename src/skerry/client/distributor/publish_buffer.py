@@ -59,7 +59,7 @@ class PublishBuffer:
         self.publisher_count = 0
         self.deadline_ns = 0
         """Until when the thread or loop that drives the connection sleeps."""
-        self.wake: Callable[[], None] = _ignore
+        self.wake: Callable[[], None] = lambda: None
         """Wakes that thread or loop; may be called by any thread, with the lock held."""
         self._driver = driver
         self._machine = driver.machine
@@ -175,8 +175,6 @@ class PublishBuffer:
         """Use the size of datagrams that the machine has chosen."""
         self.small_bytes_max = self._machine.segment_bytes - self._overhead_bytes
 
-    # -- inside
-
     def _publish_unchecked(self, subject: str, data: bytes) -> None:
         """Publish an update that is large, or whose subject is new."""
         if type(data) is not bytes:
@@ -240,7 +238,3 @@ class PublishBuffer:
 def _pause(seconds: float) -> None:
     if seconds > 0:
         threading.Event().wait(seconds)
-
-
-def _ignore() -> None:
-    pass

@@ -187,8 +187,6 @@ class SubscriberRouter:
                 self._route_event(event)
         return is_over
 
-    # -- inside
-
     def _route_event(self, event: MachineEvent) -> None:
         is_received = self._tap is not None
         for queue in self.queues:

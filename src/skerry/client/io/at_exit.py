@@ -62,7 +62,9 @@ class OpenSpace:
             if self._thread.is_open:
                 with suppress(Disconnected):
                     self._thread.run(self._session.close(), timeout=timeout)
-                is_over = self._thread.end(None if until_s is None else _left_s(until_s))
+                # The session is closed by then, and the thread only has to end.
+                left_s = until_s and max(until_s - monotonic(), _THREAD_END_S_MIN)
+                is_over = self._thread.end(left_s)
             else:
                 # A second caller finds it closed, or about to close when a callback returns.
                 self._thread.join(timeout)
@@ -87,11 +89,6 @@ class OpenSpace:
     def forked(self) -> None:
         """Abandon the session in a forked child: thread and streams belong to the parent."""
         self._session.abandon(FORKED, threading.Lock())
-
-
-def _left_s(until_s: float) -> float:
-    # The session is closed by then, and the thread only has to end.
-    return max(until_s - monotonic(), _THREAD_END_S_MIN)
 
 
 def _unclosed(timeout: float | None) -> str:

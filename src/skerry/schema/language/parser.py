@@ -53,7 +53,9 @@ def parse_partly(text: str, file: str = "<text>") -> tuple[SyntaxFile, tuple[Pro
     tree = _Parser(Cursor(tokens, problems), problems).file(file)
     if problems.errors:
         tree = dataclasses.replace(
-            tree, broken=_declared_names(tokens) - _names(tree), is_torn=_is_torn(tokens, problems)
+            tree,
+            broken=_declared_names(tokens) - {item.name.text for item in tree.types},
+            is_torn=_is_torn(tokens, problems),
         )
     return tree, tuple(sorted(problems.errors, key=lambda p: (p.line, p.column)))
 
@@ -357,10 +359,6 @@ def _declared_names(tokens: Sequence[Token]) -> frozenset[str]:
         # The keyword may be misspelt, and the brace may be missing.
         and (keyword.text in {"struct", "enum"} or behind.text == "{")
     )
-
-
-def _names(tree: SyntaxFile) -> frozenset[str]:
-    return frozenset(item.name.text for item in tree.types)
 
 
 def _is_torn(tokens: Sequence[Token], problems: ProblemList) -> bool:

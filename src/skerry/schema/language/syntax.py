@@ -36,6 +36,11 @@ class Comment:
         return self.text.startswith("/*")
 
     @property
+    def fits_inside(self) -> bool:
+        """Whether code may follow it on its line."""
+        return self.is_block and self.line == self.last_line
+
+    @property
     def is_torn(self) -> bool:
         """Whether it is a block comment without `*/`."""
         return self.is_block and (len(self.text) < 4 or not self.text.endswith("*/"))

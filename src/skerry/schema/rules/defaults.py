@@ -62,7 +62,9 @@ def _fault(type_: FieldType, value: Any) -> str | None:
     if value is None:
         return "null is not a value: leave the default out"
     if isinstance(type_, VectorType):
-        return _vector_fault(type_, value)
+        if not isinstance(value, list):
+            return f"{_show(value)} is not an array"
+        return next((fault for item in value if (fault := _fault(type_.element, item))), None)
     if isinstance(type_, StructType):
         return _struct_fault(type_, value)
     if isinstance(type_, EnumType):
@@ -70,12 +72,6 @@ def _fault(type_: FieldType, value: Any) -> str | None:
             return None
         return f"{_show(value)} is not an element of `{type_.name}`"
     return _scalar_fault(type_.kind, type_.name, value)
-
-
-def _vector_fault(type_: VectorType, value: Any) -> str | None:
-    if not isinstance(value, list):
-        return f"{_show(value)} is not an array"
-    return next((fault for item in value if (fault := _fault(type_.element, item))), None)
 
 
 def _struct_fault(type_: StructType, value: Any) -> str | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import skerry
-from skerry.apps.demo.collision_alarm import CollisionAlarm
-from skerry.apps.demo.fleet import Alarm, Vessel
+from skerry.apps.demo.fleet import Alarm, CollisionAlarm, Vessel
 from tests.unit.apps.demo.memory_space import MemorySpace
 
 

@@ -78,11 +78,3 @@ def test_endpoint_is_a_port_if_the_path_is_too_long(monkeypatch: pytest.MonkeyPa
         assert demo._endpoint(processes) == f"uds:{processes.path}/node.sock"
         monkeypatch.setattr(demo, "_SOCKET_CHARS_MAX", 5)
         assert demo._endpoint(processes).startswith("tcp://127.0.0.1:")
-
-
-def test_programs_that_fail_are_named() -> None:
-    assert demo._ends_text({}, 5) == "5 processes"
-    assert (
-        demo._ends_text({"node": -9, "display": 1}, 5)
-        == "node with exit code -9, display with exit code 1"
-    )

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from skerry.apps.doctor.port_users import port_user
+from skerry.apps.doctor.checks import port_user
 
 
 def test_program_that_listens_is_found() -> None:

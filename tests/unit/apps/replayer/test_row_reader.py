@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import skerry
-from skerry.apps.replayer.row_reader import RowReader
+from skerry.apps.replayer.program import RowReader
 from skerry.codec.envelope import CREATE, GAP, UPDATE, Update
 from skerry.objects.base import codec_of
 from skerry.recording.gaps import Gap
