@@ -52,7 +52,7 @@ def show(*, as_json: bool) -> None:
     ]
     if as_json:
         for key, value, origin in rows:
-            output.json_line({"key": key, "value": value, "origin": origin})
+            output.json_line(key=key, value=value, origin=origin)
         return
     output.table(("key", "value", "origin"), [(key, _shown(value), o) for key, value, o in rows])
 

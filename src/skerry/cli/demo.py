@@ -124,7 +124,7 @@ def _play(tour: Tour, output: Output, *, is_quiet: bool, as_json: bool) -> None:
 def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
     if as_json:
         for check in checks:
-            output.json_line({"promise": check.promise, "holds": check.holds, "facts": check.facts})
+            output.json_line(promise=check.promise, holds=check.holds, facts=check.facts)
     else:
         output.note("guarantees:")
         rows = [("kept" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]

@@ -19,6 +19,7 @@ from skerry.cli.parameters import (
     check_group,
     check_pattern,
     check_subject,
+    count_option,
 )
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.json_values import visible
@@ -117,7 +118,7 @@ def pub(
             publisher.publish(subject, content)
             count += 1
     if as_json:
-        output.json_line({"subject": subject, "published": count})
+        output.json_line(subject=subject, published=count)
 
 
 @distributor.command()
@@ -125,12 +126,7 @@ def pub(
 @group_reach_options
 @group_key_option
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...", type=CheckedText(check_pattern))
-@click.option(
-    "--count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N updates. Default: no limit.",
-)
+@count_option("updates")
 @click.option("--statistics", is_flag=True, help="Print all counters at the end, as a JSON line.")
 @json_option
 def sub(
@@ -347,7 +343,7 @@ def _show_update(subject: str, data: bytes, output: Output, *, as_json: bool) ->
 def _show_event(event: MachineEvent, output: Output, *, as_json: bool) -> None:
     name = type(event).__name__
     if as_json:
-        output.json_line({"_event": name, **asdict(event)})
+        output.json_line(_event=name, **asdict(event))
     elif name in _QUIET:
         output.note(visible(str(event)))
     else:

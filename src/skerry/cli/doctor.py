@@ -60,12 +60,10 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
 def _show(output: Output, result: CheckResult, *, as_json: bool) -> None:
     if as_json:
         output.json_line(
-            {
-                "check": result.check,
-                "verdict": result.verdict,
-                "facts": result.facts,
-                "advice": result.advice or None,
-            }
+            check=result.check,
+            verdict=result.verdict,
+            facts=result.facts,
+            advice=result.advice or None,
         )
         return
     verdict = click.style(f"{result.verdict:4}", fg=_COLORS[result.verdict], bold=True)

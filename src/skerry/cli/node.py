@@ -155,7 +155,7 @@ def run(*, file: Path | None, **given: Any) -> None:
 
         def ready(endpoints: list[str], pages: str | None) -> None:
             metrics = "off" if config.metrics == "off" else pages
-            output.json_line({"name": config.name, "listen": endpoints, "metrics": metrics})
+            output.json_line(name=config.name, listen=endpoints, metrics=metrics)
 
         run_loop(
             run_node(config, report=report, reread=reread, ready=ready if as_json else None),

@@ -47,8 +47,16 @@ class Output:
         # The stream is given, since click would otherwise bypass an ASCII stream and write bytes.
         click.echo(text, file=sys.stdout)
 
-    def json_line(self, row: Mapping[str, object]) -> None:
+    def result(self, text: str, *, as_json: bool, **facts: object) -> None:
+        """Write the result of a command to stdout, as text or as JSON."""
+        if as_json:
+            self.json_line(facts)
+        else:
+            self.line(text)
+
+    def json_line(self, row: Mapping[str, object] | None = None, /, **facts: object) -> None:
         """Write an object as a line of JSON to stdout."""
+        row = {**(row or {}), **facts}
         text = json_text(row)
         self.line(text if _fits(text, sys.stdout) else json_text(row, in_ascii=True))
 

@@ -33,6 +33,12 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return decorate
 
 
+def count_option(what: str) -> Callable[[Command], Command]:
+    """Add `--count` to a command: the number of events or the like after which it ends."""
+    text = f"End after N {what}. Default: no limit."
+    return click.option("--count", type=click.IntRange(min=1), metavar="N", help=text)
+
+
 class FiniteFloat(click.FloatRange):
     """A finite number: `nan` would pass every comparison with a bound, `inf` is not a duration."""
 

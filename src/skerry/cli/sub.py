@@ -18,7 +18,7 @@ from skerry.cli.node_options import (
     types_option,
 )
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import as_wrong_value, check_pattern, field_names
+from skerry.cli.parameters import as_wrong_value, check_pattern, count_option, field_names
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import Disconnected, Refused
 from skerry.schema.internal import internal_types
@@ -37,12 +37,7 @@ _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
 @click.command()
 @type_argument(metavar="TYPE|SUBJECT")
 @filter_options
-@click.option(
-    "--count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N events. Default: no limit.",
-)
+@count_option("events")
 @click.option("--new", is_flag=True, help="Omit the objects that exist already.")
 @click.option(
     "--on-slow",

@@ -13,7 +13,7 @@ import click
 
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import FiniteFloat
+from skerry.cli.parameters import FiniteFloat, count_option
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.json_values import visible
 
@@ -53,12 +53,7 @@ _LEDGER_COLUMNS: Final = (
     metavar="S",
     help="Seconds between two snapshots.",
 )
-@click.option(
-    "--count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N snapshots. Default: no limit.",
-)
+@count_option("snapshots")
 @node_options
 @json_option
 def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bool) -> None:

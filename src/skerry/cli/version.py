@@ -18,13 +18,11 @@ def version(*, as_json: bool) -> None:
     mode = build_info.mode()
     if as_json:
         output.json_line(
-            {
-                "version": build_info.version(),
-                "mode": mode,
-                "compiled_modules": build_info.compiled_modules(),
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-            }
+            version=build_info.version(),
+            mode=mode,
+            compiled_modules=build_info.compiled_modules(),
+            python=platform.python_version(),
+            platform=platform.platform(),
         )
         return
     python = f"{platform.python_implementation()} {platform.python_version()}"

@@ -4,7 +4,6 @@ model        StructType, EnumType, Field: immutable values from which everything
 fingerprint  one number for everything in a definition that is transmitted
 registry     the types that a program knows, by name
 internal     the internal types, which every program knows
-dots_types   the text of those internal types that belong to the DOTS wire
 
 language/    text to syntax trees, and problems beside their source
 rules/       syntax trees to types: the rules of the language

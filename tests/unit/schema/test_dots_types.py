@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.schema.dots_types import DOTS_TEXT
-from skerry.schema.internal import INTERNAL_TEXT
+from skerry.schema.internal import DOTS_TEXT, INTERNAL_TEXT
 from skerry.schema.language.parser import parse
 
 

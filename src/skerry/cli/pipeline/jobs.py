@@ -113,18 +113,15 @@ def run(
         from skerry.spark.jobs.run import run_all
 
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
-    if as_json:
-        output.json_line(
-            {
-                "rows": done.row_count,
-                "read": done.read_count,
-                "batches": done.batch_count,
-                "backlog": done.backlog_rows,
-                "damaged": done.damaged_count,
-            }
-        )
-    else:
-        output.line(f"{tables}: {summary_text(done)}")
+    output.result(
+        f"{tables}: {summary_text(done)}",
+        as_json=as_json,
+        rows=done.row_count,
+        read=done.read_count,
+        batches=done.batch_count,
+        backlog=done.backlog_rows,
+        damaged=done.damaged_count,
+    )
     if strict and done.damaged_count:
         found = done.damaged_count
         segments = "1 segment is" if found == 1 else f"{found:,} segments are"
@@ -205,9 +202,5 @@ def follow(
             interval_s=interval_s,
             derived_interval_s=derived_interval_s,
         )
-    if as_json:
-        output.json_line(
-            {"rows": done.row_count, "batches": done.batch_count, "backlog": done.backlog_rows}
-        )
-    else:
-        output.line(f"{tables}: {summary_text(done)}")
+    facts = {"rows": done.row_count, "batches": done.batch_count, "backlog": done.backlog_rows}
+    output.result(f"{tables}: {summary_text(done)}", as_json=as_json, **facts)

@@ -49,12 +49,7 @@ def tables(*, tables: str, as_json: bool) -> None:
     if as_json:
         for table in found:
             output.json_line(
-                {
-                    "name": table.name,
-                    "rows": table.rows,
-                    "files": table.files,
-                    "bytes": table.byte_count,
-                }
+                name=table.name, rows=table.rows, files=table.files, bytes=table.byte_count
             )
         return
     if not found:
@@ -89,7 +84,7 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
             made = compact_tables(Lake(spark, tables))
     if as_json:
         for name, (before, after) in sorted(made.items()):
-            output.json_line({"name": name, "files_before": before, "files": after})
+            output.json_line(name=name, files_before=before, files=after)
     elif made:
         rows = [(name, before, after) for name, (before, after) in sorted(made.items())]
         output.table(("table", "files", "now"), rows)

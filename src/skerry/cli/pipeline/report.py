@@ -145,13 +145,13 @@ def _print_json(output: Output, findings: Findings) -> None:
     summary = asdict(findings.summary)
     times = {name: summary.pop(name).timestamp() for name in ("since", "until")}
     types = {line.name: int(line.total) for line in findings.rates}
-    output.json_line({"_kind": "summary", **times, **summary, "updates_by_type": types})
+    output.json_line(_kind="summary", **times, **summary, updates_by_type=types)
     for delay in findings.delays:
-        output.json_line({"_kind": "delay", **asdict(delay)})
+        output.json_line(_kind="delay", **asdict(delay))
     for alarm in findings.alarms:
         row: dict[str, Any] = asdict(alarm)
         row |= {name: row[name].timestamp() for name in ("since", "until")}
-        output.json_line({"_kind": "alarm", **row})
+        output.json_line(_kind="alarm", **row)
 
 
 def _print_text(output: Output, findings: Findings) -> None:

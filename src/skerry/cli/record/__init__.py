@@ -2,9 +2,8 @@
 
 options      options and output that these commands share
 run          `record`: record a space
-info         `record info`: summarize a recording
-verify       `record verify`: check a recording
-cut, merge   `record cut`, `record merge`: make new recordings of existing ones
+inspect      `record info`, `record verify`: summarize and check a recording
+derive       `record cut`, `record merge`: make new recordings of existing ones
 export       `record export`: convert a recording to MCAP or JSON lines
 copy         `record copy`: upload a recording
 """
@@ -12,12 +11,10 @@ copy         `record copy`: upload a recording
 from __future__ import annotations
 
 from skerry.cli.record.copy import copy
-from skerry.cli.record.cut import cut
+from skerry.cli.record.derive import cut, merge
 from skerry.cli.record.export import export
-from skerry.cli.record.info import info
-from skerry.cli.record.merge import merge
+from skerry.cli.record.inspect import info, verify
 from skerry.cli.record.run import record
-from skerry.cli.record.verify import verify
 
 __all__ = ["copy", "cut", "export", "info", "merge", "record", "verify"]
 

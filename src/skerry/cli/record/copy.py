@@ -82,7 +82,7 @@ def _copy(output: Output, folder: Path, goal: RemotePath, *, as_json: bool) -> N
     with row_progress(output, f"copying {folder.name}") as show:
         done = upload_recording(folder, goal, on_progress=show)
     if as_json:
-        output.json_line({"folder": str(goal), **asdict(done)})
+        output.json_line(folder=str(goal), **asdict(done))
         return
     for text in done.warnings:
         output.warning(f"{folder}: {text}")

@@ -85,7 +85,5 @@ def export(
             )
         else:
             count = export_json_lines(recordings, target, selection, on_progress=show)
-    if as_json:
-        output.json_line({"file": str(target), "format": kind, "rows": count})
-    else:
-        output.line(f"{target}: {count:,} rows")
+    text = f"{target}: {count:,} rows"
+    output.result(text, as_json=as_json, file=str(target), format=kind, rows=count)

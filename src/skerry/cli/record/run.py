@@ -13,7 +13,7 @@ import click
 
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern
+from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern, count_option
 from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
     Age,
@@ -91,12 +91,7 @@ def _checked_folder(
     metavar="S",
     help="End after S seconds. Default: no limit.",
 )
-@click.option(
-    "--count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="End after N updates. Default: no limit.",
-)
+@count_option("updates")
 @click.option(
     "--metrics",
     metavar="HOST:PORT|off",
@@ -150,10 +145,7 @@ def record(
                 on_started=lambda: output.note(f"recording to {folder}; Ctrl-C ends it"),
             )
         )
-    if as_json:
-        output.json_line(asdict(summary))
-    else:
-        output.line(_summary_text(summary))
+    output.result(_summary_text(summary), as_json=as_json, **asdict(summary))
 
 
 def _recorder(folder: Path, output: Output, given: dict[str, Any]) -> Recorder:

@@ -60,17 +60,15 @@ def _severity(change: Change) -> int:
 def _print_rows(output: Output, changes: Sequence[Change], result: Verdict) -> None:
     for change in changes:
         output.json_line(
-            {
-                "where": change.where,
-                "change": change.what.value,
-                "detail": change.detail,
-                "old_reader": change.old_reader.name.lower(),
-                "new_reader": change.new_reader.name.lower(),
-                "stored": change.stored.name.lower(),
-                "why": change.why,
-            }
+            where=change.where,
+            change=change.what.value,
+            detail=change.detail,
+            old_reader=change.old_reader.name.lower(),
+            new_reader=change.new_reader.name.lower(),
+            stored=change.stored.name.lower(),
+            why=change.why,
         )
-    output.json_line({"_verdict": result.value, "_change_count": len(changes)})
+    output.json_line(_verdict=result.value, _change_count=len(changes))
 
 
 def _print_table(output: Output, changes: Sequence[Change], result: Verdict) -> None:

@@ -124,6 +124,7 @@ class AsyncSubscription(SubscriptionBase[T], Generic[T]):
     A subscription without a callback also ends when there are no references to it.
     """
 
+    inbox_class = _Inbox
     _inbox: _Inbox[T]
 
     def close(self) -> None:
@@ -144,9 +145,6 @@ class AsyncSubscription(SubscriptionBase[T], Generic[T]):
                 raise StopAsyncIteration
             self._inbox.arrived.clear()
             await self._inbox.arrived.wait()
-
-    def _make_inbox(self, queue: EventQueue[T]) -> _Inbox[T]:
-        return _Inbox(queue)
 
 
 Container: TypeAlias = container.Container[S, AsyncSubscription[S]]

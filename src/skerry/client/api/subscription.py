@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from skerry.client.core.event_queue import EventQueue, OnSlow
 from skerry.client.core.events import Event, ReceivedType
@@ -103,6 +103,7 @@ class SubscriptionState:
 class SubscriptionBase(Closing, Generic[T]):
     """Receives events, by a callback or by iteration."""
 
+    inbox_class: ClassVar[type[Inbox[Any]]] = Inbox
     _state: SubscriptionState | None = None
 
     def __init__(
@@ -125,7 +126,7 @@ class SubscriptionBase(Closing, Generic[T]):
         self._queue: EventQueue[T] = EventQueue(
             count_max=session.core.config.queue_count_max, on_slow=on_slow, failed=state.end_soon
         )
-        self._inbox = self._make_inbox(self._queue)
+        self._inbox = self.inbox_class(self._queue)
         self._is_closed = False
 
     def __del__(self) -> None:
@@ -162,9 +163,6 @@ class SubscriptionBase(Closing, Generic[T]):
         assert self._state is not None
         self._is_closed = True
         self._state.end()
-
-    def _make_inbox(self, queue: EventQueue[T]) -> Inbox[T]:
-        return Inbox(queue)
 
     def _is_over(self) -> bool:
         """Whether no further events follow."""

@@ -96,6 +96,7 @@ class Subscription(SubscriptionBase[T], Generic[T]):
     A subscription without a callback also ends when there are no references to it.
     """
 
+    inbox_class = _Inbox
     _inbox: _Inbox[T]
 
     def __init__(
@@ -142,9 +143,6 @@ class Subscription(SubscriptionBase[T], Generic[T]):
         if event is None:
             raise StopIteration
         return event
-
-    def _make_inbox(self, queue: EventQueue[T]) -> _Inbox[T]:
-        return _Inbox(queue)
 
 
 Container: TypeAlias = container.Container[S, Subscription[S]]

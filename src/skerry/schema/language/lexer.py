@@ -176,7 +176,7 @@ class _Scan:
         yield Token("end", "", line, max(column, 1), tuple(comments), True, blank)
 
     def _check(self, kind: str | None, piece: str, line: int, column: int) -> None:
-        fault = _FAULTS[kind or "bad"](piece)
+        fault = _fault(kind or "bad", piece)
         if fault is None:
             return
         message, hint = fault
@@ -196,58 +196,33 @@ _TOKEN_KINDS: Final[dict[str | None, TokenKind]] = {
 _Fault: TypeAlias = tuple[str, str | None]
 
 
-def _name_fault(piece: str) -> _Fault | None:
-    if piece.isascii():
-        return None
-    return f"`{piece}` is not a name: use only the letters A-Z and a-z, digits and `_`", None
-
-
-def _number_fault(piece: str) -> _Fault | None:
-    if not (piece.isascii() and piece.isdigit()):
-        why = "a number has only digits, and a name does not begin with one"
-        return f"`{piece}` is not a number: {why}", None
-    if len(piece) > NUMBER_DIGITS_MAX:
-        return f"a number of {len(piece)} digits is too long", None
+def _fault(kind: str, piece: str) -> _Fault | None:
+    """Why a piece of text of that kind is invalid, with a hint."""
+    match kind:
+        case "name" if not piece.isascii():
+            return (
+                f"`{piece}` is not a name: use only the letters A-Z and a-z, digits and `_`",
+                None,
+            )
+        case "number" if not (piece.isascii() and piece.isdigit()):
+            why = "a number has only digits, and a name does not begin with one"
+            return f"`{piece}` is not a number: {why}", None
+        case "number" if len(piece) > NUMBER_DIGITS_MAX:
+            return f"a number of {len(piece)} digits is too long", None
+        case "string":
+            try:
+                unquote(piece)
+            except ValueError as error:
+                return f"bad text {piece}: {error}", "write a backslash as `\\\\`"
+        case "open_string":
+            return f"the text is not closed: {piece[0]} is missing on this line", None
+        case "comment" | "block" if _SURROGATE.search(piece):
+            return "half of a surrogate pair is not a character", _UTF8_HINT
+        case "open_block":
+            return "the comment is not closed: `*/` is missing", None
+        case "bad" if piece.isprintable():
+            return f"`{piece}` has no meaning here", None
+        case "bad":
+            names = " ".join(f"U+{ord(char):04X}" for char in piece[:4])
+            return f"{names} has no meaning here", "remove the invisible character"
     return None
-
-
-def _string_fault(piece: str) -> _Fault | None:
-    try:
-        unquote(piece)
-    except ValueError as error:
-        return f"bad text {piece}: {error}", "write a backslash as `\\\\`"
-    return None
-
-
-def _open_string_fault(piece: str) -> _Fault:
-    return f"the text is not closed: {piece[0]} is missing on this line", None
-
-
-def _comment_fault(piece: str) -> _Fault | None:
-    if _SURROGATE.search(piece):
-        return "half of a surrogate pair is not a character", _UTF8_HINT
-    return None
-
-
-def _open_block_fault(piece: str) -> _Fault:
-    del piece
-    return "the comment is not closed: `*/` is missing", None
-
-
-def _bad_fault(piece: str) -> _Fault:
-    if piece.isprintable():
-        return f"`{piece}` has no meaning here", None
-    names = " ".join(f"U+{ord(char):04X}" for char in piece[:4])
-    return f"{names} has no meaning here", "remove the invisible character"
-
-
-_FAULTS: Final = {
-    "name": _name_fault,
-    "number": _number_fault,
-    "string": _string_fault,
-    "open_string": _open_string_fault,
-    "comment": _comment_fault,
-    "block": _comment_fault,
-    "open_block": _open_block_fault,
-    "bad": _bad_fault,
-}

@@ -172,6 +172,7 @@ class Crowd:
 
         target = Target(hear, shape)
         self.route.targets = [*self.route.targets, target]
+        self.route.changed()
         return target
 
     def take(self, data: bytes) -> bool:
@@ -201,6 +202,7 @@ def test_subscription_change_in_a_callback_counts_from_the_next_message() -> Non
         if event.object.text == "5":
             second.is_open = False
             crowd.route.targets = [t for t in crowd.route.targets if t is not second]
+            crowd.route.changed()
 
     crowd.join("first", act)
     second = crowd.join("second")
@@ -242,6 +244,7 @@ def test_change_of_a_route_counts_from_the_next_message(change: str) -> None:
             crowd.intake.patterns.add("/Shout", Target(lambda e: seen.append(e.object.text), None))
             crowd.intake.pattern_count = 1
             crowd.route.has_patterns = True
+        crowd.route.changed()
 
     crowd.join("a", act)
     crowd.take(shouts(9))

@@ -1,4 +1,4 @@
-"""`skerry record cut`: copy a part of a recording into a new one."""
+"""`skerry record cut` and `merge`: make new recordings of existing ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,33 @@ def cut(*, folder: str, target: str, chosen: dict[str, Any], bare: bool, as_json
             has_state=not bare,
             on_progress=show,
         )
-    if as_json:
-        output.json_line({"folder": str(target), **asdict(done)})
-    else:
-        output.line(f"{target}: {done.rows:,} rows")
+    text = f"{target}: {done.rows:,} rows"
+    output.result(text, as_json=as_json, folder=target, **asdict(done))
+
+
+@click.command()
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path())
+@click.argument("target", metavar="NEW", type=click.Path())
+@json_option
+def merge(*, folders: tuple[str, ...], target: str, as_json: bool) -> None:
+    """Merge several recordings of one space into a new one.
+
+    Rows are ordered by time. Rows that more than one recorder wrote are kept once, and a gap that
+    another recording fills is removed. NEW is a folder, or a remote path such as s3a://bucket/ship.
+
+    \b
+    Examples:
+      skerry record merge recordings/bridge recordings/engine recordings/ship
+    """
+    output = current_output()
+    recordings = opened(*folders)
+    from skerry.runtime.recordings.copying import merge_recordings
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
+
+    with row_progress(output, "merging") as show:
+        done = merge_recordings(recordings, resolve_path(target), on_progress=show)
+    text = (
+        f"{target}: {done.rows:,} rows of {len(recordings)} recordings;"
+        f" {done.duplicates:,} duplicates removed, {done.filled_gaps:,} gaps filled"
+    )
+    output.result(text, as_json=as_json, folder=target, **asdict(done))
