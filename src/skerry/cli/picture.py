@@ -2,69 +2,304 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.errors import SkerryError
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.client.api.picture import Picture
+    from rich.console import RenderableType
+
+    from skerry.apps.system_watch import NodeLink, SystemSnapshot, SystemWatch
+    from skerry.client.api.picture import PictureNode
+    from skerry.client.api.sync import Space
+
+__all__ = ["picture"]
+
+_LINKS_S_MAX: Final = 3.0
+"""Time that the first output waits for the links, which a node publishes each second."""
+_LOOK_S: Final = 0.1
+"""Interval at which a stop request and changes are polled."""
+_REPEAT_S: Final = 1.0
+"""Interval at which `--watch` prints links."""
+_FORGET_S_MAX: Final = 5.0
+"""Time that `forget` waits until the nodes are gone from the picture."""
 
 
-@click.command()
+@click.group(invoke_without_command=True)
+@click.option(
+    "--raw",
+    "is_raw",
+    is_flag=True,
+    help="Show what each node observes of each other one: datagrams, repetitions, round-trip time,"
+    " lag. With --json, one line for each pair.",
+)
+@click.option("--watch", "is_watching", is_flag=True, help="Show each change until Ctrl-C.")
 @node_options
 @json_option
-def picture(*, choice: NodeChoice, as_json: bool) -> None:
-    """Show the picture of the system: its nodes, their states, and the elected node.
+@click.pass_context
+def picture(
+    context: click.Context,
+    /,
+    *,
+    is_raw: bool,
+    is_watching: bool,
+    choice: NodeChoice,
+    as_json: bool,
+) -> None:
+    """Show the picture of the system: its nodes, their states and links, and what is wrong.
 
-    A node without a system name is a system of one node. With --json, the picture is one line.
+    All nodes of a system show the same nodes and the same digest. Clock differences, and silence in
+    --raw, are those that the node measures which answers. A node without a system name is a system
+    of one node.
 
     \b
     Examples:
       skerry picture
       skerry picture --node tcp://10.1.2.3 --json
+      skerry picture --raw --watch
+      skerry picture forget old-bridge
     """
+    if context.invoked_subcommand is not None:
+        if is_raw or is_watching or as_json:
+            raise click.UsageError("--raw, --watch and --json are for `skerry picture` alone")
+        return
+    from skerry.apps.system_watch import SystemWatch
+
+    output = current_output()
+    with (
+        stop_on_signals() as stop,
+        choice.connect_or_fail("skerry-picture") as space,
+        SystemWatch(space) as watch,
+        _screen(output, is_raw=is_raw, as_json=as_json, is_live=is_watching) as show,
+    ):
+        watch.wait_links(_LINKS_S_MAX)
+        show(watch.snapshot(time()))
+        if is_watching:
+            _follow(watch, show, stop, is_raw=is_raw)
+
+
+@picture.command()
+@click.argument("names", metavar="NODE...", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="Forget all dead nodes.")
+@node_options
+def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
+    """Forget dead nodes everywhere in the system, by name or id.
+
+    All nodes of the system remember those that were excluded, so that they never return with their
+    old id. They can be forgotten when they cannot return any more. The node asks for the permission
+    to administer SkerryForget.
+
+    \b
+    Examples:
+      skerry picture forget old-bridge
+      skerry picture forget 5b9cf9130d3fdcf8
+      skerry picture forget --all
+    """
+    if bool(names) == is_all:
+        raise click.UsageError("name the nodes to forget, or give --all")
     with choice.connect_or_fail("skerry-picture") as space:
-        seen = space.picture
-        if as_json:
-            current_output().json_line(_row(seen))
-        else:
-            _print(current_output(), seen)
+        found = _dead(space.picture.nodes, None if is_all else names)
+        if found:
+            _forget(space, found)
+        for node in found:
+            current_output().line(visible(f"forgotten: {node.name} ({_hex(node.id)})"))
 
 
-def _row(seen: Picture) -> dict[str, object]:
-    return {
-        "system": seen.system,
-        "elected": seen.elected,
-        "election": seen.election,
-        "sequence": seen.sequence,
-        "is_detached": seen.is_detached,
-        "digest": f"{seen.digest:016x}",
-        "nodes": [asdict(node) for node in seen.nodes],
-    }
+def _dead(nodes: Sequence[PictureNode], names: Sequence[str] | None) -> list[PictureNode]:
+    """The dead nodes with these names or ids; all without names."""
+    dead = [node for node in nodes if node.is_dead]
+    if names is None:
+        return dead
+    found: list[PictureNode] = []
+    for name in names:
+        matching = [node for node in nodes if name in (node.name, _hex(node.id))]
+        chosen = [node for node in matching if node.is_dead]
+        if not chosen:
+            why = "is alive" if matching else "is not in the picture"
+            error = SkerryError(f"node {name} {why}, so it cannot be forgotten")
+            error.hint = f"dead nodes: {', '.join(node.name for node in dead) or 'none'}"
+            raise error
+        found += [node for node in chosen if node not in found]
+    return found
 
 
-def _print(output: Output, seen: Picture) -> None:
-    from skerry.json_values import visible
-    from skerry.objects.times import to_datetime
+def _forget(space: Space, nodes: Sequence[PictureNode]) -> None:
+    from skerry.objects.internal import internal_class
+
+    ids = {node.id for node in nodes}
+    space.publish(internal_class("SkerryForget")(nodes=sorted(ids)))
+    space.flush()
+    end_s = monotonic() + _FORGET_S_MAX
+    while ids & {node.id for node in space.picture.nodes}:
+        if monotonic() > end_s:
+            raise SkerryError(f"the nodes are still in the picture after {_FORGET_S_MAX:g} s")
+        sleep(_LOOK_S)
+
+
+def _follow(
+    watch: SystemWatch, show: Callable[[SystemSnapshot], None], stop: Stop, *, is_raw: bool
+) -> None:
+    """Show each change of the picture, and the links once a second."""
+    before, shown_s = watch.snapshot(time()), monotonic()
+    while not stop.is_requested:
+        sleep(_LOOK_S)
+        now = watch.snapshot(time())
+        is_changed = now.nodes != before.nodes or now.sequence != before.sequence
+        if is_changed or (is_raw and monotonic() - shown_s >= _REPEAT_S):
+            show(now)
+            before, shown_s = now, monotonic()
+
+
+@contextmanager
+def _screen(
+    output: Output, *, is_raw: bool, as_json: bool, is_live: bool
+) -> Iterator[Callable[[SystemSnapshot], None]]:
+    """Yield the function that shows a snapshot: as JSON, live on a terminal, or as text."""
+    if as_json:
+        yield lambda snapshot: _print_json(output, snapshot, is_raw=is_raw)
+        return
+    render = _link_table if is_raw else _tree
+    console = output.console(sys.stdout)
+    if is_live and sys.stdout.isatty():
+        from rich.live import Live
+
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            yield lambda snapshot: live.update(render(snapshot), refresh=True)
+    else:
+        yield lambda snapshot: console.print(render(snapshot))
+
+
+def _print_json(output: Output, seen: SystemSnapshot, *, is_raw: bool) -> None:
+    if is_raw:
+        for link in seen.links:
+            output.json_line(asdict(link))
+        return
+    output.json_line(
+        {
+            "system": seen.system,
+            "node": seen.node,
+            "incarnation": _hex(seen.incarnation),
+            "elected": seen.elected,
+            "election": seen.election,
+            "sequence": seen.sequence,
+            "is_detached": seen.is_detached,
+            "digest": _hex(seen.digest),
+            "nodes": [asdict(node) for node in seen.nodes],
+            "problems": seen.problems(),
+        }
+    )
+
+
+# -- text
+
+
+def _tree(seen: SystemSnapshot) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
 
     detached = ", detached" if seen.is_detached else ""
-    output.line(visible(f"system {seen.system}, picture {seen.sequence}{detached}"))
-    output.table(
-        ("node", "id", "kind", "state", "control", "started", "endpoints"),
-        [
-            (
-                visible(node.name) + (" (elected)" if node.id == seen.elected else ""),
-                f"{node.id % 2**64:016x}",
-                node.kind,
-                f"dead ({visible(node.reason)})" if node.is_dead else "alive",
-                visible(node.control),
-                to_datetime(node.started).isoformat(timespec="seconds") if node.started else "",
-                visible(" ".join(node.endpoints)),
-            )
-            for node in seen.nodes
-        ],
-    )
+    head = f"system {seen.system}, picture {seen.sequence}{detached}"
+    tree = Tree(Text(visible(head), style="bold"))
+    for node in seen.nodes:
+        style = "dim" if node.is_dead else ""
+        branch = tree.add(Text(visible(_node_line(seen, node)), style=style))
+        for line in _node_facts(seen, node):
+            branch.add(Text(visible(line), style="dim"))
+    tree.add(Text(f"digest {_hex(seen.digest)}, incarnation {_hex(seen.incarnation)}", style="dim"))
+    problems = [Text(visible(f"! {problem}"), style="yellow") for problem in seen.problems()]
+    return Group(tree, *problems)
+
+
+def _node_line(seen: SystemSnapshot, node: PictureNode) -> str:
+    marks = [
+        mark
+        for mark, is_set in (
+            ("elected", node.id == seen.elected),
+            ("this node", node.id == seen.node and bool(node.control)),
+        )
+        if is_set
+    ]
+    state = f"dead ({node.reason})" if node.is_dead else "alive"
+    name = f"{node.name} ({', '.join(marks)})" if marks else node.name
+    node_type = f", type {node.node_type}" if node.control else ""
+    return f"{name}  {state}, {node.kind}{node_type}, id {_hex(node.id)}"
+
+
+def _node_facts(seen: SystemSnapshot, node: PictureNode) -> Iterator[str]:
+    from skerry.objects.times import to_datetime
+
+    if node.control:
+        yield f"control {node.control}, data {node.data}"
+    if node.endpoints:
+        yield f"listens at {' '.join(node.endpoints)}"
+    if node.started:
+        yield f"started {to_datetime(node.started).isoformat(timespec='seconds')}"
+    if node.is_dead:
+        return
+    for link in seen.links:
+        if link.observer == seen.node and link.node == node.id:
+            clock = "" if link.clock_offset_s is None else f", clock {link.clock_offset_s:+.3f} s"
+            yield f"round trip {link.round_trip_s * 1e3:.1f} ms{clock}"
+
+
+def _link_table(seen: SystemSnapshot) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column in _LINK_COLUMNS:
+        table.add_column(column, overflow="fold")
+    for link in seen.links:
+        table.add_row(*(Text(visible(cell)) for cell in _link_cells(link)))
+    return table
+
+
+_LINK_COLUMNS: Final = (
+    "observer",
+    "node",
+    "state",
+    "control",
+    "data",
+    "duplicates",
+    "resent",
+    "round trip",
+    "lag",
+    "backlog",
+    "clock",
+    "silence",
+)
+
+
+def _link_cells(link: NodeLink) -> list[str]:
+    clock, silence = link.clock_offset_s, link.silence_s
+    values: list[Any] = [
+        link.observer_name,
+        link.node_name,
+        f"dead ({link.reason})" if link.is_dead else "alive",
+        link.control_received_count,
+        link.data_received_count,
+        link.control_duplicate_count + link.data_duplicate_count,
+        link.control_retransmission_count + link.data_retransmission_count,
+        f"{link.round_trip_s * 1e3:.1f} ms",
+        f"{link.lag_s:.3f} s",
+        link.backlog_bytes,
+        "" if clock is None else f"{clock:+.3f} s",
+        "" if silence is None else f"{silence:.1f} s",
+    ]
+    return [str(value) for value in values]
+
+
+def _hex(number: int) -> str:
+    return f"{number % 2**64:016x}"

@@ -388,6 +388,8 @@ struct SkerryNode [internal, substruct_only] {
     9: string control;              //< address of its control channel; absent without a system
     10: string data;                //< address of its data channel
     11: string reason;              //< why it is dead
+    12: duration clockOffset;       //< of its clock to that of the publishing node, if measured
+    13: vector<int64> unheardBy;    //< nodes that receive nothing of it, although it receives them
 }
 
 /// Addition: the nodes of the system, made by the elected node and published by each node.

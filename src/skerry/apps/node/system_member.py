@@ -15,7 +15,13 @@ from typing import Final
 
 from skerry.apps.node.peers import NodePeersConfig, Seed, system_config
 from skerry.engine.events import NodesForgotten
-from skerry.engine.services.picture import PublishedPicture, exclusion_text, raw_objects
+from skerry.engine.services.picture import (
+    Observations,
+    PublishedPicture,
+    exclusion_text,
+    observations,
+    raw_objects,
+)
 from skerry.engine.system.config import Rejoin
 from skerry.engine.system.events import Rejoining, SystemLeft, SystemStatistics
 from skerry.errors import Excluded, SkerryError
@@ -32,6 +38,8 @@ from skerry.schema.internal import RAW_STATISTICS_TYPE
 
 __all__ = ["MemberStatistics", "SystemMember"]
 
+_OBSERVE_S_MAX: Final = 10
+"""Interval at which clock differences are examined, also without new raw statistics."""
 _RAW_S: Final = 1.0
 """Interval at which raw statistics are published while they have subscribers."""
 _RESOLVE_RETRY_S: Final = 5.0
@@ -82,6 +90,11 @@ class SystemMember:
         self._state: SystemState | None = None
         """The published state; that of the machine is None after it has left the system."""
         self._is_closing = False
+        self._observations = Observations()
+        self._observed_count = 0
+        """Raw statistics that were received when observations were made last."""
+        self._observed_s = 0
+        """Seconds since then."""
         self._left: SystemLeft | None = None
         """Why the node is not in the system, after it was excluded."""
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -233,13 +246,28 @@ class SystemMember:
             state=self._state,
             node_types=self._node_types,
             incarnation_id=machine.picture.membership.incarnation_id,
+            observations=self._observations,
         )
         self._server.core.tell_picture(seen, monotonic_ns())
         self._server.carry()
 
+    def _observe(self) -> None:
+        """Publish the picture again if clock differences or one-way links changed."""
+        picture = self._runtime.machine.picture
+        received_count = picture.statistics().raw_received_count
+        self._observed_s += 1
+        if received_count == self._observed_count and self._observed_s < _OBSERVE_S_MAX:
+            return
+        self._observed_count, self._observed_s = received_count, 0
+        observed = observations(picture.table, picture.raw())
+        if observed != self._observations:
+            self._observations = observed
+            self._publish_picture()
+
     def _publish_raw(self) -> None:
         """Publish raw statistics while they have subscribers, once a second."""
         core, machine = self._server.core, self._runtime.machine
+        self._observe()
         if core.wants(RAW_STATISTICS_TYPE) and not machine.is_out:
             now_ns = monotonic_ns()
             core.tell(raw_objects(machine.picture.table, machine.picture.raw(), now_ns), now_ns)

@@ -38,6 +38,10 @@ class PictureNode:
     """Address of its data channel."""
     reason: str = ""
     """Why it is dead."""
+    clock_offset_s: float = 0.0
+    """By how much its clock is ahead of that of the node of this space, in steps of 0.1 s."""
+    unheard_by: tuple[int, ...] = ()
+    """Nodes that receive nothing of it, although it receives them: one-way links."""
 
 
 class PictureFeed:
@@ -186,4 +190,6 @@ def _node(node: Any) -> PictureNode:
         control=node.control or "",
         data=node.data or "",
         reason=node.reason or "",
+        clock_offset_s=node.clockOffset or 0.0,
+        unheard_by=tuple(node.unheardBy or ()),
     )

@@ -5,8 +5,8 @@ A node without a system runs the same machine, which then has no peers and elect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -19,11 +19,32 @@ from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemStat
 from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = ["PublishedPicture", "exclusion_text", "lone_picture", "picture_object", "raw_objects"]
+__all__ = [
+    "Observations",
+    "PublishedPicture",
+    "exclusion_text",
+    "lone_picture",
+    "observations",
+    "picture_object",
+    "raw_objects",
+]
 
+_CLOCK_STEP_MS: Final = 100
+"""Clock differences are published in these steps, since smaller ones change all the time."""
+_CLOCK_STEP_NS: Final = _CLOCK_STEP_MS * 1_000_000
 _US: Final = 1e6
 _MS: Final = 1e3
 _NS: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """What this node adds to the picture; it may be different on each node."""
+
+    clock_offsets_ms: Mapping[int, int] = field(default_factory=dict)
+    """By how much the clock of each node is ahead."""
+    unheard_by: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """One-way links: by node, those that receive nothing of it although it receives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +56,7 @@ class PublishedPicture:
     state: SystemState
     node_types: NodeTypes
     incarnation_id: int = 0
+    observations: Observations = field(default_factory=Observations)
 
 
 def lone_picture(*, node: int, name: str) -> PublishedPicture:
@@ -72,6 +94,12 @@ def picture_object(
         node = _node(entry, seen.node_types)
         if entry.node == seen.node:
             node.endpoints, node.started = list(endpoints), started_s
+        offset_ms = seen.observations.clock_offsets_ms.get(entry.node)
+        if offset_ms is not None:
+            node.clockOffset = offset_ms / _MS
+        unheard_by = seen.observations.unheard_by.get(entry.node)
+        if unheard_by:
+            node.unheardBy = list(unheard_by)
         nodes.append(node)
     state = seen.state
     picture: Struct = internal_class("SkerryPicture")(
@@ -98,6 +126,40 @@ def raw_objects(table: RawTable, own: RawStatistics, now_ns: int) -> Iterator[St
     for tracked in table.alive():
         for entry in () if tracked.raw is None else tracked.raw.nodes:
             yield _observation(tracked.entry, entry)
+
+
+def observations(table: RawTable, own: RawStatistics) -> Observations:
+    """What the raw statistics show: clock differences, and one-way links."""
+    offsets = {
+        one.entry.node: round(one.clock_offset_ns / _CLOCK_STEP_NS) * _CLOCK_STEP_MS
+        for one in table.alive()
+        if one.clock_offset_ns is not None
+    }
+    raws = [own, *(one.raw for one in table.alive() if one.raw is not None)]
+    hears = {raw.me.node: {one.node: _is_heard(one) for one in raw.nodes} for raw in raws}
+    unheard_by: dict[int, tuple[int, ...]] = {}
+    for raw in raws:
+        node = raw.me.node
+        deaf = [
+            one.node
+            for one in raw.nodes
+            if _is_heard(one) and (one.is_dead or hears.get(one.node, {}).get(node) is False)
+        ]
+        if deaf:
+            unheard_by[node] = tuple(sorted(deaf))
+    return Observations(
+        clock_offsets_ms={node: ms for node, ms in offsets.items() if ms}, unheard_by=unheard_by
+    )
+
+
+def _is_heard(entry: NodeEntry) -> bool | None:
+    """Whether the observer receives a node; None if it has excluded it for another reason.
+
+    A node that acknowledges nothing is received: it is the one that receives nothing.
+    """
+    if not entry.is_dead or entry.dead_reason == ExclusionReason.UNANSWERED:
+        return True
+    return False if entry.dead_reason == ExclusionReason.SILENT else None
 
 
 def exclusion_text(reason: int) -> str:
