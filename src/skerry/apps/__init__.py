@@ -5,6 +5,7 @@ recorder/           writes the updates of a node or a group into a recording
 replayer/           plays a recording back
 demo/               the guided tour
 doctor/             checks of this computer
+system_watch        nodes of a system, the links between them, and what is wrong
 top                 clients, types, rates and ledger of a node
 distributor_bench   benchmark of the distributor
 """

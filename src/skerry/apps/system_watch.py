@@ -133,7 +133,7 @@ class SystemWatch(Closing):
     def _note(self, event: Event[Any]) -> None:
         link = _link(event.object)
         with self._lock:
-            self._links[link.observer, link.node] = event.header.sent_time, link
+            self._links[link.observer, link.node] = event.info.received, link
         self._has_first.set()
 
 

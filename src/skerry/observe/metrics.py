@@ -16,8 +16,10 @@ from prometheus_client.registry import Collector
 from skerry import build_info
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
+from skerry.engine.system.events import MemberStatistics
 from skerry.observe.group_metrics import GroupCollector
 from skerry.observe.number_metrics import metric_family
+from skerry.observe.system_metrics import SystemCollector
 
 METRIC_TYPE_COUNT_MAX: Final = 50
 """Types with their own metrics. Those with less traffic are added up as `other`. A time series for
@@ -66,11 +68,13 @@ _OUTCOMES: Final = ("delivered", "filtered", "conflated", "expired", "refused")
 def node_registry(
     statistics: Callable[[], NodeStatistics],
     group: Callable[[], GroupStatistics | None] = lambda: None,
+    member: Callable[[], MemberStatistics | None] = lambda: None,
 ) -> CollectorRegistry:
-    """The registry with the metrics of a node, its multicast group and its process."""
+    """The registry with the metrics of a node, its multicast group, its system and its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(statistics))
     registry.register(GroupCollector(group))
+    registry.register(SystemCollector(member))
     ProcessCollector(registry=registry)
     return registry
 

@@ -26,6 +26,7 @@ from skerry.observe.metrics import (
 )
 from skerry.observe.pipeline_metrics import PIPELINE_METRICS
 from skerry.observe.recorder_metrics import RECORDER_METRICS
+from skerry.observe.system_metrics import SYSTEM_METRICS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -213,6 +214,8 @@ def test_real_node_can_be_scraped_with_its_process() -> None:
 def test_every_metric_is_documented_and_no_other() -> None:
     page = Path(__file__).resolve().parents[3] / "docs/reference/metrics.md"
     rows = re.findall(r"^\| `(skerry_\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted([*METRICS, *GROUP_METRICS, *RECORDER_METRICS, *PIPELINE_METRICS])
+    assert sorted(rows) == sorted(
+        [*METRICS, *GROUP_METRICS, *SYSTEM_METRICS, *RECORDER_METRICS, *PIPELINE_METRICS]
+    )
     made = {family.name for family in NodeCollector(statistics).collect()}
     assert {name.removesuffix("_total") for name in METRICS} == made

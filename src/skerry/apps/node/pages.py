@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 
-from skerry.apps.node.system_member import MemberStatistics
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.node import NodeCore
+from skerry.engine.system.events import MemberStatistics
 from skerry.json_values import plain
 from skerry.runtime.health import Page
 
@@ -26,19 +26,21 @@ def node_pages(
     """
     return {
         "/healthz": lambda: Page(body=b"ok\n"),
-        "/metrics": _metrics_page(core, group),
+        "/metrics": _metrics_page(core, group, member),
         "/readyz": lambda: _ready(faults()),
         "/status.json": lambda: _status(core, group, member),
     }
 
 
 def _metrics_page(
-    core: NodeCore, group: Callable[[], GroupStatistics | None]
+    core: NodeCore,
+    group: Callable[[], GroupStatistics | None],
+    member: Callable[[], MemberStatistics | None],
 ) -> Callable[[], Page]:
     # Imported here: a node without metrics does not need the library.
     from skerry.observe.metrics import CONTENT_TYPE, node_registry, scrape
 
-    registry = node_registry(core.statistics, group)
+    registry = node_registry(core.statistics, group, member)
     return lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -23,20 +24,19 @@ from skerry.engine.services.picture import (
     raw_objects,
 )
 from skerry.engine.system.config import Rejoin
-from skerry.engine.system.events import Rejoining, SystemLeft, SystemStatistics
+from skerry.engine.system.events import MemberStatistics, Rejoining, SystemLeft
 from skerry.errors import Excluded, SkerryError
 from skerry.observe.events import log_events
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.picture.entries import SystemState
-from skerry.protocol.picture.events import IncarnationEntered, PictureChanged
+from skerry.protocol.picture.events import IncarnationEntered, NodeDead, PictureChanged
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.key_files import read_keys
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.system_runtime import SystemRuntime
-from skerry.runtime.udp.system_sockets import SocketStatistics
 from skerry.schema.internal import RAW_STATISTICS_TYPE
 
-__all__ = ["MemberStatistics", "SystemMember"]
+__all__ = ["SystemMember"]
 
 _OBSERVE_S_MAX: Final = 10
 """Interval at which clock differences are examined, also without new raw statistics."""
@@ -46,18 +46,6 @@ _RESOLVE_RETRY_S: Final = 5.0
 """Pause between attempts to resolve the names of seeds."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberStatistics:
-    """The counters of a node in its system."""
-
-    machine: SystemStatistics
-    sockets: SocketStatistics
-    alive_count: int
-    """Nodes that are alive in the picture."""
-    clock_offset_ns_max: int
-    """The largest difference between the clock of a node that is alive and that of this one."""
 
 
 class SystemMember:
@@ -89,6 +77,8 @@ class SystemMember:
         self._raw_timer: asyncio.TimerHandle | None = None
         self._state: SystemState | None = None
         """The published state; that of the machine is None after it has left the system."""
+        self._exclusions: Counter[str] = Counter()
+        self._rejoin_count = 0
         self._is_closing = False
         self._observations = Observations()
         self._observed_count = 0
@@ -134,11 +124,18 @@ class SystemMember:
             return None
         machine = self._runtime.machine
         offsets = [abs(one.clock_offset_ns or 0) for one in machine.picture.table.alive()]
+        state, sockets = machine.state, self._runtime.statistics()
         return MemberStatistics(
             machine=machine.statistics(),
-            sockets=self._runtime.statistics(),
-            alive_count=0 if machine.state is None else len(machine.state.alive()),
+            is_member=not self.trouble,
+            is_elected=state is not None and state.elected_id == machine.node,
+            alive_count=0 if state is None else len(state.alive()),
             clock_offset_ns_max=max(offsets, default=0),
+            exclusions=dict(self._exclusions),
+            rejoin_count=self._rejoin_count,
+            kernel_drop_count=sockets.kernel_drop_count,
+            unsent_count=sockets.unsent_count,
+            reopened_count=sockets.reopened_count,
         )
 
     async def close(self) -> None:
@@ -215,7 +212,10 @@ class SystemMember:
             if isinstance(event, PictureChanged):
                 self._state, self._left = event.state, None
                 is_changed = True
+            elif isinstance(event, NodeDead):
+                self._exclusions[exclusion_text(event.entry.dead_reason)] += 1
             elif isinstance(event, IncarnationEntered | Rejoining):
+                self._rejoin_count += isinstance(event, Rejoining)
                 is_changed = True
             elif isinstance(event, SystemLeft):
                 self._left = event

@@ -13,6 +13,7 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
+from tests.unit.observe.test_system_metrics import statistics as member_statistics
 
 
 def test_running_node_is_healthy() -> None:
@@ -65,3 +66,13 @@ def test_metrics_are_those_of_the_moment() -> None:
     core.stream_opened(Address("client", 1, is_stream=True), 1)
     assert b'skerry_clients{door="inside"} 1.0' in metrics().body
     assert metrics().content_type.startswith("text/plain; version=0.0.4")
+
+
+def test_status_and_metrics_have_the_system_if_there_is_one() -> None:
+    found = member_statistics()
+    pages = node_pages(NodeCore(), list, member=lambda: found)
+    status = json.loads(pages["/status.json"]().body)
+    assert status["system"]["alive_count"] == found.alive_count
+    assert status["system"]["machine"]["picture"]["state_sequence"] == 0
+    assert b"skerry_system_is_member 1.0" in pages["/metrics"]().body
+    assert json.loads(node_pages(NodeCore(), list)["/status.json"]().body)["system"] is None

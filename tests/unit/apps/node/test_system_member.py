@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from skerry.apps.node.peers import NodePeersConfig, NodeTypeConfig
-from skerry.apps.node.system_member import MemberStatistics, SystemMember
+from skerry.apps.node.system_member import SystemMember
 from skerry.engine.events import NodesForgotten
 from skerry.engine.services.picture import PublishedPicture
 from skerry.engine.system.config import Rejoin
-from skerry.engine.system.events import SystemLeft
+from skerry.engine.system.events import MemberStatistics, SystemLeft
 from skerry.errors import ConfigError, Excluded
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns

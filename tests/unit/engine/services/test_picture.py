@@ -5,15 +5,24 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from skerry.engine.events import NodesForgotten
-from skerry.engine.services.picture import PublishedPicture, exclusion_text
+from skerry.engine.services.picture import (
+    Observations,
+    PublishedPicture,
+    exclusion_text,
+    observations,
+    raw_objects,
+)
 from skerry.objects.internal import internal_class
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import NodeEntry, SystemState
+from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.liveness import ChannelHealth
+from skerry.protocol.picture.raw_table import RawTable
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Harbour
@@ -150,3 +159,75 @@ def test_clients_cannot_clear_the_picture(harbour: Harbour) -> None:
     assert [what for what, _ in guest.refusals()] == ["clear"]
     assert len(harbour.cached(internal_class("SkerryPicture"))) == 1
     assert all(item.header.remove_obj != 1 for item in guest.items("SkerryPicture"))
+
+
+def raw_of(node: int, **others: ExclusionReason | None) -> RawStatistics:
+    """Raw statistics of a node: the others by name, with the reason for which each is dead."""
+    entries = [
+        replace(entry(NUMBERS[name]), is_dead=reason is not None, dead_reason=int(reason or 0))
+        for name, reason in others.items()
+    ]
+    return RawStatistics(me=entry(node), nodes=tuple(entries))
+
+
+NUMBERS = {"a": 1, "b": 2, "c": 3}
+NOWHERE = Address("10.0.0.1", 1)
+
+
+def entry(node: int) -> NodeEntry:
+    return NodeEntry(node=node, name=f"n{node}", type_id=SERVER.id, control=NOWHERE, data=NOWHERE)
+
+
+def table_of(*raws: RawStatistics) -> RawTable:
+    table = RawTable(entry(1), SERVER, NodeTypes([SERVER]))
+    for raw in raws:
+        table.add(raw.me, SERVER, 0).raw_received(raw)
+    return table
+
+
+def test_a_link_is_one_way_if_only_one_end_is_silent_for_the_other() -> None:
+    silent, deaf = ExclusionReason.SILENT, ExclusionReason.UNANSWERED
+    own = raw_of(1, b=None, c=None)
+    both = table_of(raw_of(2, a=None, c=None), raw_of(3, a=None, b=None))
+    assert observations(both, own) == Observations()
+    one_way = table_of(raw_of(2, a=None, c=None), raw_of(3, a=None, b=silent))
+    assert observations(one_way, own).unheard_by == {2: (3,)}
+    told = table_of(raw_of(2, a=None, c=deaf), raw_of(3, a=None))
+    assert observations(told, own).unheard_by == {2: (3,)}
+    apart = table_of(raw_of(2, a=None, c=silent), raw_of(3, a=None, b=silent))
+    assert observations(apart, own).unheard_by == {}
+    ordered = table_of(raw_of(2, a=None, c=ExclusionReason.ORDERED), raw_of(3, a=None, b=silent))
+    assert observations(ordered, own).unheard_by == {}
+
+
+def test_clock_differences_are_published_in_steps() -> None:
+    table = table_of(raw_of(2), raw_of(3))
+    table.nodes[2].clock_offset_ns = -1_260_000_000
+    table.nodes[3].clock_offset_ns = 49_000_000
+    assert observations(table, raw_of(1)).clock_offsets_ms == {2: -1300}
+
+
+def test_observations_are_part_of_the_published_picture(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(system="fleet", node_id=77, has_peers=True)
+    seen = Observations(clock_offsets_ms={77: 1300}, unheard_by={77: (-5,)})
+    harbour.node.tell_picture(replace(seen_by(77), observations=seen), harbour.now_ns)
+    (picture,) = harbour.cached(internal_class("SkerryPicture"))
+    south, north = picture.nodes
+    assert (north.clockOffset, north.unheardBy) == (1.3, [-5])
+    assert (south.clockOffset, south.unheardBy) == (None, None)
+
+
+def test_raw_objects_have_what_each_node_observes() -> None:
+    table = table_of(raw_of(2, a=None, c=ExclusionReason.SLOW), raw_of(3))
+    table.nodes[2].clock_offset_ns = 5_000_000
+    table.nodes[2].control = ChannelHealth(received_ns=1_000_000_000)
+    own = table.statistics(1, 1)
+    made: list[Any] = list(raw_objects(table, own, 3_000_000_000))
+    rows = {(row.observer, row.node): row for row in made}
+    assert set(rows) == {(1, 2), (1, 3), (2, 1), (2, 3)}
+    assert (rows[1, 2].clockOffset, rows[1, 2].silence) == (0.005, 2.0)
+    assert rows[1, 3].clockOffset is None
+    assert (rows[2, 3].isDead, rows[2, 3].reason) == (True, "slow")
+    assert (rows[2, 3].observerName, rows[2, 3].nodeName) == ("n2", "n3")
