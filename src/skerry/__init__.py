@@ -165,86 +165,41 @@ __all__ = [
 ]
 
 # Each name is imported on first use, so that `skerry --help` and small programs start quickly. A
-# test compares this table, the imports above and __all__.
+# test compares these tables, the imports above and __all__.
+_NAMES: Final = {
+    "client.api.picture": "Picture PictureNode",
+    "client.api.service_handles": "Ownership Service",
+    "client.api.sync": "Container Space Subscription connect",
+    "client.core.claims": "ClaimState",
+    "client.core.events": "Event ObjectInfo",
+    "client.core.states": "Refusal SpaceState StateChanged",
+    "codec.envelope": "Update",
+    "codec.values": "AnyObject PropertySet Ref",
+    "errors": (
+        "AccessError CodecError ConfigError ConnectFailed ConnectRefused DecodeError "
+        "DeliveryError Disconnected EncodeError FilterError LimitExceeded LocalProtocolError "
+        "NotRegistered ProtocolError Refused RemoteProtocolError RequestError RequestTimedOut "
+        "SchemaCheckError SchemaError SchemaMismatchError SchemaSyntaxError SkerryError "
+        "SlowConsumer WouldBlock"
+    ),
+    "objects.annotations": (
+        "any_object duration float16 float32 float64 instance_ref int16 int32 int64 int8 "
+        "property_set steady_timepoint timepoint uint16 uint32 uint64 uint8"
+    ),
+    "objects.base": "Struct key_of merge pack ref_to unpack",
+    "objects.declare": "field key removed struct",
+    "objects.enums": "element",
+    "objects.times": "to_datetime to_timepoint",
+    "objects.typeset": "TypeSet define_types to_dots",
+    "runtime.type_files": "load_types",
+}
 _HOMES: Final = {
-    "AccessError": ("skerry.errors", "AccessError"),
-    "AnyObject": ("skerry.codec.values", "AnyObject"),
-    "ClaimState": ("skerry.client.core.claims", "ClaimState"),
-    "CodecError": ("skerry.errors", "CodecError"),
-    "ConfigError": ("skerry.errors", "ConfigError"),
-    "ConnectFailed": ("skerry.errors", "ConnectFailed"),
-    "ConnectRefused": ("skerry.errors", "ConnectRefused"),
-    "Container": ("skerry.client.api.sync", "Container"),
-    "DecodeError": ("skerry.errors", "DecodeError"),
-    "DeliveryError": ("skerry.errors", "DeliveryError"),
-    "Disconnected": ("skerry.errors", "Disconnected"),
-    "EncodeError": ("skerry.errors", "EncodeError"),
     "Enum": ("skerry.objects.enums", "EnumBase"),
-    "Event": ("skerry.client.core.events", "Event"),
-    "FilterError": ("skerry.errors", "FilterError"),
-    "LimitExceeded": ("skerry.errors", "LimitExceeded"),
-    "LocalProtocolError": ("skerry.errors", "LocalProtocolError"),
-    "NotRegistered": ("skerry.errors", "NotRegistered"),
-    "ObjectInfo": ("skerry.client.core.events", "ObjectInfo"),
-    "Ownership": ("skerry.client.api.service_handles", "Ownership"),
-    "Picture": ("skerry.client.api.picture", "Picture"),
-    "PictureNode": ("skerry.client.api.picture", "PictureNode"),
-    "PropertySet": ("skerry.codec.values", "PropertySet"),
-    "ProtocolError": ("skerry.errors", "ProtocolError"),
-    "Ref": ("skerry.codec.values", "Ref"),
-    "Refusal": ("skerry.client.core.states", "Refusal"),
-    "Refused": ("skerry.errors", "Refused"),
-    "RemoteProtocolError": ("skerry.errors", "RemoteProtocolError"),
-    "RequestError": ("skerry.errors", "RequestError"),
-    "RequestTimedOut": ("skerry.errors", "RequestTimedOut"),
-    "SchemaCheckError": ("skerry.errors", "SchemaCheckError"),
-    "SchemaError": ("skerry.errors", "SchemaError"),
-    "SchemaMismatchError": ("skerry.errors", "SchemaMismatchError"),
-    "SchemaSyntaxError": ("skerry.errors", "SchemaSyntaxError"),
-    "Service": ("skerry.client.api.service_handles", "Service"),
-    "SkerryError": ("skerry.errors", "SkerryError"),
-    "SlowConsumer": ("skerry.errors", "SlowConsumer"),
-    "Space": ("skerry.client.api.sync", "Space"),
-    "SpaceState": ("skerry.client.core.states", "SpaceState"),
-    "StateChanged": ("skerry.client.core.states", "StateChanged"),
-    "Struct": ("skerry.objects.base", "Struct"),
-    "Subscription": ("skerry.client.api.sync", "Subscription"),
-    "TypeSet": ("skerry.objects.typeset", "TypeSet"),
-    "Update": ("skerry.codec.envelope", "Update"),
-    "WouldBlock": ("skerry.errors", "WouldBlock"),
-    "any_object": ("skerry.objects.annotations", "any_object"),
-    "connect": ("skerry.client.api.sync", "connect"),
-    "define_types": ("skerry.objects.typeset", "define_types"),
-    "duration": ("skerry.objects.annotations", "duration"),
-    "element": ("skerry.objects.enums", "element"),
-    "field": ("skerry.objects.declare", "field"),
-    "float16": ("skerry.objects.annotations", "float16"),
-    "float32": ("skerry.objects.annotations", "float32"),
-    "float64": ("skerry.objects.annotations", "float64"),
-    "instance_ref": ("skerry.objects.annotations", "instance_ref"),
-    "int16": ("skerry.objects.annotations", "int16"),
-    "int32": ("skerry.objects.annotations", "int32"),
-    "int64": ("skerry.objects.annotations", "int64"),
-    "int8": ("skerry.objects.annotations", "int8"),
-    "key": ("skerry.objects.declare", "key"),
-    "key_of": ("skerry.objects.base", "key_of"),
-    "load_types": ("skerry.runtime.type_files", "load_types"),
-    "merge": ("skerry.objects.base", "merge"),
-    "pack": ("skerry.objects.base", "pack"),
-    "property_set": ("skerry.objects.annotations", "property_set"),
-    "ref_to": ("skerry.objects.base", "ref_to"),
-    "removed": ("skerry.objects.declare", "removed"),
-    "steady_timepoint": ("skerry.objects.annotations", "steady_timepoint"),
-    "struct": ("skerry.objects.declare", "struct"),
-    "timepoint": ("skerry.objects.annotations", "timepoint"),
-    "to_datetime": ("skerry.objects.times", "to_datetime"),
-    "to_dots": ("skerry.objects.typeset", "to_dots"),
-    "to_timepoint": ("skerry.objects.times", "to_timepoint"),
-    "uint16": ("skerry.objects.annotations", "uint16"),
-    "uint32": ("skerry.objects.annotations", "uint32"),
-    "uint64": ("skerry.objects.annotations", "uint64"),
-    "uint8": ("skerry.objects.annotations", "uint8"),
-    "unpack": ("skerry.objects.base", "unpack"),
+    **{
+        name: (f"skerry.{module}", name)
+        for module, names in _NAMES.items()
+        for name in names.split()
+    },
 }
 
 

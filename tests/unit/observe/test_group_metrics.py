@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from skerry.engine.carriage.distributor.carriage import GroupCarriage
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.node import NodeCore
-from skerry.observe.group_metrics import GROUP_METRICS, GroupCollector
+from skerry.observe.metrics import GROUP_METRICS, GroupCollector
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import SenderIdentity

@@ -16,16 +16,15 @@ from skerry.engine.dispatch.ledger import (
     TypeRow,
 )
 from skerry.engine.node import NodeCore
-from skerry.observe.group_metrics import GROUP_METRICS
 from skerry.observe.metrics import (
+    GROUP_METRICS,
     METRIC_TYPE_COUNT_MAX,
     METRICS,
     NodeCollector,
     node_registry,
     scrape,
 )
-from skerry.observe.pipeline_metrics import PIPELINE_METRICS
-from skerry.observe.recorder_metrics import RECORDER_METRICS
+from skerry.observe.number_metrics import PIPELINE_METRICS, RECORDER_METRICS
 from skerry.observe.system_metrics import SYSTEM_METRICS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

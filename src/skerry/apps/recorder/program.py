@@ -15,7 +15,7 @@ from skerry.apps.recorder.config import RecorderConfig
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.apps.recorder.writing_thread import WritingThread
 from skerry.observe.metrics import CONTENT_TYPE, scrape
-from skerry.observe.recorder_metrics import RecorderStatistics, recorder_registry
+from skerry.observe.number_metrics import RecorderStatistics, recorder_registry
 from skerry.recording.manifest_lines import Repair
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.health import HealthServer, Page

@@ -16,8 +16,7 @@ from skerry.recording.selection import RowSelection
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import range_updates
-from skerry.runtime.recordings.updates import read_united_types, read_updates
+from skerry.runtime.recordings.updates import range_updates, read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.output import Output
-from skerry.observe.pipeline_metrics import PipelineStatistics
+from skerry.observe.number_metrics import PipelineStatistics
 
 if TYPE_CHECKING:
     from skerry.spark.jobs.loop import Progress
@@ -45,7 +45,9 @@ class JobStatus:
         )
 
     def batch_done(self, *, seconds: float, at_s: float) -> None:
-        self.statistics = replace(self.statistics, batch_s=seconds, last_batch_s=at_s)
+        self.statistics = replace(
+            self.statistics, batch_seconds=seconds, last_batch_timestamp_seconds=at_s
+        )
 
 
 def _checked_address(
@@ -78,7 +80,7 @@ def served_metrics(address: str | None, status: JobStatus, output: Output) -> It
     from skerry.apps.node.config import split_host_port
     from skerry.client.io.loop_thread import LoopThread
     from skerry.observe.metrics import CONTENT_TYPE, scrape
-    from skerry.observe.pipeline_metrics import pipeline_registry
+    from skerry.observe.number_metrics import pipeline_registry
     from skerry.runtime.health import HealthServer, Page
 
     registry = pipeline_registry(lambda: status.statistics)

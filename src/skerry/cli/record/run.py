@@ -28,7 +28,7 @@ from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from skerry.apps.recorder.program import Recorder, RecorderSummary
-    from skerry.observe.recorder_metrics import RecorderStatistics
+    from skerry.observe.number_metrics import RecorderStatistics
 
 
 _SHOW_S: Final = 0.5

@@ -13,8 +13,7 @@ from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.messages import HEADER_BYTES
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.protocol.sealing.opener import TAG_BYTES, Opener, SealRefusal, SealStatistics
-from skerry.protocol.sealing.sealer import Sealer
-from skerry.protocol.sealing.sender_ciphers import SenderCiphers
+from skerry.protocol.sealing.sealer import Sealer, SenderCiphers
 
 SEALED_VERSION: Final = b"\x02\x00"
 _UNSEALED_VERSION: Final = b"\x01\x00"

@@ -19,8 +19,7 @@ from skerry.protocol.rtps.entities import Channel, guid_prefix
 from skerry.protocol.rtps.submessages import SEALED
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.protocol.sealing.opener import TAG_BYTES, Opener, SealRefusal, SealStatistics
-from skerry.protocol.sealing.sealer import Sealer
-from skerry.protocol.sealing.sender_ciphers import SenderCiphers
+from skerry.protocol.sealing.sealer import Sealer, SenderCiphers
 from skerry.tracing import DropReason
 
 __all__ = ["LINK_SEALED_SENDER_COUNT_MAX", "LINK_SEAL_BYTES", "LinkSeal"]

@@ -4,12 +4,10 @@ config        configuration of a recording
 writer        writes a recording
 resume_point  where the next recorder continues
 reader        reads recordings, segments and batches
-updates       the updates of recordings, merged in order
-time_range    the updates of a time range, with the objects at its beginning
-gap_filling   gaps of one recording that another one fills
+updates       the updates of recordings, merged in order, also those of a time range
 info          summary of the content
 verify        verifies a recording against its manifest
-copying       makes new recordings: a part of one, or several merged
+copying       makes new recordings: a part of one, or several merged without filled gaps
 uploads       copies recordings to remote paths
 exports       exports recordings as JSON lines and MCAP
 files         the files of a recording: folders, segments, manifest

@@ -3,6 +3,10 @@
 A new recording is written to a temporary folder beside its target and renamed when it is complete,
 so a copy that fails leaves no incomplete recording. For a remote target it is written to a
 temporary folder and uploaded.
+
+A merged recording has no gap that another one fills: every position of its range is in a row of
+some recording. The manifest has the positions of each batch, so only batches are read that may
+contain one of them.
 """
 
 from __future__ import annotations
@@ -11,17 +15,24 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, TypeAlias
 
-from skerry.codec.envelope import GAP, Update
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP, SNAPSHOT, Update
 from skerry.errors import RecordingError
+from skerry.recording.gaps import readable_gap
+from skerry.recording.index import RecordedBatch
 from skerry.recording.seen import SeenUpdates
 from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.unions import united_types
-from skerry.recording.updates import is_description
+from skerry.recording.updates import is_description, updates_of
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.files.folders import (
@@ -32,10 +43,8 @@ from skerry.runtime.recordings.files.folders import (
     sync_folder,
 )
 from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
-from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import range_updates
-from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
+from skerry.runtime.recordings.updates import Progress, range_updates, read_all_types, read_updates
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -195,3 +204,65 @@ def _space(recordings: Sequence[Recording]) -> str:
         error.hint = "make one recording per space"
         raise error
     return spaces.pop()
+
+
+RECORDING_FILLED_COUNT_MAX: Final = 100_000_000
+"""Updates of one gap that are looked up in another recording, with a byte of memory for each. A
+longer gap is not one that another recorder could fill."""
+
+Range: TypeAlias = tuple[int, int, int]
+"""A node, the first missing position, and the first that is not missing any more."""
+
+
+def filled_gaps(
+    recordings: Sequence[Recording], *, count_max: int = RECORDING_FILLED_COUNT_MAX
+) -> frozenset[Range]:
+    """The gaps whose updates are all in one of the recordings.
+
+    Gaps of more than `count_max` updates are not examined and count as unfilled.
+    """
+    wanted = {found for found in _ranges(recordings) if 0 < found[2] - found[1] <= count_max}
+    return frozenset(found for found in wanted if _is_filled(recordings, found))
+
+
+def range_of(update: Update) -> Range | None:
+    """The range of a gap row; None for other rows and for gaps without positions."""
+    if update.operation != GAP or update.sender:
+        return None
+    gap = readable_gap(update.payload)
+    return (update.node, gap.first, gap.stop) if 0 < gap.first < gap.stop else None
+
+
+def _ranges(recordings: Sequence[Recording]) -> Iterator[Range]:
+    for rows in _batches(recordings, lambda batch: "" in batch.types):
+        gaps = rows.filter(pc.equal(rows.column("operation"), GAP))
+        for update in updates_of(gaps):
+            found = range_of(update)
+            if found is not None:
+                yield found
+
+
+def _is_filled(recordings: Sequence[Recording], wanted: Range) -> bool:
+    node, first, stop = wanted
+    is_present = np.zeros(stop - first, bool)
+
+    def may_have(batch: RecordedBatch) -> bool:
+        return batch.position_max >= first and 0 < batch.position_min < stop
+
+    for rows in _batches(recordings, may_have):
+        positions = rows.column("position").to_numpy()
+        operations = rows.column("operation").to_numpy()
+        is_update = (operations != GAP) & (operations != SNAPSHOT)
+        is_in = (positions >= first) & (positions < stop)
+        is_own = rows.column("node").to_numpy() == node
+        is_present[positions[is_update & is_in & is_own] - first] = True
+    return bool(is_present.all())
+
+
+def _batches(
+    recordings: Sequence[Recording], may_have: Callable[[RecordedBatch], bool]
+) -> Iterator[pa.RecordBatch]:
+    for recording in recordings:
+        for segment in recording.segments():
+            for _, rows in recording.batches(segment, may_have):
+                yield rows

@@ -32,10 +32,9 @@ from skerry.runtime.recordings.files.folders import (
 )
 from skerry.runtime.recordings.files.followers import is_followed, remove_stale_followers
 from skerry.runtime.recordings.files.manifest import Manifest
-from skerry.runtime.recordings.files.repairs import repair_open
 from skerry.runtime.recordings.files.retention import drop_segments, remove_dropped
 from skerry.runtime.recordings.files.segment_files import SegmentFile
-from skerry.runtime.recordings.files.unlisted_segments import list_unlisted
+from skerry.runtime.recordings.files.unlisted_segments import list_unlisted, repair_open
 from skerry.runtime.recordings.resume_point import ResumePoint, find_resume_point
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType

@@ -15,7 +15,7 @@ from skerry.apps.recorder.program import Recorder, RecordingSource
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.codec.envelope import GAP
 from skerry.errors import ConnectFailed, Disconnected, RecordingError
-from skerry.observe.recorder_metrics import RecorderStatistics
+from skerry.observe.number_metrics import RecorderStatistics
 from skerry.recording.gaps import gap_of
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.updates import read_updates

@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.cli.record.run import progress_text
-from skerry.observe.recorder_metrics import RecorderStatistics
+from skerry.observe.number_metrics import RecorderStatistics
 
 Run = Callable[..., Any]
 

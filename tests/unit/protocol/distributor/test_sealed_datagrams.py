@@ -16,8 +16,7 @@ from skerry.protocol.distributor.messages import RETRANSMISSION
 from skerry.protocol.distributor.sealed_datagrams import SEAL_OVERHEAD_BYTES, GroupSeal
 from skerry.protocol.machine import Address
 from skerry.protocol.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
-from skerry.protocol.sealing.opener import SealRefusal
-from skerry.protocol.sealing.replay_window import REPLAY_COUNT_MAX
+from skerry.protocol.sealing.opener import REPLAY_COUNT_MAX, SealRefusal
 from skerry.protocol.sealing.seal import Seal
 from skerry.tracing import DropReason
 

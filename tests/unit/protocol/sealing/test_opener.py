@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from skerry.protocol.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
 from skerry.protocol.sealing.opener import TAG_BYTES, Opener, SealRefusal, SealStatistics
-from skerry.protocol.sealing.sealer import Sealer
-from skerry.protocol.sealing.sender_ciphers import SenderCipher, SenderCiphers
+from skerry.protocol.sealing.sealer import Sealer, SenderCipher, SenderCiphers
 
 S = 1_000_000_000
 WALL_NS = 1_794_726_418 * S

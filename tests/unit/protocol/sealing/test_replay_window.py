@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.protocol.sealing.replay_window import REPLAY_COUNT_MAX, ReplayWindow
+from skerry.protocol.sealing.opener import REPLAY_COUNT_MAX, ReplayWindow
 
 
 @given(st.lists(st.integers(0, 1 << 64), max_size=100))

@@ -9,7 +9,7 @@ import pytest
 
 from skerry.codec.envelope import SNAPSHOT, Update
 from skerry.recording.gaps import Gap, gap_update
-from skerry.runtime.recordings.gap_filling import RECORDING_FILLED_COUNT_MAX, filled_gaps, range_of
+from skerry.runtime.recordings.copying import RECORDING_FILLED_COUNT_MAX, filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
 
 Recorded = Callable[..., Recording]

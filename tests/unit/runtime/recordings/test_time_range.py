@@ -13,8 +13,7 @@ from skerry.objects.typeset import TypeSet
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.selection import selection_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import range_updates, updates_in_range
-from skerry.runtime.recordings.updates import read_all_types
+from skerry.runtime.recordings.updates import range_updates, read_all_types, updates_in_range
 from skerry.schema.fingerprint import fingerprint
 
 UpdateOf = Callable[..., Update]

@@ -6,8 +6,7 @@ segment_files      writes the file of a segment, and reads segments
 blocks             reads the bytes of batches, from local and remote segments
 manifest           the manifest of a local folder
 remote_manifest    the manifest at a remote path
-unlisted_segments  finds segments that are not in the manifest
-repairs            repairs segments that a crash left
+unlisted_segments  lists segments that a crash left or that were copied
 retention          drops old segments
 followers          which programs follow a recording
 """

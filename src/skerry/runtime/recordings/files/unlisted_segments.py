@@ -1,7 +1,8 @@
-"""Finds sealed segments in a folder that are not in its manifest, and adds lines for them.
+"""Finds segments in a folder that are not in its manifest, and adds lines for them.
 
-Such a segment was copied into the folder, or its recorder crashed between sealing and adding the
-line.
+A sealed one was copied into the folder, or its recorder crashed between sealing and adding the
+line. An open one was left by a crash if no recorder runs. It is cut behind its last complete batch
+and sealed.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import RecordingError
-from skerry.recording.index import Segment, damaged_content, segment_of
-from skerry.recording.scanning import scan
+from skerry.recording.index import NO_CRC, Segment, SegmentContent, damaged_content, segment_of
+from skerry.recording.manifest_lines import Repair
+from skerry.recording.messages import END_OF_STREAM
+from skerry.recording.scanning import Scan, scan
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.files.folders import sealed_names
+from skerry.runtime.recordings.files.folders import (
+    OPEN_SUFFIX,
+    SEALED_SUFFIX,
+    open_names,
+    sealed_names,
+    sync_folder,
+)
 from skerry.runtime.recordings.files.manifest import Manifest
-from skerry.runtime.recordings.files.segment_files import map_file
+from skerry.runtime.recordings.files.segment_files import map_file, write_all
 
 _QUIET_NS: Final = 1_000_000_000
 """Two changes within this time may leave the folder with the same time of change."""
@@ -114,3 +123,56 @@ def index_file(folder: Path, name: str, *, line: int = -1) -> Segment | None:
     if found.tail:
         contents.append(damaged_content(found.stop, found.stop + found.tail))
     return segment_of(contents, folder=folder, name=name, line=line, byte_count=len(data))
+
+
+def repair_open(folder: Path, manifest: Manifest) -> list[Repair]:
+    """Seal the segments that a crash left; the caller must hold the lock of the writer."""
+    return [_repair(folder, name, manifest) for name in open_names(folder)]
+
+
+def _repair(folder: Path, name: str, manifest: Manifest) -> Repair:
+    path = folder / name
+    found = scan(map_file(path))
+    repair = _repair_of(name, found)
+    if any(content.batch.crc != NO_CRC for content in found.contents):
+        _finish(path, found)
+        sealed = name.removesuffix(OPEN_SUFFIX) + SEALED_SUFFIX
+        with manifest.locked():
+            path.rename(folder / sealed)
+            sync_folder(folder)
+            size = found.stop + len(END_OF_STREAM)
+            segment = segment_of(
+                found.contents, folder=folder, name=sealed, line=-1, byte_count=size
+            )
+            manifest.add_sealed(segment, sync=True)
+            manifest.add_repaired(repair, sync=True)
+    else:
+        with manifest.locked():
+            manifest.add_repaired(repair, sync=True)
+            path.unlink()
+    return repair
+
+
+def _repair_of(name: str, found: Scan) -> Repair:
+    complete = [content.batch for content in found.contents if content.batch.crc != NO_CRC]
+    return Repair(
+        name=name,
+        kept_batches=len(complete),
+        kept_rows=sum(batch.rows for batch in complete),
+        lost_bytes=found.tail + sum(_lost(content) for content in found.contents),
+    )
+
+
+def _lost(content: SegmentContent) -> int:
+    return content.batch.size if content.batch.crc == NO_CRC else 0
+
+
+def _finish(path: Path, found: Scan) -> None:
+    """Cut the file behind its last complete batch, and write the end marker."""
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(handle, found.stop)
+        write_all(handle, END_OF_STREAM, found.stop)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

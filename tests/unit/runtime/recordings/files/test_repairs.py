@@ -12,10 +12,10 @@ from skerry.codec.envelope import Update
 from skerry.recording.index import NO_CRC
 from skerry.runtime.recordings.files.folders import OPEN_SUFFIX, SEALED_SUFFIX
 from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
-from skerry.runtime.recordings.files.repairs import repair_open
 from skerry.runtime.recordings.files.unlisted_segments import (
     index_file,
     list_unlisted,
+    repair_open,
     unlisted_names,
 )
 from skerry.runtime.recordings.reader import Recording
