@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, Origin, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.node import NodeCore
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description

@@ -18,7 +18,9 @@ from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
 from skerry.client.core.states import SpaceState
-from skerry.engine.admission.admission import Admission, AdmissionConfig, Origin, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.protocol.access.json.text import parse_text

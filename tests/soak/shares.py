@@ -28,12 +28,8 @@ from typing import Any
 from skerry import define_types
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, Rejected
-from skerry.protocol.access.connection import (
-    ConnectionBroken,
-    ConnectionEnded,
-    ConnectionStage,
-    ReceivedFrame,
-)
+from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import Wire

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from skerry.codec.pieces import project
-from skerry.engine.admission.admission import AddressUsage, Origin, Rights
+from skerry.engine.admission.admission import AddressUsage
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.permissions import Rights
 from skerry.engine.admission.quotas import ClientLimits, PublishMeter
 from skerry.engine.admission.shared_quotas import Holder
 from skerry.engine.delivery.conflation import ConflatedOutput, ConflationSlots
@@ -19,7 +21,8 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.projections import Projection, reading
 from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, FRAME_HEADER_BYTES_MAX, SMALL_FRAME_BYTES_MAX
-from skerry.protocol.access.connection import ConnectionBroken, ConnectionStage
+from skerry.protocol.access.connection import ConnectionBroken
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json.reading import JsonReading
 from skerry.protocol.access.json.writing import JsonWriting

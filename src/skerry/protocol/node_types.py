@@ -15,14 +15,6 @@ from skerry.ids import hash64
 from skerry.protocol.machine import Address
 from skerry.protocol.rtps.entities import Channel, type_tag
 
-__all__ = [
-    "HEARTBEAT_SLACK_NS",
-    "LINK_WINDOW_COUNT_MAX",
-    "NODE_TYPE_COUNT_MAX",
-    "NodeType",
-    "NodeTypes",
-]
-
 NODE_TYPE_COUNT_MAX: Final = 64
 """Types of one system. Each needs two multicast groups and a stream at every node."""
 LINK_WINDOW_COUNT_MAX: Final = 256

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["LoopTurns"]
-
 
 class LoopTurns:
     """The readers, the wake-up and the one timer of a user on the running loop."""

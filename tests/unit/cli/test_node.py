@@ -18,7 +18,8 @@ import pytest
 
 from skerry.apps.node.config import NodeConfig
 from skerry.cli.node import warn_of_readers
-from skerry.engine.admission.admission import AdmissionConfig, AuthenticationRule
+from skerry.engine.admission.admission import AdmissionConfig
+from skerry.engine.admission.authentication import AuthenticationRule
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.storage.config import StorageConfig

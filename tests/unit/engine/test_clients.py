@@ -7,13 +7,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import skerry
-from skerry.engine.admission.admission import (
-    INSIDE,
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import INSIDE
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.clients import OWED_COUNT_MAX, Client, Later, do_at_once
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.objects.internal import internal_class

@@ -11,12 +11,9 @@ import cbor2
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    Origin,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.events import ClientDisconnected
 from skerry.limits import STREAM_WAITING_BYTES_MAX

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    AuthenticationRule,
-    ClientLimits,
-    Origin,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.authentication import AuthenticationRule
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.admission.shared_quotas import Resource
 from skerry.engine.delivery.filtered_subscription import FilteredSubscription
 from skerry.engine.delivery.group_members import CONFLATE_BYTES

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.limits import SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire

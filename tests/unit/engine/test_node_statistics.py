@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Origin,
-)
+from skerry.engine.admission.origins import Origin
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour

@@ -15,12 +15,9 @@ import cbor2
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.limits import FRAME_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header

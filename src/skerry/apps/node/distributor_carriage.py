@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from skerry.apps.node.in_process_stream import InProcessStream
-from skerry.engine.admission.admission import INSIDE
+from skerry.engine.admission.origins import INSIDE
 from skerry.engine.carriage.distributor.carriage import GroupCarriage, system_group
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.protocol.access.wire import Wire

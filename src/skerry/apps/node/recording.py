@@ -25,7 +25,7 @@ from skerry.protocol.access.client import (
     Accepted,
     ClientConnection,
 )
-from skerry.protocol.access.connection import ConnectionStage
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import Wire
 from skerry.runtime.clock import monotonic_ns, wall_ns

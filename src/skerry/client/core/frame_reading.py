@@ -13,12 +13,8 @@ from dataclasses import dataclass
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.errors import CodecError, DecodeError
 from skerry.protocol.access.client import ClientConnection
-from skerry.protocol.access.connection import (
-    ConnectionBroken,
-    ConnectionStage,
-    ReceivedFrame,
-    broken_by,
-)
+from skerry.protocol.access.connection import ConnectionBroken, ReceivedFrame, broken_by
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header, read_header
 
 

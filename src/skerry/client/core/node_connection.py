@@ -44,9 +44,9 @@ from skerry.protocol.access.connection import (
     ALIVE_MARK,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
 )
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit

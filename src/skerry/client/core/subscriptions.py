@@ -23,7 +23,7 @@ from skerry.engine.delivery.query import compile_filter
 from skerry.errors import LimitExceeded
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
-from skerry.protocol.access.connection import ConnectionStage
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.where.filters import uses_like
 from skerry.schema.model import StructType
 

@@ -1,23 +1,15 @@
 """Which clients may connect to a node, what they may do, and how much of it they may use.
 
-admission
-: The interface for the node: combines everything below.
-origins
-: Where a connection comes from, and the networks that rules name.
-authentication
-: Which clients may connect: rules by network and name, some with a secret.
-secret_delays
-: The delay after a wrong secret.
-pending_connections
-: Connections that have not completed their handshake, and which of them is closed for a new one.
-permissions
-: What a client may do: rules by verb and subject. Whether it may publish an update.
-permission_review
-: The check of all connected clients after the permissions changed.
-admission_renewal
-: Replaces the rules of admission while clients are connected.
-quotas
-: The limits of one client and of one address, and the meter of published updates.
-shared_quotas
-: What all clients of a node use together, and the reserve for trusted clients.
+admission            the interface for the node: combines everything below
+origins              where a connection comes from, and the networks that rules name
+authentication       which clients may connect: rules by network and name, some with a secret
+secret_delays        the delay after a wrong secret
+pending_connections  connections that have not completed their handshake, and which of them is
+                     closed for a new one
+permissions          what a client may do: rules by verb and subject. Whether it may publish an
+                     update
+permission_review    the check of all connected clients after the permissions changed
+admission_renewal    replaces the rules of admission while clients are connected
+quotas               the limits of one client and of one address, and the meter of published updates
+shared_quotas        what all clients of a node use together, and the reserve for trusted clients
 """

@@ -9,30 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from skerry.engine.admission.authentication import Authentication, AuthenticationRule, Policy
 from skerry.engine.admission.origins import INSIDE, Origin
-from skerry.engine.admission.permissions import VERBS, PermissionRule, Permissions, Rights
+from skerry.engine.admission.permissions import PermissionRule, Permissions, Rights
 from skerry.engine.admission.quotas import ClientLimits, PublishMeter, address_limits, address_meter
 from skerry.engine.admission.shared_quotas import open_part
-from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX, CLIENT_NAME_CHAR_COUNT_MAX
-
-__all__ = [
-    "DEPARTED_ADDRESS_COUNT_MAX",
-    "INSIDE",
-    "PERMISSION_RULE_COUNT_MAX",
-    "VERBS",
-    "AddressUsage",
-    "Admission",
-    "AdmissionConfig",
-    "AuthenticationRule",
-    "ClientLimits",
-    "Origin",
-    "PermissionRule",
-    "PublishMeter",
-    "Rights",
-]
+from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX
 
 DEPARTED_ADDRESS_COUNT_MAX: Final = 1_000
 """Addresses without clients for which a node remembers how much they published, because a client
@@ -97,10 +81,11 @@ class Admission:
     def __init__(self, config: AdmissionConfig | None = None, *, rng: Random | None = None) -> None:
         self._config = config or AdmissionConfig()
         self._permissions = Permissions(self._config.permission)
-        self._authentication = Authentication(
+        self.authentication = Authentication(
             self._config.authentication, self._config.policy, rng=rng
         )
-        self._present_count = 0
+        self.present_count = 0
+        """Accepted connections that are not closed."""
         self._system_count_max: int | None = None
         self._addresses: dict[str, AddressUsage] = {}
         self._past_addresses: dict[str, AddressUsage] = {}
@@ -113,7 +98,7 @@ class Admission:
         Raises LocalProtocolError or LimitExceeded if the new rules cannot be used; nothing is
         changed then.
         """
-        self._authentication.renew(
+        self.authentication.renew(
             former=(self._config.authentication, self._config.policy),
             found=(config.authentication, config.policy),
         )
@@ -139,11 +124,6 @@ class Admission:
         limit = self.limits.connection_count_max
         return limit if self._system_count_max is None else min(limit, self._system_count_max)
 
-    @property
-    def present_count(self) -> int:
-        """Accepted connections that are not closed."""
-        return self._present_count
-
     def arriving(self, origin: Origin) -> str | None:
         """Why a new connection is rejected; None if it is accepted and counted until `left`.
 
@@ -151,7 +131,7 @@ class Admission:
         then. `settling` decides whether it stays. It may be closed to make room for another one.
         """
         limits = self.limits
-        if self._present_count >= self._connection_count_max:
+        if self.present_count >= self._connection_count_max:
             return self._too_many()
         host = origin.share
         if host:
@@ -168,12 +148,12 @@ class Admission:
                     " (connection_count_per_address_max)"
                 )
             usage.client_count += 1
-        self._present_count += 1
+        self.present_count += 1
         return None
 
     def settling(self, *, is_trusted: bool) -> str | None:
         """Why a connection is closed after its handshake; None if it stays."""
-        if is_trusted or self._present_count <= open_part(self._connection_count_max):
+        if is_trusted or self.present_count <= open_part(self._connection_count_max):
             return None
         return self._too_many()
 
@@ -192,8 +172,8 @@ class Admission:
 
     def left(self, origin: Origin) -> None:
         """Stop counting an accepted connection that was closed."""
-        assert self._present_count > 0
-        self._present_count -= 1
+        assert self.present_count > 0
+        self.present_count -= 1
         host = origin.share
         if not host:
             return
@@ -207,28 +187,6 @@ class Admission:
                 if len(self._past_addresses) > DEPARTED_ADDRESS_COUNT_MAX:
                     del self._past_addresses[next(iter(self._past_addresses))]
 
-    def challenge(self, origin: Origin) -> int | None:
-        """A random number, never 0, that the client has to answer; None if no secret is asked."""
-        return self._authentication.challenge(origin)
-
-    def verdict(
-        self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
-    ) -> bool:
-        """Whether a client is accepted after its handshake; `nonce` is its challenge."""
-        if len(name) > CLIENT_NAME_CHAR_COUNT_MAX:
-            return False
-        return self._authentication.verdict(
-            origin, name=name, nonce=nonce, response=response, cnonce=cnonce
-        )
-
-    def is_proven(
-        self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
-    ) -> bool:
-        """Whether an accepted client proved that it knows a secret."""
-        return self._authentication.is_proven(
-            origin, name=name, nonce=nonce, response=response, cnonce=cnonce
-        )
-
     def rights(self, origin: Origin, name: str) -> Rights:
         """What an accepted client may do."""
         return self._permissions.rights(origin, name)
@@ -237,22 +195,3 @@ class Admission:
         """A new meter for one client; it also counts for the address of the client."""
         usage = self.address_usage(origin)
         return PublishMeter(self.limits, address=None if usage is None else usage.meter)
-
-    def set_rule(self, rule: Any) -> None:
-        """Set the rule in a `DotsAuthentication` that a permitted client published.
-
-        Raises LocalProtocolError for an invalid rule, LimitExceeded if there are too many.
-        """
-        self._authentication.set_rule(rule)
-
-    def remove_rule(self, rule: Any) -> None:
-        """Remove the rule with the key of a `DotsAuthentication`."""
-        self._authentication.remove_rule(rule)
-
-    def set_policy(self, policy: Any) -> None:
-        """Set the policy in a `DotsAuthenticationPolicy` that a permitted client published."""
-        self._authentication.set_policy(policy)
-
-    def remove_policy(self, policy: Any) -> None:
-        """Remove the policy with the key of a `DotsAuthenticationPolicy`."""
-        self._authentication.remove_policy(policy)

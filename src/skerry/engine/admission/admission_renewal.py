@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from skerry.engine.admission.admission import Admission, AdmissionConfig, Rights
+from skerry.engine.admission.admission import Admission, AdmissionConfig
 from skerry.engine.admission.permission_review import PermissionReviews
+from skerry.engine.admission.permissions import Rights
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.connections.connections import Connections

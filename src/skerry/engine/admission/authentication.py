@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from skerry.engine.admission.origins import Origin, OriginPattern, parse_origin_pattern
 from skerry.errors import LimitExceeded, LocalProtocolError
-from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX
+from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX, CLIENT_NAME_CHAR_COUNT_MAX
 from skerry.protocol.access.secrets import is_right_answer
 
 Policy: TypeAlias = Literal["accept", "reject"]
@@ -121,6 +121,8 @@ class Authentication:
         self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
     ) -> bool:
         """Whether a client of this name is accepted; `nonce` is the challenge of its connection."""
+        if len(name) > CLIENT_NAME_CHAR_COUNT_MAX:
+            return False
         if origin.kind == "unix":
             return True
         if origin.kind == "inside":

@@ -1,5 +1,4 @@
 """The carriages of a node: each exchanges updates with other nodes in one way.
 
-distributor
-: Messages for the site, by multicast to the group of the system.
+distributor  messages for the site, by multicast to the group of the system
 """

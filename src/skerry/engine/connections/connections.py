@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skerry.engine.admission.admission import Admission, Origin
+from skerry.engine.admission.admission import Admission
+from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.connections.client_output import ClientOutput
 from skerry.engine.connections.client_table import ClientTable

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.engine.admission.admission import Admission, Origin
+from skerry.engine.admission.admission import Admission
+from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.secret_delays import SecretDelays
 from skerry.engine.admission.shared_quotas import Holder
 from skerry.engine.clients import Client
@@ -128,7 +129,7 @@ class Handshakes:
         connection = ServerConnection(wire, client_id=int(queue.client_id), outgoing=queue)
         client = Client(peer, connection, queue, origin=origin, limits=limits, opened_ns=now_ns)
         client.limit_frames()
-        client.nonce = self._admission.challenge(origin)
+        client.nonce = self._admission.authentication.challenge(origin)
         client.address_usage = self._admission.address_usage(origin)
         client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
         if client.address_usage is not None:
@@ -137,7 +138,7 @@ class Handshakes:
 
     def _decide(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
         """Accept or reject a client by the authentication rules."""
-        if not self._admission.verdict(
+        if not self._admission.authentication.verdict(
             client.origin,
             name=asked.name,
             nonce=client.nonce,
@@ -150,7 +151,7 @@ class Handshakes:
             self._reject(client, asked, now_ns, why)
             return
         if not client.holder.is_trusted:
-            client.holder.is_trusted = self._admission.is_proven(
+            client.holder.is_trusted = self._admission.authentication.is_proven(
                 client.origin,
                 name=asked.name,
                 nonce=client.nonce,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skerry.engine.admission.admission import Admission, ClientLimits
+from skerry.engine.admission.admission import Admission
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Task
 from skerry.engine.connections.client_table import ClientTable

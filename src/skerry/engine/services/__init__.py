@@ -1,19 +1,12 @@
 """What a node does for its clients besides delivering updates.
 
-node_services
-: Messages of clients to the node itself, each passed to its service: clear, echo, administration.
-joining
-: Clients join and leave groups, and receive the cached objects.
-requests
-: Forwards each request to its handler; every request gets exactly one response.
-request_calls
-: Open requests, their queues, and the messages about them.
-ownership
-: Claims: exclusive rights of clients, their holders and standbys.
-client_cleanup
-: Cleanup after clients that disconnected, in slices.
-status_objects
-: The objects that a node publishes about itself and its clients.
-picture
-: The picture of a system that consists of one node.
+node_services   messages of clients to the node itself, each passed to its service: clear, echo,
+                administration
+joining         clients join and leave groups, and receive the cached objects
+requests        forwards each request to its handler; every request gets exactly one response
+request_calls   open requests, their queues, and the messages about them
+ownership       claims: exclusive rights of clients, their holders and standbys
+client_cleanup  cleanup after clients that disconnected, in slices
+status_objects  the objects that a node publishes about itself and its clients
+picture         the picture of a system that consists of one node
 """

@@ -275,10 +275,11 @@ class NodeServices:
             return
         message: Any = self._types.class_of(topic).decode(payload)
         is_policy = topic.name == "DotsAuthenticationPolicy"
+        authentication = self._admission.authentication
         if header.remove_obj == 1:
-            change = self._admission.remove_policy if is_policy else self._admission.remove_rule
+            change = authentication.remove_policy if is_policy else authentication.remove_rule
         else:
-            change = self._admission.set_policy if is_policy else self._admission.set_rule
+            change = authentication.set_policy if is_policy else authentication.set_rule
         change(message)
         if not is_policy:
             payload = cut(topic.plan, split(topic.plan, payload, 0), ~_SECRET_BIT)

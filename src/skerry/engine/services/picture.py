@@ -19,16 +19,6 @@ from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemStat
 from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = [
-    "Observations",
-    "PublishedPicture",
-    "exclusion_text",
-    "lone_picture",
-    "observations",
-    "picture_object",
-    "raw_objects",
-]
-
 _CLOCK_STEP_MS: Final = 100
 """Clock differences are published in these steps, since smaller ones change all the time."""
 _CLOCK_STEP_NS: Final = _CLOCK_STEP_MS * 1_000_000

@@ -31,19 +31,6 @@ from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies
 
-__all__ = [
-    "ALIVE_MARK",
-    "HANDSHAKE",
-    "AccessConnection",
-    "ConnectionBroken",
-    "ConnectionEnded",
-    "ConnectionStage",
-    "ReceivedFrame",
-    "broken_by",
-    "decode_message",
-    "header_fault",
-]
-
 # Constants, because compiled code finds them faster than the members of an enum.
 _CONNECTING: Final = ConnectionStage.CONNECTING
 _CLOSED: Final = ConnectionStage.CLOSED

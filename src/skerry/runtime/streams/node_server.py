@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
 
-from skerry.engine.admission.admission import Origin
+from skerry.engine.admission.origins import Origin
 from skerry.engine.node import NodeCore
 from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.protocol.access.wire import OldWire, Wire

@@ -31,8 +31,6 @@ from skerry.runtime.udp.datagrams import (
 from skerry.runtime.udp.interfaces import Interface, list_addresses
 from skerry.runtime.udp.segmentation import segment_size, segments_stop
 
-__all__ = ["ChannelSockets", "Received"]
-
 Received = tuple[bytes, Address, Address]
 """A datagram, its source, and the socket or group to which it was sent."""
 

@@ -9,18 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "UDP_GRO",
-    "UDP_SEGMENT",
-    "Buffer",
-    "drop_kinds",
-    "has_segmentation",
-    "kernel_drop_count",
-    "segment_option",
-    "set_buffers",
-    "start_coalescing",
-]
-
 UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
 

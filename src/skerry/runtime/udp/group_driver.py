@@ -24,8 +24,6 @@ from skerry.protocol.sealing.seal import Seal
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
 
-__all__ = ["GroupDriver", "host_name"]
-
 _READ_COUNT_MAX: Final = 16
 """System calls per `read`, so that other work is not delayed."""
 _READ_BYTES_MAX: Final = 250_000

@@ -14,8 +14,6 @@ from typing import Final
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.suggestions import nearest
 
-__all__ = ["Interface", "find_interface", "list_addresses", "list_interfaces", "parse_group"]
-
 _GET_ADDRESSES: Final = 0x8912
 _GET_ADDRESS: Final = 0x8915
 _GET_FLAGS: Final = 0x8913

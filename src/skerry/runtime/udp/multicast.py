@@ -26,8 +26,6 @@ from skerry.runtime.udp.datagrams import (
 from skerry.runtime.udp.interfaces import Interface, find_interface
 from skerry.runtime.udp.segmentation import segment_size, segments_stop
 
-__all__ = ["MulticastSocket", "SenderNumber"]
-
 _RECEIVE_BYTES: Final = 65_535
 """The largest datagram: a Java program may send larger ones than configured."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)

@@ -15,14 +15,6 @@ from typing import Final
 
 from skerry.runtime.udp.datagrams import UDP_GRO
 
-__all__ = [
-    "SEGMENTED_BYTES_MAX",
-    "SEGMENT_COUNT_MAX",
-    "segment_size",
-    "segments_stop",
-    "split_segments",
-]
-
 SEGMENTED_BYTES_MAX: Final = 65_000
 """Most of the kernel handles the datagrams of one call as one, so the UDP size limit applies."""
 SEGMENT_COUNT_MAX: Final = 64

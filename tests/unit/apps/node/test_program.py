@@ -19,7 +19,8 @@ from skerry.apps.node import program as node
 from skerry.apps.node.config import NodeConfig
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
 from skerry.apps.node.program import DEFAULT_ENDPOINTS, default_endpoints, run_node
-from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.dispatch.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.runtime import machine_driver

@@ -8,15 +8,14 @@ import pytest
 
 from skerry.engine.admission.admission import (
     DEPARTED_ADDRESS_COUNT_MAX,
-    INSIDE,
     PERMISSION_RULE_COUNT_MAX,
     Admission,
     AdmissionConfig,
-    AuthenticationRule,
-    ClientLimits,
-    Origin,
-    PermissionRule,
 )
+from skerry.engine.admission.authentication import AuthenticationRule
+from skerry.engine.admission.origins import INSIDE, Origin
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.limits import AUTHENTICATION_RULE_COUNT_MAX, CLIENT_NAME_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.secrets import digest
@@ -104,8 +103,10 @@ def test_a_thousand_clients_of_one_computer_are_accepted_by_default() -> None:
 def test_without_a_configuration_remote_clients_are_accepted_and_may_do_nothing() -> None:
     admission = Admission(rng=Random(1))
     for origin, is_allowed in ((NEAR, True), (UNIX, True), (INSIDE, True), (FAR, False)):
-        assert admission.challenge(origin) is None
-        assert admission.verdict(origin, name="x", nonce=None, response="", cnonce="")
+        assert admission.authentication.challenge(origin) is None
+        assert admission.authentication.verdict(
+            origin, name="x", nonce=None, response="", cnonce=""
+        )
         assert admission.rights(origin, "x").allows("publish", "/a") is is_allowed
         assert admission.rights(origin, "x").allows_objects is is_allowed
         assert admission.rights(origin, "x").allows_all is (origin.kind in ("unix", "inside"))
@@ -118,11 +119,15 @@ def test_rules_of_the_configuration_apply() -> None:
         policy="reject",
     )
     admission = Admission(config, rng=Random(1))
-    nonce = admission.challenge(FAR)
+    nonce = admission.authentication.challenge(FAR)
     assert nonce is not None
     right = digest(name="tracker", secret="sesame", nonce=nonce, cnonce="c")
-    assert admission.verdict(FAR, name="tracker", nonce=nonce, response=right, cnonce="c")
-    assert not admission.verdict(FAR, name="tracker", nonce=nonce, response="", cnonce="c")
+    assert admission.authentication.verdict(
+        FAR, name="tracker", nonce=nonce, response=right, cnonce="c"
+    )
+    assert not admission.authentication.verdict(
+        FAR, name="tracker", nonce=nonce, response="", cnonce="c"
+    )
     assert admission.rights(FAR, "tracker").allows("subscribe", "/a")
     assert not admission.rights(FAR, "other").allows("subscribe", "/a")
     assert "sesame" not in repr(config)
@@ -136,7 +141,7 @@ def test_a_new_configuration_replaces_the_first() -> None:
     assert admission.limits == ClientLimits()
     assert admission.rights(FAR, "x").allows("publish", "/a")
     assert not admission.rights(NEAR, "x").allows("subscribe", "/a")
-    assert not admission.verdict(FAR, name="x", nonce=None, response="", cnonce="")
+    assert not admission.authentication.verdict(FAR, name="x", nonce=None, response="", cnonce="")
 
 
 def renewed(admission: Admission, **limits: int) -> None:
@@ -204,23 +209,27 @@ def test_rules_and_policies_of_clients_apply() -> None:
     rule = internal_class("DotsAuthentication")(
         nameSpace="", network=network, clientName="", priority=0, secret="sesame", accept=True
     )
-    admission.set_rule(rule)
-    assert admission.challenge(FAR) is not None
-    admission.remove_rule(rule)
-    assert admission.challenge(FAR) is None
+    admission.authentication.set_rule(rule)
+    assert admission.authentication.challenge(FAR) is not None
+    admission.authentication.remove_rule(rule)
+    assert admission.authentication.challenge(FAR) is None
     policy = internal_class("DotsAuthenticationPolicy")(nameSpace="", accept=False)
-    admission.set_policy(policy)
-    assert not admission.verdict(FAR, name="x", nonce=None, response="", cnonce="")
-    admission.remove_policy(policy)
-    assert admission.verdict(FAR, name="x", nonce=None, response="", cnonce="")
+    admission.authentication.set_policy(policy)
+    assert not admission.authentication.verdict(FAR, name="x", nonce=None, response="", cnonce="")
+    admission.authentication.remove_policy(policy)
+    assert admission.authentication.verdict(FAR, name="x", nonce=None, response="", cnonce="")
 
 
 @pytest.mark.parametrize("origin", [FAR, UNIX])
 def test_the_length_of_a_client_name_is_limited(origin: Origin) -> None:
     admission = Admission(rng=Random(1))
     longest = "x" * CLIENT_NAME_CHAR_COUNT_MAX
-    assert admission.verdict(origin, name=longest, nonce=None, response="", cnonce="")
-    assert not admission.verdict(origin, name=longest + "x", nonce=None, response="", cnonce="")
+    assert admission.authentication.verdict(
+        origin, name=longest, nonce=None, response="", cnonce=""
+    )
+    assert not admission.authentication.verdict(
+        origin, name=longest + "x", nonce=None, response="", cnonce=""
+    )
 
 
 def test_each_client_has_a_meter_of_its_own() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.clients import Client
 from skerry.limits import REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 from skerry.protocol.access.where.filters import make_filter

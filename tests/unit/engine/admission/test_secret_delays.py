@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skerry.engine.admission.admission import Admission, AdmissionConfig, AuthenticationRule, Origin
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.authentication import AuthenticationRule
+from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.secret_delays import (
     ATTEMPT_ADDRESS_COUNT_MAX,
     ATTEMPT_DELAY_S_MAX,

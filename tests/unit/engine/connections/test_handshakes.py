@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    AuthenticationRule,
-    ClientLimits,
-    Origin,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.authentication import AuthenticationRule
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.events import ConnectionTurnedAway
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing

@@ -7,14 +7,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits, Origin
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.events import ClientDisconnected
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Harbour
-from skerry.engine.admission.admission import (
-    PermissionRule,
-)
+from skerry.engine.admission.permissions import PermissionRule
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour

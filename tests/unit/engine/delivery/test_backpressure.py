@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits, Origin
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.delivery.backpressure import (
     BACKPRESSURE_BYTES,
     BACKPRESSURE_PENALTY,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.dispatch.cache import Cache
 from skerry.limits import (
     SELECT_SLICE_COUNT,

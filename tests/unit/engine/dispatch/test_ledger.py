@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.dispatch.client_queue import Tally
 from skerry.engine.dispatch.ledger import LedgerRow, NodeStatistics, TypeRow, ledger_row
 

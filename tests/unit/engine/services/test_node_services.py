@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    Origin,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.persistence import Journal
 from skerry.engine.services.node_services import RUNNING_CHANGE_COUNT_MAX
 from skerry.engine.types.type_table import CLIENT_TYPES, SPECIAL_TYPES

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.services.ownership import handler_subject
 from skerry.errors import LocalProtocolError
 from skerry.limits import CLAIM_COUNT_MAX, HANDLER_NAME_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX

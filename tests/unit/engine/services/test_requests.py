@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    ClientLimits,
-    PermissionRule,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.limits import (
     HANDLER_NAME_BYTES_MAX,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.clients import READING_COUNT_MAX
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.persistence import Journal, StoredObject, WriteBatch, store_type

@@ -26,9 +26,9 @@ from skerry.protocol.access.connection import (
     AccessConnection,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
 )
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import NEVER, Header
 from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.secrets import digest

@@ -16,10 +16,10 @@ from skerry.protocol.access.connection import (
     AccessConnection,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
     broken_by,
 )
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import ABSENT, NEVER, Header
 from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.outgoing import Outgoing

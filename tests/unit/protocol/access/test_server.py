@@ -13,9 +13,9 @@ from skerry.protocol.access.connection import (
     AccessConnection,
     ConnectionBroken,
     ConnectionEnded,
-    ConnectionStage,
     ReceivedFrame,
 )
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import NEVER, Header
 from skerry.protocol.access.secrets import is_right_answer
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection

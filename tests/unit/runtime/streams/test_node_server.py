@@ -21,12 +21,9 @@ from websockets.frames import Opcode
 
 import skerry
 from skerry import aio
-from skerry.engine.admission.admission import (
-    Admission,
-    AdmissionConfig,
-    AuthenticationRule,
-    ClientLimits,
-)
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.authentication import AuthenticationRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.limits import REPLAY_SLICE_BYTES, STREAM_CHUNK_BYTES_MAX, STREAM_WAITING_BYTES_MAX

@@ -18,8 +18,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
 import skerry
-from skerry.engine.admission.admission import AdmissionConfig, ClientLimits
+from skerry.engine.admission.admission import AdmissionConfig
 from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.limits import STREAM_CHUNK_BYTES_MAX, WEBSOCKET_WAITING_COUNT_MAX
 from skerry.protocol.access.json.writing import JsonNodeWire

@@ -8,7 +8,8 @@ from typing import Final, Protocol
 from skerry.codec.frame import frame
 from skerry.engine.carriage.distributor.headers import HeaderReader
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
-from skerry.protocol.access.connection import ConnectionStage, ReceivedFrame
+from skerry.protocol.access.connection import ReceivedFrame
+from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.admission.admission import Admission, AdmissionConfig, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.carriage.distributor.carriage import SYSTEM_PORT, system_group
 from skerry.engine.node import NodeCore

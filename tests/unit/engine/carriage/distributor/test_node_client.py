@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.admission.admission import INSIDE
+from skerry.engine.admission.origins import INSIDE
 from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.node import NodeCore
 from skerry.protocol.access.header import Header, write_header
