@@ -125,7 +125,7 @@ class Client:
         """The number of comparisons of each filtered subscription, by type and number."""
         self.waiting_count = 0
         """Groups whose cache replay has not begun, so that it may not know their objects."""
-        self.interest_count = 0
+        self.subscription_change_count = 0
         """How often it joined or left a group or a filtered subscription."""
         self.described: dict[str, int] = {}
         """Types that it described, with the size of each description in bytes."""
@@ -138,8 +138,8 @@ class Client:
         self.running: bool | None = None
         """The value of `running` that it last published in its own DotsClient."""
         self.running_change_count = 0
-        self.told: tuple[int, int] = (-1, -1)
-        """Count of published types and `interest_count` when its DotsClient was published last."""
+        self.published_counts: tuple[int, int] = (-1, -1)
+        """Published types and `subscription_change_count` in its last published DotsClient."""
 
     @property
     def client_id(self) -> int:
@@ -274,7 +274,7 @@ class Client:
             or len(self.agenda) > task_count_max
         )
 
-    def interests(self) -> list[str]:
+    def subscribed_groups(self) -> list[str]:
         """The groups that it joined, and the types of its filtered subscriptions."""
         return [*self.groups, *[name for name, _ in self.filtered_subscriptions]]
 

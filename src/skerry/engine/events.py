@@ -46,7 +46,7 @@ class ClientDisconnected(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionTurnedAway(MachineEvent):
+class ConnectionRejected(MachineEvent):
     """A connection was rejected before its handshake, because there are too many."""
 
     host: str

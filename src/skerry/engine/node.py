@@ -225,7 +225,7 @@ class NodeCore:
         """Count the bytes of an incomplete message that the client's listener buffers."""
         self._connections.note_unfinished(peer, size, now_ns)
 
-    def met_large(self, peer: Address, size: int, now_ns: int) -> None:
+    def refuse_large(self, peer: Address, size: int, now_ns: int) -> None:
         """Refuse a message above the client's limit, which its listener skips."""
         self._connections.refuse_large(peer, size, now_ns)
 
@@ -305,16 +305,16 @@ class NodeCore:
         self._dispatcher.position = max(int(self._dispatcher.position), meta.get("position", 0))
         self._table.next_id = max(self._table.next_id, meta.get("client", 0) + 1)
 
-    def tell_usage(self, usage: Mapping[str, float]) -> None:
+    def set_usage(self, usage: Mapping[str, float]) -> None:
         """Set what the node uses of its computer: fields of DotsResourceUsage."""
         self._status_objects.usage = usage
 
-    def tell_endpoints(self, endpoints: Sequence[str], now_ns: int) -> None:
+    def set_endpoints(self, endpoints: Sequence[str], now_ns: int) -> None:
         """Publish the endpoints of this node as part of the picture."""
         self._endpoints = tuple(endpoints)
         self._publish_picture(now_ns)
 
-    def tell_picture(self, seen: PublishedPicture, now_ns: int) -> None:
+    def set_picture(self, seen: PublishedPicture, now_ns: int) -> None:
         """Publish the picture of the system after a change. The id of this node may be new, since
         an excluded node joins again with another one."""
         self._picture = seen
@@ -325,17 +325,17 @@ class NodeCore:
         """Whether any client subscribed to an internal type of which the program makes objects."""
         return self._publisher.is_wanted(type_name)
 
-    def tell(self, objects: Iterable[Struct], now_ns: int) -> None:
+    def publish(self, objects: Iterable[Struct], now_ns: int) -> None:
         """Publish objects of internal types as the node."""
         self._clock.set(now_ns)
         for obj in objects:
             self._publisher.publish(obj, now_ns)
 
-    def tell_loss(self, lost: UpdatesLost, now_ns: int) -> None:
+    def publish_loss(self, lost: UpdatesLost, now_ns: int) -> None:
         """Publish that messages of another node were lost and cannot be delivered here."""
         self._publisher.publish_loss(lost, now_ns)
 
-    def tell_link(self, link: LinkReport, receiver: str, now_ns: int) -> None:
+    def publish_link(self, link: LinkReport, receiver: str, now_ns: int) -> None:
         """Publish how well the datagrams of a sender arrive here, if any client subscribed."""
         self._publisher.publish_link(link, receiver, now_ns)
 

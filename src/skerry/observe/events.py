@@ -12,7 +12,7 @@ from skerry.engine.events import (
     ClientConnected,
     ClientDisconnected,
     ClientRefused,
-    ConnectionTurnedAway,
+    ConnectionRejected,
     DefinitionRefused,
     NodesForgotten,
     TypeChanged,
@@ -95,7 +95,7 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             is_quiet = reason in _QUIET_ENDS
             level = logging.DEBUG if is_quiet else logging.WARNING
             return level, "client disconnected" if is_quiet else "client disconnected by the node"
-        case ConnectionTurnedAway():
+        case ConnectionRejected():
             return logging.WARNING, "connection rejected"
         case ClientRefused():
             return logging.WARNING, "operation of a client rejected"

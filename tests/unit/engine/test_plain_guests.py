@@ -192,7 +192,7 @@ def test_what_our_own_clients_do_reaches_plain_guests_as_dots(witness: Witness) 
     asker.publish(Boat(id=1, name="refused"))
     differing = harbour.guest("differing")
     differing.publish(OTHER_BOAT(id="x"))
-    harbour.node.tell_endpoints(["tcp://127.0.0.1:1"], harbour.now_ns)
+    harbour.node.set_endpoints(["tcp://127.0.0.1:1"], harbour.now_ns)
     for seconds in (2.0, 5.0, 12.0):
         harbour.wait(seconds)
     plain.send("DotsDescriptorRequest")

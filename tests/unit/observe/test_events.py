@@ -11,7 +11,7 @@ from skerry.engine.events import (
     ClientConnected,
     ClientDisconnected,
     ClientRefused,
-    ConnectionTurnedAway,
+    ConnectionRejected,
     DefinitionRefused,
     TypeChanged,
 )
@@ -42,7 +42,7 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
             "client disconnected",
         ),
         (
-            ConnectionTurnedAway(host="10.0.0.1", reason="too many"),
+            ConnectionRejected(host="10.0.0.1", reason="too many"),
             "WARNING",
             "connection rejected",
         ),

@@ -321,7 +321,7 @@ class _ClockCheck:
         offset_ns = self._clock.changed_offset_ns()
         if offset_ns is not None:
             self._core.set_wall_offset(offset_ns, monotonic_ns())
-        self._core.tell_usage(resource_usage())
+        self._core.set_usage(resource_usage())
         self._timer = self._loop.call_later(_CLOCK_CHECK_S, self._check)
 
 

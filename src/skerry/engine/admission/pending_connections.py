@@ -28,18 +28,18 @@ class PendingConnections(Generic[Connection]):
     def __len__(self) -> int:
         return self._count
 
-    def enter(self, connection: Connection, host: str) -> Connection | None:
+    def add(self, connection: Connection, host: str) -> Connection | None:
         """Add a connection. Returns the one that was removed for it and has to be closed."""
         removed: Connection | None = None
         if len(self._hosts.get(host, ())) >= self._per_host_count_max:
-            removed = self.turn_out(host)
+            removed = self.remove_oldest(host)
         elif self._count >= self._count_max:
-            removed = self.turn_out()
+            removed = self.remove_oldest()
         self._hosts.setdefault(host, {})[connection] = None
         self._count += 1
         return removed
 
-    def turn_out(self, host: str | None = None) -> Connection | None:
+    def remove_oldest(self, host: str | None = None) -> Connection | None:
         """Remove and return the connection of a host that waited longest; None if there is none.
 
         Without `host`, it is one of the host with the most connections: a host with few of them
@@ -50,10 +50,10 @@ class PendingConnections(Generic[Connection]):
         if host is None or host not in self._hosts:
             return None
         oldest = next(iter(self._hosts[host]))
-        self.leave(oldest, host)
+        self.remove(oldest, host)
         return oldest
 
-    def leave(self, connection: Connection, host: str) -> None:
+    def remove(self, connection: Connection, host: str) -> None:
         """Remove a connection that became a client or was closed, if it is still here."""
         waiting = self._hosts.get(host, {})
         if connection not in waiting:
@@ -63,5 +63,5 @@ class PendingConnections(Generic[Connection]):
         if not waiting:
             del self._hosts[host]
 
-    def guests(self) -> list[Connection]:
+    def waiting(self) -> list[Connection]:
         return [connection for waiting in self._hosts.values() for connection in waiting]

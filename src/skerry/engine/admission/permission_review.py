@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from skerry.engine.clients import Client
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.limits import SELECT_SLICE_COUNT
@@ -26,19 +27,10 @@ _CLAIMS_PER_WORK_UNIT: Final = 2
 _WORK_PER_TYPE: Final = 50
 
 
-class ReviewNode(Protocol):
-    """What the review needs of its node."""
-
-    @property
-    def now_ns(self) -> int: ...
-    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None: ...
-    def reviewed(self, client: Client) -> None: ...
-
-
 class PermissionReviews:
     """Clients that are not checked yet."""
 
-    def __init__(self, node: ReviewNode, routing: Routing, services: NodeServices) -> None:
+    def __init__(self, node: ServiceHost, routing: Routing, services: NodeServices) -> None:
         self._node = node
         self._routing = routing
         self._services = services
@@ -82,9 +74,9 @@ class PermissionReviews:
 
     def _check(self, client: Client) -> Iterator[int]:
         forbidden: str | None = None
-        interests = client.interests()
-        for start in range(0, len(interests), _GROUPS_PER_STEP):
-            forbidden = client.forbidden(interests[start : start + _GROUPS_PER_STEP])
+        groups = client.subscribed_groups()
+        for start in range(0, len(groups), _GROUPS_PER_STEP):
+            forbidden = client.forbidden(groups[start : start + _GROUPS_PER_STEP])
             yield _WORK_PER_STEP
             if forbidden is not None:
                 break

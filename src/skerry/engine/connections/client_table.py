@@ -33,18 +33,18 @@ class ClientTable:
     def add(self, client: Client) -> None:
         """Add a client that connected and has not completed its handshake."""
         if not client.origin.is_trusted:
-            self.closable.enter(client, client.origin.share)
+            self.closable.add(client, client.origin.share)
         self.by_address[client.address] = client
         self.by_id[client.client_id] = client
         self.pending[client.client_id] = client
 
     def handshake_received(self, client: Client) -> bool:
         """Note the handshake of a client; returns False if there was one before."""
-        self.closable.leave(client, client.origin.share)
+        self.closable.remove(client, client.origin.share)
         return self.pending.pop(client.client_id, None) is not None
 
     def remove(self, client: Client) -> None:
-        self.closable.leave(client, client.origin.share)
+        self.closable.remove(client, client.origin.share)
         self.pending.pop(client.client_id, None)
         self.by_id.pop(client.client_id, None)
         del self.by_address[client.address]

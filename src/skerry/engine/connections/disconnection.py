@@ -154,7 +154,7 @@ class Disconnection:
         client.writing = None
         self._backpressure.forget(client)
         client.connection.close()
-        self._status_objects.tell_state(client, now_ns)
+        self._status_objects.publish_state(client, now_ns)
         # Updates that are still delivered to it expire at once.
         client.queue.is_paused = False
         client.queue.expire()

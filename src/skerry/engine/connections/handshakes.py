@@ -20,7 +20,7 @@ from skerry.engine.connections.disconnection import Disconnection
 from skerry.engine.connections.input_clock import InputClock
 from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.client_queue import ClientQueue
-from skerry.engine.events import ClientConnected, ConnectionTurnedAway, NodeEvents
+from skerry.engine.events import ClientConnected, ConnectionRejected, NodeEvents
 from skerry.engine.services.status_objects import StatusObjects
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
@@ -70,12 +70,12 @@ class Handshakes:
         if why is not None and self._close_pending(origin):
             why = self._admission.arriving(origin)
         if why is not None:
-            self._turn_away(peer, wire, origin, why, has_extensions=has_extensions)
+            self._reject_without_room(peer, wire, origin, why, has_extensions=has_extensions)
             return
         client = self._new_client(peer, wire, origin, now_ns)
         client.has_extensions = has_extensions
         self._table.add(client)
-        self._status_objects.tell_state(client, now_ns)
+        self._status_objects.publish_state(client, now_ns)
         self._status_objects.note_activity(now_ns)
         client.connection.greet(
             self._node_name,
@@ -92,14 +92,14 @@ class Handshakes:
             self._decide(client, asked, now_ns)
         elif not self._delays.wait(client, asked):
             why = "too many clients of this address wait after wrong secrets"
-            self._reject(client, asked, now_ns, why, is_told=True)
+            self._reject(client, asked, now_ns, why, is_reason_sent=True)
 
     def finish_preload(self, client: Client) -> None:
         """Complete the handshake: all objects that the client joined early are queued."""
         # The state is published before the end of the preload, since the client's own DotsClient
         # may be among the objects that it joined early.
         client.connection.set_connected()
-        self._status_objects.tell_state(client, self._clock.now_ns)
+        self._status_objects.publish_state(client, self._clock.now_ns)
         client.connection.finish_preload(self._clock.wall_s(self._clock.now_ns))
 
     def advance(self, now_ns: int) -> None:
@@ -173,7 +173,7 @@ class Handshakes:
             client.queue.has_origin = bool(asked.extensions & _ORIGIN)
         has_additions = bool(client.queue.has_subjects)
         client.connection.accept(asked, self._clock.wall_s(now_ns), has_additions=has_additions)
-        self._status_objects.tell_state(client, now_ns)
+        self._status_objects.publish_state(client, now_ns)
         self._events.report(
             ClientConnected(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
@@ -186,7 +186,7 @@ class Handshakes:
             why = self._admission.settling(is_trusted=is_trusted)
         if why is None:
             return True
-        self._reject(client, asked, now_ns, why, is_told=True)
+        self._reject(client, asked, now_ns, why, is_reason_sent=True)
         return False
 
     def _close_pending(self, origin: Origin) -> bool:
@@ -195,28 +195,28 @@ class Handshakes:
         It is one of the same address if that has too many, else one of the address with the most.
         """
         is_full = self._admission.is_address_full(origin)
-        pending = self._table.closable.turn_out(origin.share if is_full else None)
+        pending = self._table.closable.remove_oldest(origin.share if is_full else None)
         if pending is None:
             return False
         now_ns = self._clock.now_ns
         why = "closed before its handshake, to make room for another connection"
-        pending.connection.turn_away(self._clock.wall_s(now_ns))
+        pending.connection.reject_without_room(self._clock.wall_s(now_ns))
         self._disconnection.end(pending, now_ns, code=0, text="", reason="silent", detail=why)
         return True
 
-    def _turn_away(
+    def _reject_without_room(
         self, peer: Address, wire: Wire, origin: Origin, why: str, *, has_extensions: bool
     ) -> None:
         """Reject a connection for which there is no room; no state is kept for it."""
         now_s = self._clock.wall_s(self._clock.now_ns)
         connection = ServerConnection(wire, client_id=0)
         connection.greet(self._node_name, now_s, extensions=has_extensions)
-        connection.turn_away(now_s)
+        connection.reject_without_room(now_s)
         data = connection.take_output()
         if isinstance(wire, JsonNodeWire):
             data = wire.text(data)
         self._disconnection.ends["refused at the door"] += 1
-        self._events.report(ConnectionTurnedAway(host=origin.host, reason=why))
+        self._events.report(ConnectionRejected(host=origin.host, reason=why))
         self._output.send_bytes(peer, data)
         self._output.disconnect(peer)
 
@@ -227,15 +227,15 @@ class Handshakes:
         now_ns: int,
         why: str,
         *,
-        is_told: bool = False,
+        is_reason_sent: bool = False,
     ) -> None:
         """End the connection of a client that is not accepted.
 
-        The reason is logged. With `is_told` it is also sent to a client that knows our additions,
-        which may then retry.
+        The reason is logged. With `is_reason_sent` it is also sent to a client that knows our
+        additions, which may then retry.
         """
-        if is_told and client.has_extensions and asked.extensions & _SUBJECTS:
-            client.connection.turn_away(self._clock.wall_s(now_ns), reason=why)
+        if is_reason_sent and client.has_extensions and asked.extensions & _SUBJECTS:
+            client.connection.reject_without_room(self._clock.wall_s(now_ns), reason=why)
         else:
             client.connection.reject(asked, self._clock.wall_s(now_ns))
         self._disconnection.end(client, now_ns, code=0, text="", reason="rejected", detail=why)

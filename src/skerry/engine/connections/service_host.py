@@ -18,10 +18,7 @@ from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import NodeEvents
 from skerry.engine.persistence import Journal
 from skerry.engine.services.status_objects import StatusObjects
-from skerry.errors import SchemaMismatchError
-from skerry.objects.base import Struct
 from skerry.protocol.access.header import Header
-from skerry.protocol.machine import MachineEvent
 
 if TYPE_CHECKING:
     from skerry.engine.connections.connections import Connections
@@ -51,9 +48,9 @@ class ServiceHost:
         self._clock = clock
         self._table = table
         self._admission = admission
-        self._events = events
-        self._publisher = publisher
-        self._status_objects = status_objects
+        self.events = events
+        self.publisher = publisher
+        self.status_objects = status_objects
         self._bulk_removals = bulk_removals
         self._connections: Connections | None = None
 
@@ -88,26 +85,6 @@ class ServiceHost:
     def client(self, client_id: int) -> Client | None:
         """The client with an id, if it is connected."""
         return self._table.by_id.get(client_id)
-
-    def say(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
-        """Publish an object as the node itself, or remove it."""
-        self._publisher.publish(obj, now_ns, is_remove, subject)
-
-    def is_heard(self, type_name: str, subject: str) -> bool:
-        """Whether an object of a type under a subject would be delivered to any client."""
-        return self._publisher.has_subscribers(type_name, subject)
-
-    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None:
-        """Publish that a client has an incompatible definition of a type."""
-        self._publisher.publish_conflict(conflict, now_ns)
-
-    def watch_ledger(self, now_ns: int) -> None:
-        """Publish the ledger regularly, since a client joined it."""
-        self._status_objects.watch_ledger(now_ns)
-
-    def report(self, event: MachineEvent) -> None:
-        """Report an event to the program that runs the node."""
-        self._events.report(event)
 
     def clear(
         self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]

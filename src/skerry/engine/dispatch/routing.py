@@ -140,7 +140,7 @@ class Routing(RouteResolver):
         else:
             self._groups.setdefault(group, {})[client.client_id] = member
         client.groups[group] = None
-        client.interest_count += 1
+        client.subscription_change_count += 1
         self._forget_routes(group)
         return member
 
@@ -167,7 +167,7 @@ class Routing(RouteResolver):
             self.replay_ended(member)
         client.groups.pop(group, None)
         self._quotas.remove(client.holder, group)
-        client.interest_count += 1
+        client.subscription_change_count += 1
         if client.slots:
             assert client.conflated_output is not None
             client.slots.forget(
@@ -225,7 +225,7 @@ class Routing(RouteResolver):
         self._shares.take(client.holder, _filtered_usage(subscription))
         self._filtered.setdefault(topic.name, {})[client.client_id, number] = subscription
         client.filtered_subscriptions[topic.name, number] = subscription.part_count
-        client.interest_count += 1
+        client.subscription_change_count += 1
         topic.forget_routes()
 
     def remove_filtered(self, client: Client, type_name: str, number: int) -> None:
@@ -239,7 +239,7 @@ class Routing(RouteResolver):
         subscription.close()
         self._shares.give_back(client.holder, _filtered_usage(subscription))
         del client.filtered_subscriptions[type_name, number]
-        client.interest_count += 1
+        client.subscription_change_count += 1
         client.slots.forget(subscription)
         subscription.topic.forget_routes()
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
-from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.delivery.bulk_removal import BulkRemovals
-from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.type_table import TypeTable
@@ -26,24 +25,12 @@ _WORK_PER_STEP: Final = 100
 """Work units for the expiry of so many updates that were queued for the client."""
 
 
-class CleanupNode(Protocol):
-    """What the cleanup needs of its node."""
-
-    @property
-    def cache(self) -> Cache: ...
-    @property
-    def now_ns(self) -> int: ...
-    @property
-    def shares(self) -> SharedQuotas: ...
-    def wall_ns(self, now_ns: int) -> int: ...
-
-
 class ClientCleanup:
     """Clients that disconnected and are not cleaned up yet."""
 
     def __init__(
         self,
-        node: CleanupNode,
+        node: ServiceHost,
         routing: Routing,
         services: NodeServices,
         types: TypeTable,

@@ -7,11 +7,11 @@ a whole object; while it runs, the replay decides for each object whether it is 
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from skerry.engine.admission.permissions import Rights
-from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Later
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.delivery.cache_replay import CacheReplay, Wanted
 from skerry.engine.delivery.filtered_subscription import FilteredObjects, FilteredSubscription
 from skerry.engine.delivery.group_members import Membership
@@ -42,24 +42,11 @@ _WORK_PER_TOPIC: Final = 10
 """Work units for finding the objects of one type that a pattern selects by its levels alone."""
 
 
-class JoiningNode(Protocol):
-    """What joining needs of its node."""
-
-    @property
-    def shares(self) -> SharedQuotas: ...
-    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None: ...
-    def refuse(
-        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
-    ) -> None: ...
-    def start(self, client: Client, task: Any, now_ns: int) -> None: ...
-    def watch_ledger(self, now_ns: int) -> None: ...
-
-
 class Joining:
     """Adds clients to groups, and starts the cache replay for them."""
 
     def __init__(
-        self, node: JoiningNode, dispatcher: Dispatcher, routing: Routing, types: TypeTable
+        self, node: ServiceHost, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher
@@ -103,7 +90,7 @@ class Joining:
                 return
             self._replay(member, now_ns)
             if group == "SkerryLedger":
-                self._node.watch_ledger(now_ns)
+                self._node.status_objects.watch_ledger(now_ns)
             elif group == "SkerryDefinition" and client.queue.has_subjects:
                 task = DefinitionList(client, self._types.registry)
                 self._node.start(client, task, now_ns)

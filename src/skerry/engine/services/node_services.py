@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from skerry.codec.pieces import cut, split
 from skerry.engine.admission.admission import Admission
 from skerry.engine.admission.permissions import change_refusal
 from skerry.engine.clients import Client, Countdown
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import NodesForgotten
-from skerry.engine.persistence import Journal
-from skerry.engine.services.joining import Joining, JoiningNode
-from skerry.engine.services.requests import RequestNode, RequestTable
-from skerry.engine.types.type_descriptions import DescribingNode, TypeDescriptions
+from skerry.engine.services.joining import Joining
+from skerry.engine.services.requests import RequestTable
 from skerry.engine.types.type_table import SPECIAL_TYPES, TypeTable
+from skerry.engine.types.type_descriptions import TypeDescriptions
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
-from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
 
 SERVICE_BYTES_MAX: Final = 512 * 1024
@@ -63,23 +62,12 @@ description is decoded, compared with others, and a class is made of it."""
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
 
-class ServicesNode(JoiningNode, DescribingNode, RequestNode, Protocol):
-    """What the services need of their node."""
-
-    @property
-    def journal(self) -> Journal | None: ...
-    def report(self, event: MachineEvent) -> None: ...
-    def clear(
-        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
-    ) -> None: ...
-
-
 class NodeServices:
     """Processes the messages that clients send to the node itself."""
 
     def __init__(
         self,
-        node: ServicesNode,
+        node: ServiceHost,
         dispatcher: Dispatcher,
         routing: Routing,
         types: TypeTable,
@@ -301,7 +289,7 @@ class NodeServices:
             return
         message: Any = self._types.class_of(topic).decode(payload)
         nodes = tuple(message.nodes or ())
-        self._node.report(NodesForgotten(nodes=nodes, client_name=client.name))
+        self._node.events.report(NodesForgotten(nodes=nodes, client_name=client.name))
 
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from skerry.codec.pieces import canonical_key, split_whole
 from skerry.codec.subjects import default_subject, text_level
 from skerry.engine.clients import Client
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.topics import Owners, Topic
 from skerry.engine.types.type_table import TypeTable
 from skerry.errors import LocalProtocolError
 from skerry.limits import HANDLER_NAME_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
-from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_subject
@@ -79,22 +79,11 @@ class NodeClaim:
     """Whether it waits while another client holds the target."""
 
 
-class ClaimNode(Protocol):
-    """What claims need of their node."""
-
-    @property
-    def now_ns(self) -> int: ...
-    def count_refusal(self, client: Client, what: str, reason: str) -> None: ...
-    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None: ...
-    def say(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None: ...
-    def wall_s(self, now_ns: int) -> float: ...
-
-
 class ClaimTable:
     """All claims of a node's clients; `changed` is called with each target whose holder changed."""
 
     def __init__(
-        self, node: ClaimNode, types: TypeTable, changed: Callable[[ClaimTarget, int], None]
+        self, node: ServiceHost, types: TypeTable, changed: Callable[[ClaimTarget, int], None]
     ) -> None:
         self._node = node
         self._types = types
@@ -165,7 +154,7 @@ class ClaimTable:
                 target = f"{target.subject}: {limit} claims already"
         if isinstance(target, str):
             self._node.count_refusal(client, "claim", target)
-            self._tell(client, message.number, _REFUSED, now_ns, target)
+            self._notify(client, message.number, _REFUSED, now_ns, target)
             return
         is_standby = message.event.label == _STANDBY
         claim = NodeClaim(
@@ -177,7 +166,7 @@ class ClaimTable:
             self._hold(claim, now_ns)
         elif is_standby:
             target.standbys.append(claim)
-            self._tell(client, claim.number, _STANDBY, now_ns)
+            self._notify(client, claim.number, _STANDBY, now_ns)
             self._publish(target, now_ns)
         else:
             self._take_over(claim, target.holder, now_ns)
@@ -186,11 +175,11 @@ class ClaimTable:
         if former.is_standby:
             # The former holder is a standby again, and the one that has waited longest.
             claim.target.standbys.appendleft(former)
-            self._tell(former.client, former.number, _STANDBY, now_ns)
+            self._notify(former.client, former.number, _STANDBY, now_ns)
         else:
             self._forget_claim(former)
             why = f"{claim.target.subject}: claimed by client {claim.client.client_id}"
-            self._tell(former.client, former.number, _LOST, now_ns, why)
+            self._notify(former.client, former.number, _LOST, now_ns, why)
         self._hold(claim, now_ns)
 
     def _release(self, claim: NodeClaim, now_ns: int) -> None:
@@ -213,7 +202,7 @@ class ClaimTable:
         target = claim.target
         target.holder = claim
         self._own(target, claim.client.client_id)
-        self._tell(claim.client, claim.number, _HELD, now_ns)
+        self._notify(claim.client, claim.number, _HELD, now_ns)
         self._publish(target, now_ns)
         self._changed(target, now_ns)
 
@@ -276,7 +265,7 @@ class ClaimTable:
 
     # -- notifications
 
-    def _tell(
+    def _notify(
         self, client: Client, number: int, state: str, now_ns: int, reason: str | None = None
     ) -> None:
         if not client.is_present:
@@ -297,7 +286,7 @@ class ClaimTable:
             obj.typeName = target.topic.name
             obj.client = holder.client.client_id
             obj.standbys = len(target.standbys)
-        self._node.say(obj, now_ns, holder is None)
+        self._node.publisher.publish(obj, now_ns, holder is None)
 
 
 def handler_subject(type_name: str, name: str) -> str:

@@ -9,13 +9,14 @@ still have been carried out.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from skerry.codec.pieces import cut, split_whole
 from skerry.engine.clients import Client
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.topics import Topic
-from skerry.engine.services.ownership import ClaimNode, ClaimTable, ClaimTarget, handler_subject
+from skerry.engine.services.ownership import ClaimTable, ClaimTarget, handler_subject
 from skerry.engine.services.request_calls import (
     Answer,
     HandlerWindow,
@@ -45,16 +46,10 @@ _HANDLER_GONE_NS: Final = 500_000_000
 """Timeout of a request whose handler disconnected; a longer timeout of the request is reduced."""
 
 
-class RequestNode(ClaimNode, Protocol):
-    """What requests need of their node."""
-
-    def is_heard(self, type_name: str, subject: str) -> bool: ...
-
-
 class RequestTable:
     """All requests of a node's clients."""
 
-    def __init__(self, node: RequestNode, types: TypeTable) -> None:
+    def __init__(self, node: ServiceHost, types: TypeTable) -> None:
         self._node = node
         self._types = types
         self._queues: dict[tuple[str, str], RequestQueue] = {}
@@ -368,7 +363,7 @@ class RequestTable:
     ) -> None:
         """Publish a SkerryCall, if it has subscribers."""
         subject = handler_subject(call.topic.name, call.handler)
-        if not self._node.is_heard("SkerryCall", subject):
+        if not self._node.publisher.has_subscribers("SkerryCall", subject):
             return
         message = call_message(
             call,
@@ -378,7 +373,7 @@ class RequestTable:
             asked_s=self._node.wall_s(call.asked_ns),
             took_s=(now_ns - call.asked_ns) / 1e9,
         )
-        self._node.say(message, now_ns, subject=subject)
+        self._node.publisher.publish(message, now_ns, subject=subject)
 
 
 def _fault(message: Any) -> str | None:

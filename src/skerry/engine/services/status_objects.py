@@ -56,7 +56,7 @@ class StatusObjects:
         self.usage: Mapping[str, float] = {}
         """Fields of DotsResourceUsage; empty if they are not known."""
 
-    def tell_state(self, client: Client, now_ns: int) -> None:
+    def publish_state(self, client: Client, now_ns: int) -> None:
         """Publish the state of a client after it changed."""
         states = internal_class("DotsConnectionState")
         obj = internal_class("DotsClient")(
@@ -191,10 +191,10 @@ class StatusObjects:
 
     def _publish_types(self, client: Client, now_ns: int) -> bool:
         """Publish which types a client publishes and joined, if that changed."""
-        counts = (len(client.queue.source.published), client.interest_count)
-        if counts == client.told or not client.is_in:
+        counts = (len(client.queue.source.published), client.subscription_change_count)
+        if counts == client.published_counts or not client.is_in:
             return False
-        client.told = counts
+        client.published_counts = counts
         obj = internal_class("DotsClient")(
             id=client.client_id,
             publishedTypes=sorted(set(client.queue.source.published) - SPECIAL_TYPES),

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from skerry.engine.admission.quotas import ClientLimits
-from skerry.engine.admission.shared_quotas import Resource, SharedQuotas, open_part
+from skerry.engine.admission.shared_quotas import Resource, open_part
 from skerry.engine.clients import Client, Later
+from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.served_types import Definition
-from skerry.engine.types.type_table import TypeTable
-from skerry.errors import SchemaMismatchError
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
-from skerry.protocol.machine import MachineEvent
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
@@ -48,31 +45,11 @@ _USES: Final = ("publish", "subscribe", "remove")
 """The actions for which a client needs to know a type."""
 
 
-class DescribingNode(Protocol):
-    """What the type descriptions need of their node."""
-
-    @property
-    def limits(self) -> ClientLimits: ...
-    @property
-    def shares(self) -> SharedQuotas: ...
-    def client(self, client_id: int) -> Client | None: ...
-    def refuse(
-        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
-    ) -> None: ...
-    def report(self, event: MachineEvent) -> None: ...
-    def start(self, client: Client, task: Any, now_ns: int) -> None: ...
-    def take(
-        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
-    ) -> None: ...
-    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None: ...
-    def wall_s(self, now_ns: int) -> float: ...
-
-
 class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
     def __init__(
-        self, node: DescribingNode, dispatcher: Dispatcher, routing: Routing, types: TypeTable
+        self, node: ServiceHost, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher
@@ -182,7 +159,7 @@ class TypeDescriptions:
                     self._note_conflict(displaced, definition.type.name, now_ns, is_notified=True)
         after = registry.get(name)
         if before is not None and after is not before:
-            self._node.report(_change(before, after, client))
+            self._node.events.report(_change(before, after, client))
         client.queue.work_left -= registry.work - work
         topic = self._dispatcher.topics.get(name)
         if topic is not None:
@@ -203,8 +180,8 @@ class TypeDescriptions:
         queue.relay.forget()
         conflict = registry.conflict(client.client_id, name)
         if conflict is not None:
-            self._node.report(DefinitionRefused(type_name=name, detail=str(conflict)))
-            self._node.tell_conflict(conflict, now_ns)
+            self._node.events.report(DefinitionRefused(type_name=name, detail=str(conflict)))
+            self._node.publisher.publish_conflict(conflict, now_ns)
             if is_notified and queue.has_subjects:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 

@@ -139,7 +139,7 @@ class ServerConnection(AccessConnection):
         self._answer(asked, now_s, is_accepted=False)
         self._change(HandshakeEvent.REJECTED)
 
-    def turn_away(self, now_s: float, *, reason: str = "") -> None:
+    def reject_without_room(self, now_s: float, *, reason: str = "") -> None:
         """Reject a client for which there is no room now.
 
         The reason is one of our additions, so it is sent only to a client that announced them.

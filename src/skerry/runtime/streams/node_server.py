@@ -144,7 +144,7 @@ class NodeServer:
         """
         text = await self._listeners.listen(endpoint)
         self._endpoints.append(text)
-        self.core.tell_endpoints(self._endpoints, monotonic_ns())
+        self.core.set_endpoints(self._endpoints, monotonic_ns())
         self._carry()
         return text
 
@@ -256,7 +256,7 @@ class NodeServer:
     def too_large(self, address: Address, size: int) -> None:
         """Handle a message of `size` bytes, which exceeds the limit of its client."""
         if address in self._streams:
-            self.core.met_large(address, size, monotonic_ns())
+            self.core.refuse_large(address, size, monotonic_ns())
             self._carry()
 
     def paused(self, address: Address) -> None:

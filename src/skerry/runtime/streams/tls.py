@@ -156,8 +156,8 @@ class TlsHandshakes:
 
     def _add(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
         task = _start(handshake, self._handshakes)
-        oldest = self._pending.enter(task, host)
-        task.add_done_callback(lambda done: self._pending.leave(done, host))
+        oldest = self._pending.add(task, host)
+        task.add_done_callback(lambda done: self._pending.remove(done, host))
         if oldest is not None:
             log.warning(
                 "too many unfinished TLS handshakes, the oldest is closed", extra={"host": host}

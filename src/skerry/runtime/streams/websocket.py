@@ -128,12 +128,12 @@ class WebSocketListener:
 
     def close(self) -> None:
         """Abort pending connections. The node closes the connections of clients."""
-        for protocol in self._pending.guests():
+        for protocol in self._pending.waiting():
             protocol.abort()
 
     def add_pending(self, protocol: _ServerProtocol, host: str) -> None:
         """Add a pending connection; if there are too many, the oldest is aborted."""
-        oldest = self._pending.enter(protocol, host)
+        oldest = self._pending.add(protocol, host)
         if oldest is not None:
             log.warning(
                 "too many connections without a WebSocket, the oldest is closed",
@@ -143,7 +143,7 @@ class WebSocketListener:
 
     def remove_pending(self, protocol: _ServerProtocol, host: str) -> None:
         """Remove a pending connection that became a client or was closed."""
-        self._pending.leave(protocol, host)
+        self._pending.remove(protocol, host)
 
     def wire(self) -> JsonNodeWire:
         """The framing for one client."""

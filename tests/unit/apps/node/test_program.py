@@ -371,7 +371,7 @@ def test_core_gets_the_new_offset_when_the_wall_clock_is_set(
         def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
             told.append("offset")
 
-        def tell_usage(self, usage: dict[str, float]) -> None:
+        def set_usage(self, usage: dict[str, float]) -> None:
             told.append("usage")
 
     async def scene() -> None:

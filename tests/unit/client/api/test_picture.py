@@ -44,7 +44,7 @@ def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
     nodes = [internal_class("SkerryNode")(**node) for node in facts.pop("nodes", [alone])]
     usual = {"system": "harbour", "sequence": 1, "digest": 5, "isDetached": False}
     usual |= {"elected": id(core), "election": 3, "node": id(core), "incarnation": 8}
-    core.host.say(
+    core.host.publisher.publish(
         internal_class("SkerryPicture")(nodes=nodes, **{**usual, **facts}), monotonic_ns()
     )
     server.carry()

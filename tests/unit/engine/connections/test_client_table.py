@@ -29,18 +29,18 @@ def test_only_the_first_handshake_of_a_client_counts(harbour: Harbour) -> None:
     table = ClientTable()
     table.add(client)
     assert list(table.pending.values()) == [client]
-    assert table.closable.guests() == [client]
+    assert table.closable.waiting() == [client]
     assert table.handshake_received(client)
     assert not table.handshake_received(client)
     assert not table.pending
-    assert not table.closable.guests()
+    assert not table.closable.waiting()
 
 
 def test_a_trusted_connection_is_not_closed_to_make_room(harbour: Harbour) -> None:
     client = harbour.node._clients[harbour.stranger().address]
     table = ClientTable()
     table.add(client)
-    assert not table.closable.guests()
+    assert not table.closable.waiting()
 
 
 def test_a_table_is_unused_before_the_first_and_after_the_last_client(harbour: Harbour) -> None:

@@ -14,7 +14,7 @@ from skerry.engine.admission.authentication import AuthenticationRule
 from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.permissions import PermissionRule
 from skerry.engine.admission.quotas import ClientLimits
-from skerry.engine.events import ConnectionTurnedAway
+from skerry.engine.events import ConnectionRejected
 from skerry.protocol.access.client import Rejected
 from skerry.protocol.access.wire import OldWire, Wire
 
@@ -59,7 +59,7 @@ def test_untrusted_connections_leave_the_last_tenth_free(
         assert not trusted.is_cut
         trusted.publish(Boat(id=trusted.client_id))
     assert len(harbour.cached(Boat)) == 3
-    assert {event.reason for event in harbour.events(ConnectionTurnedAway)} <= {reason}
+    assert {event.reason for event in harbour.events(ConnectionRejected)} <= {reason}
 
 
 def test_silent_connections_are_closed_to_make_room_for_a_client(
@@ -87,7 +87,7 @@ def test_silent_connections_of_an_address_make_room_for_others_of_it(
     assert [guest.is_cut for guest in (*silent, *honest)] == [True] * 3 + [False] * 3
     late = harbour.guest("late", origin=far(1))
     assert late.inputs == [Rejected(reason=NO_ROOM)]
-    reasons = [event.reason for event in harbour.events(ConnectionTurnedAway)]
+    reasons = [event.reason for event in harbour.events(ConnectionRejected)]
     assert reasons[-1].startswith("too many connections from 10.0.0.1, the limit is 3")
 
 

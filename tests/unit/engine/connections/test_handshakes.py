@@ -13,7 +13,7 @@ from skerry.engine.admission.admission import Admission, AdmissionConfig
 from skerry.engine.admission.authentication import AuthenticationRule
 from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.quotas import ClientLimits
-from skerry.engine.events import ConnectionTurnedAway
+from skerry.engine.events import ConnectionRejected
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing
 from skerry.protocol.access.connection import AccessConnection
@@ -141,7 +141,7 @@ def test_connections_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     (rejected,) = third.inputs
     assert "no room for another connection" in rejected.reason
     assert harbour.node.statistics().ends == {"refused at the door": 1}
-    (event,) = harbour.events(ConnectionTurnedAway)
+    (event,) = harbour.events(ConnectionRejected)
     assert "too many connections" in event.reason
     first.vanish()
     assert not harbour.guest("fourth").is_cut

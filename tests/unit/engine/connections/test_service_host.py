@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def test_a_service_publishes_as_the_node_and_sees_its_clients(harbour: Harbour) -> None:
     host: ServiceHost = harbour.node.host
     guest = harbour.guest()
-    assert not host.is_heard("SkerryConflict", "/x")
+    assert not host.publisher.has_subscribers("SkerryConflict", "/x")
     guest.join("SkerryConflict")
     harbour.pump()
-    assert host.is_heard("SkerryConflict", "/x")
-    host.say(internal_class("SkerryConflict")(typeName="Boat"), harbour.now_ns)
+    assert host.publisher.has_subscribers("SkerryConflict", "/x")
+    host.publisher.publish(internal_class("SkerryConflict")(typeName="Boat"), harbour.now_ns)
     harbour.pump()
     assert [obj.typeName for obj in guest.objects(internal_class("SkerryConflict"))] == ["Boat"]
     client = host.client(guest.client_id)

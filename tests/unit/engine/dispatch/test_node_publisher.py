@@ -45,7 +45,7 @@ def test_expensive_objects_are_wanted_while_a_client_subscribes(harbour: Harbour
     guest.join("SkerryRawStatistics")
     assert harbour.node.wants("SkerryRawStatistics")
     statistics = internal_class("SkerryRawStatistics")
-    harbour.node.tell([statistics(observer=1, node=2)], harbour.now_ns)
+    harbour.node.publish([statistics(observer=1, node=2)], harbour.now_ns)
     harbour.pump()
     (received,) = guest.messages("SkerryRawStatistics")
     assert (received.observer, received.node) == (1, 2)

@@ -32,7 +32,7 @@ def test_a_node_alone_is_a_system_of_one(make_harbour: Callable[..., Harbour]) -
     harbour = make_harbour(name="north", system="fleet", node_id=77)
     guest = harbour.guest()
     places = ["tcp://127.0.0.1:11235"]
-    harbour.node.tell_endpoints(places, harbour.now_ns)
+    harbour.node.set_endpoints(places, harbour.now_ns)
     guest.join("SkerryPicture")
     (picture,) = guest.messages("SkerryPicture")
     assert (picture.system, picture.node, picture.elected) == ("fleet", 77, 77)
@@ -54,7 +54,7 @@ def test_a_further_endpoint_is_published_in_the_same_picture(
     guest = harbour.guest()
     guest.join("SkerryPicture")
     for places in (["a"], ["a", "b"]):
-        harbour.node.tell_endpoints(places, harbour.now_ns)
+        harbour.node.set_endpoints(places, harbour.now_ns)
     harbour.pump()
     pictures = guest.messages("SkerryPicture")
     assert [p.nodes[0].endpoints for p in pictures] == [["a"], ["a", "b"]]
@@ -96,9 +96,9 @@ def test_a_node_with_peers_publishes_the_picture_that_it_is_given(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(system="fleet", node_id=77, has_peers=True)
-    harbour.node.tell_endpoints(["tcp://127.0.0.1:1"], harbour.now_ns)
+    harbour.node.set_endpoints(["tcp://127.0.0.1:1"], harbour.now_ns)
     assert harbour.cached(internal_class("SkerryPicture")) == [], "no system was joined yet"
-    harbour.node.tell_picture(seen_by(77), harbour.now_ns)
+    harbour.node.set_picture(seen_by(77), harbour.now_ns)
     (picture,) = harbour.cached(internal_class("SkerryPicture"))
     assert (picture.elected, picture.election, picture.sequence) == (77, 9, 4)
     assert (picture.node, picture.incarnation) == (77, 6)
@@ -140,7 +140,7 @@ def test_a_node_without_extensions_publishes_no_picture(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(extensions=False)
-    harbour.node.tell_endpoints([], harbour.now_ns)
+    harbour.node.set_endpoints([], harbour.now_ns)
     assert harbour.cached(internal_class("SkerryPicture")) == []
 
 
@@ -152,7 +152,7 @@ def test_only_a_node_publishes_a_picture(harbour: Harbour) -> None:
 
 
 def test_clients_cannot_clear_the_picture(harbour: Harbour) -> None:
-    harbour.node.tell_endpoints(["tcp://127.0.0.1:1"], 0)
+    harbour.node.set_endpoints(["tcp://127.0.0.1:1"], 0)
     guest = harbour.guest()
     guest.join("SkerryPicture")
     guest.send("DotsClearCache", typeNames=["SkerryPicture"])

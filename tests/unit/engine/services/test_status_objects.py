@@ -108,7 +108,7 @@ def test_the_status_is_published_a_second_after_a_change_and_not_repeated(
 def test_resource_usage_is_published_if_it_is_known(harbour: Harbour) -> None:
     watcher = harbour.guest("watcher")
     watcher.join("DotsDaemonStatus")
-    harbour.node.tell_usage({"maxRss": 5, "userCpuTime": 1.5})
+    harbour.node.set_usage({"maxRss": 5, "userCpuTime": 1.5})
     harbour.wait(1)
     (status,) = watcher.objects(Status)
     assert (status.resourceUsage.maxRss, status.resourceUsage.userCpuTime) == (5, 1.5)
@@ -186,20 +186,20 @@ def test_the_status_of_many_clients_is_published_in_slices(harbour: Harbour) -> 
     harbour.pump()
     watcher.join("DotsClient")
     watcher.join("SkerryLedger")
-    told: list[int] = []
-    usual, node = harbour.node.host.say, harbour.node
+    published: list[int] = []
+    usual, node = harbour.node.host.publisher.publish, harbour.node
 
-    def say(obj: Any, now_ns: int, is_remove: bool) -> None:
-        told.append(1)
+    def publish(obj: Any, now_ns: int, is_remove: bool) -> None:
+        published.append(1)
         usual(obj, now_ns, is_remove)
 
-    node._status_objects._publish = say
+    node._status_objects._publish = publish
     turn_count = 0
     harbour.now_ns += 6_000_000_000
     while node._status_objects._work or not turn_count:
-        told.clear()
+        published.clear()
         node.advance(harbour.now_ns)
-        assert len(told) <= SELECT_SLICE_COUNT // 15 + 2
+        assert len(published) <= SELECT_SLICE_COUNT // 15 + 2
         turn_count += 1
     assert turn_count >= 900 // (SELECT_SLICE_COUNT // 15)
     harbour.pump()

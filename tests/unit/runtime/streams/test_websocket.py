@@ -90,7 +90,7 @@ class FakeNode:
         self.tell(f"unfinished {size}")
 
     def too_large(self, address: Address, size: int) -> None:
-        self.core.met_large(address, size, monotonic_ns())
+        self.core.refuse_large(address, size, monotonic_ns())
         self.carry()
 
     def lost(self, address: Address, stream: WebSocketBase) -> None:

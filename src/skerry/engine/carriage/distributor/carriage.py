@@ -57,8 +57,8 @@ class CarriageNode(ConnectedNode, Protocol):
     def registry(self) -> Any: ...
     def pause(self, peer: Address) -> None: ...
     def resume(self, peer: Address, now_ns: int) -> None: ...
-    def tell_link(self, link: LinkReport, receiver: str, now_ns: int) -> None: ...
-    def tell_loss(self, lost: UpdatesLost, now_ns: int) -> None: ...
+    def publish_link(self, link: LinkReport, receiver: str, now_ns: int) -> None: ...
+    def publish_loss(self, lost: UpdatesLost, now_ns: int) -> None: ...
 
 
 class GroupCarriage:
@@ -149,7 +149,7 @@ class GroupCarriage:
             if isinstance(event, UpdatesLost):
                 # The loss is reported after the messages before it.
                 self._node_client.flush(now_ns)
-                self._core.tell_loss(event, now_ns)
+                self._core.publish_loss(event, now_ns)
             self._events.append(event)
         self._node_client.flush(now_ns)
         self._events += self._incoming.events
@@ -219,7 +219,7 @@ class GroupCarriage:
         receiver = f"{self._connection.own_host}:{mine.sender_id}"
         for link in self._connection.take_links():
             if not self._is_own(link.sender):
-                self._core.tell_link(link, receiver, now_ns)
+                self._core.publish_link(link, receiver, now_ns)
 
     def _pace(self, now_ns: int) -> None:
         """Pause the node while the group has no bandwidth: the queue of the node is bounded."""

@@ -295,7 +295,7 @@ def test_a_node_without_extensions_publishes_no_losses(site: Any, extensions: bo
     sender = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
     # Numbers of datagrams wrap.
     lost = UpdatesLost(sender=sender, first_seq=2**32 - 1, stop_seq=1, reason=LossReason.NAK)
-    host.core.tell_loss(lost, site.now_ns)
+    host.core.publish_loss(lost, site.now_ns)
     accepted = [row.accepted for row in host.core.statistics().types if row.name == "SkerryLoss"]
     assert sum(accepted) == int(extensions)
 
