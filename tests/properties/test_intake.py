@@ -12,6 +12,7 @@ from skerry.client.core.events import Event, ReceivedType, info_of
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter
+from skerry.codec.hot_loops import FrameDelivery
 from skerry.objects.base import codec_of
 from skerry.objects.typeset import define_types
 from skerry.protocol.access.header import Header
@@ -135,7 +136,7 @@ def test_known_headers_change_nothing(
     alone, together = Receiver(patterns, is_joined), Receiver(patterns, is_joined)
     for frame in frames:
         # Each header is read.
-        alone.intake._delivery.forget()
+        alone.intake._delivery = FrameDelivery()
         alone.take(frame)
     for start in range(0, len(frames), count):
         together.take(b"".join(frames[start : start + count]))

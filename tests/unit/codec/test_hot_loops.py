@@ -1,12 +1,13 @@
-"""The hot loops, in both twins: the one in use, and the uncompiled one.
+"""The hot loops, compared with their reference in Python.
 
-In an uncompiled installation both are the same. The comparisons are meant for compiled ones.
+In an uncompiled installation both are the reference: the comparisons are meant for compiled ones.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skerry import build_info
 from skerry.codec import hot_loops
 from skerry.codec.encoder import head
 from skerry.errors import CodecError, DecodeError
@@ -28,6 +30,7 @@ from skerry.limits import (
 )
 from skerry.objects.base import codec_of, key_of
 from skerry.objects.typeset import define_types
+from tests.unit.codec import reference
 
 TYPES = define_types("""
 enum Color { 1: red, 2: green, 200: blue }
@@ -52,19 +55,9 @@ struct Odd [cached=false] { 1: [key] uint32 id; 2: uuid which; 24: bool late; }
 Tick, Inner, Odd, Color = TYPES.Tick, TYPES.Inner, TYPES.Odd, TYPES.Color
 
 
-def load_uncompiled() -> Any:
-    """The uncompiled twin, whichever is in use."""
-    path = Path(hot_loops.__file__).with_name("hot_loops.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_hot_loops", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-UNCOMPILED = load_uncompiled()
-TWINS = pytest.mark.parametrize("twin", [hot_loops, UNCOMPILED], ids=["in_use", "uncompiled"])
+# The uncompiled build has only a part of the classes.
+IN_USE = hot_loops if build_info.mode() == "compiled" else reference
+TWINS = pytest.mark.parametrize("twin", [IN_USE, reference], ids=["in_use", "reference"])
 
 
 def layout_of(twin: Any, cls: Any) -> Any:
@@ -123,8 +116,8 @@ TICKS = st.builds(
 @pytest.mark.slow
 @given(TICKS)
 def test_twins_encode_and_reject_alike(obj: Any) -> None:
-    assert outcome(layout_of(hot_loops, Tick).encode, obj) == outcome(
-        layout_of(UNCOMPILED, Tick).encode, obj
+    assert outcome(layout_of(IN_USE, Tick).encode, obj) == outcome(
+        layout_of(reference, Tick).encode, obj
     )
 
 
@@ -139,10 +132,10 @@ def test_twins_decode_any_bytes_alike(obj: Any, data: Any) -> None:
     wrong = data.draw(st.binary(max_size=4))
     bad = good[:at] + wrong + good[at + data.draw(st.integers(0, 4)) :]
     for given_bytes in (good, good[:at], bad, good + wrong):
-        ours = outcome(layout_of(hot_loops, Tick).decode, given_bytes)
-        assert ours == outcome(layout_of(UNCOMPILED, Tick).decode, given_bytes)
-        present = layout_of(hot_loops, Tick).check(given_bytes, 0)
-        assert present in (-1, layout_of(UNCOMPILED, Tick).check(given_bytes, 0))
+        ours = outcome(layout_of(IN_USE, Tick).decode, given_bytes)
+        assert ours == outcome(layout_of(reference, Tick).decode, given_bytes)
+        present = layout_of(IN_USE, Tick).check(given_bytes, 0)
+        assert present in (-1, layout_of(reference, Tick).check(given_bytes, 0))
 
 
 @TWINS
@@ -565,14 +558,14 @@ def test_twins_relay_alike(version: int, items: list[Any], cut_at: int, wrong: b
     buffer = b"".join(frames)
     buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
     results = []
-    for twin in (hot_loops, UNCOMPILED):
+    for twin in (IN_USE, reference):
         passing = Passing(twin, version)
         passing.learn(frames[0])
         found = passing.pass_on(buffer)
         counts = (passing.relay.count, passing.relay.stop)
         results.append((counts, found is None, passing.relay.is_new, passing.taken()))
     ours, theirs = results
-    # The uncompiled twin accepts more forms of objects, and may forward more frames.
+    # The reference accepts more forms of objects, and may forward more frames.
     if ours[0] == theirs[0]:
         assert ours == theirs
     else:
@@ -588,9 +581,9 @@ def test_twins_forward_alike(items: list[Any], cut_at: int, wrong: bytes) -> Non
     frames = [frame_of(item) for item in payloads if isinstance(item, bytes)]
     buffer = b"".join(frames)
     buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
-    ours, theirs = forwarded(hot_loops, buffer), forwarded(UNCOMPILED, buffer)
+    ours, theirs = forwarded(IN_USE, buffer), forwarded(reference, buffer)
     (stop, count), plain, full_frames = ours
-    # The uncompiled twin accepts more forms, and may forward more frames.
+    # The reference accepts more forms, and may forward more frames.
     assert count <= theirs[0][1]
     assert theirs[1].startswith(plain)
     assert theirs[2].startswith(full_frames)
@@ -863,7 +856,7 @@ def test_bytes_under_a_subject_are_extracted(twin: Any) -> None:
     payloads = [b"\xa1\x01" + head(0x40, len(data)) + data for data in contents]
     others = [b"\xa0", b"\xa1\x01\x41", b"\xa1\x01\x42x", b"\xa1\x01\x61x", b"\xa1\x01\x5f\xff"]
     deliveries.deliver([*payloads, *others], Listener(lambda event: heard.append(event.data)))
-    if Path(twin.__file__).suffix == ".py":
+    if twin is reference:
         # All of them are left to the caller, which knows what the bytes are.
         contents = [b"special " + payload for payload in payloads]
     assert heard == [*contents, *(b"special " + payload for payload in others)]
@@ -1138,3 +1131,27 @@ def test_kept_events_of_stored_objects_do_not_change(twin: Any) -> None:
         ("create" if n < 4 else "update", ticks[n]) for n in range(1, 12, 2)
     ]
     assert [event._entry.payload for event in kept] == [tick.encode() for tick in ticks[1::2]]
+
+
+# -- the uncompiled build
+
+
+def test_uncompiled_build_has_all_names_and_remembers_no_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = Path(hot_loops.__file__).with_name("hot_loops.py")
+    spec = importlib.util.spec_from_file_location("uncompiled_hot_loops", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    inner = {"KnownHeader", "KnownHeaders"}
+    assert [name for name in reference.__all__ if not hasattr(module, name)] == sorted(inner)
+    relay, delivery = module.FrameRelay(2, 1e9), module.FrameDelivery()
+    buffer = b"\x1a\x00\x00\x00\x00"
+    assert relay.pass_on(buffer, 0, 100, 1.0, 10) is None
+    assert delivery.deliver(buffer, 0, 100, module.ReceivedUpdate, 1, 1.0, 1, print) is None
+    assert (relay.count, relay.is_new, delivery.count, delivery.is_new) == (0, False, 0, False)
+    assert not relay.take_touched()
+    delivery.end()

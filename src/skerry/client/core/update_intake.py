@@ -242,15 +242,20 @@ class UpdateIntake:
 
     def deliver_event(self, route: TypeRoute, event: Event[Any]) -> None:
         """Call the callbacks of all subscriptions to the type or to the subject."""
+        # Searched before the first callback: what a callback changes counts from the next update.
+        matching = None
+        if (
+            self._pattern_count != 0
+            and not route.is_condition
+            and (route.has_patterns or event.header.subject)
+        ):
+            matching = self.patterns.match(event.subject)
         for target in route.targets:
             self.call(target, event)
-        if self._pattern_count == 0 or route.is_condition:
-            return
-        if not route.has_patterns and not event.header.subject:
-            return
-        for found in self.patterns.match(event.subject):
-            assert isinstance(found, Target)
-            self.call(found, event)
+        if matching is not None:
+            for found in matching:
+                assert isinstance(found, Target)
+                self.call(found, event)
 
     def _deliver_moved(self, route: TypeRoute, event: Event[Any], former: ObjectState) -> None:
         """Deliver an update that changed the subject of its object.

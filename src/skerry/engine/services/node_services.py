@@ -23,8 +23,8 @@ from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import NodesForgotten
 from skerry.engine.services.joining import Joining
 from skerry.engine.services.requests import RequestTable
-from skerry.engine.types.type_table import SPECIAL_TYPES, TypeTable
 from skerry.engine.types.type_descriptions import TypeDescriptions
+from skerry.engine.types.type_table import SPECIAL_TYPES, TypeTable
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.schema.model import NamedType

@@ -15,6 +15,7 @@ from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.served_types import Definition
+from skerry.engine.types.type_table import TypeTable
 from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description

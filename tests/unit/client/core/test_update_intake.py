@@ -11,6 +11,7 @@ from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.type_store import TypeStore
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter
+from skerry.codec.hot_loops import FrameDelivery
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header
@@ -332,7 +333,7 @@ def test_alternating_types_are_delivered_like_single_frames() -> None:
                 intake.changed()
             cutter.load(b"".join(data[start : start + count]))
             if count == 1:
-                intake._delivery.forget()
+                intake._delivery = FrameDelivery()
             while not intake.take_frames(cutter):
                 # What nobody asked for is left to the space.
                 assert start >= 180

@@ -1,4 +1,4 @@
-"""Stencils: what they write is what is written without them."""
+"""Header templates: what they write is what is written without them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import skerry
+from skerry import build_info
 from skerry.codec.frame import FrameCutter
 from skerry.codec.hot_loops import Frames
 from skerry.engine.dispatch.cache import TypeCache
@@ -16,6 +17,10 @@ from skerry.engine.dispatch.topics import Topic
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import OldWire, Wire, frame_of
+
+pytestmark = pytest.mark.skipif(
+    build_info.mode() != "compiled", reason="the uncompiled build remembers no headers"
+)
 
 TYPES = skerry.define_types("struct Note [cached=false] { 1: [key] uint32 who; 2: uint32 number; }")
 Note = TYPES.Note

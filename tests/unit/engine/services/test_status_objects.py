@@ -203,8 +203,8 @@ def test_the_status_of_many_clients_is_published_in_slices(harbour: Harbour) -> 
         turn_count += 1
     assert turn_count >= 900 // (SELECT_SLICE_COUNT // 15)
     harbour.pump()
-    published = {obj.id for obj in watcher.objects(DotsClient) if obj.subscribedTypes == ["Car"]}
-    assert published >= {guest.client_id for guest in guests}
+    clients = {obj.id for obj in watcher.objects(DotsClient) if obj.subscribedTypes == ["Car"]}
+    assert clients >= {guest.client_id for guest in guests}
 
 
 def test_the_rows_of_the_ledger_are_made_in_slices(harbour: Harbour) -> None:

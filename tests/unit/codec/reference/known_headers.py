@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from skerry.codec.uncompiled.frames import DOUBLE, PREFIX_BYTES
 from skerry.limits import HEADER_MEMO_BYTES_MAX, HEADER_MEMO_COUNT_MAX
+from tests.unit.codec.reference.frames import DOUBLE, PREFIX_BYTES
 
 Parts = tuple[bytes, bytes, bool]
 """The bytes of a header before and after its times, and whether it has two times."""

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from skerry.codec import encoder
-from skerry.codec.uncompiled.layout import StructLayout
 from skerry.errors import EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
+from tests.unit.codec.reference.layout import StructLayout
 
 PREFIX_BYTES: Final = 5
 """Length of a frame: a CBOR head and 32 bits."""

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from skerry.codec import pieces
-from skerry.codec.uncompiled.frames import PREFIX_BYTES
-from skerry.codec.uncompiled.known_headers import (
+from skerry.errors import CodecError, DecodeError
+from tests.unit.codec.reference.frames import PREFIX_BYTES
+from tests.unit.codec.reference.known_headers import (
     KnownHeader,
     KnownHeaders,
     RouteVersion,
     SurveyedFrame,
     survey,
 )
-from skerry.codec.uncompiled.layout import key_of
-from skerry.errors import CodecError, DecodeError
+from tests.unit.codec.reference.layout import key_of
 
 
 class ObjectState:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skerry.codec.uncompiled.frames import DOUBLE, PREFIX_BYTES, Frames
-from skerry.codec.uncompiled.layout import StructLayout
+from tests.unit.codec.reference.frames import DOUBLE, PREFIX_BYTES, Frames
+from tests.unit.codec.reference.layout import StructLayout
 
 
 class AlikeFrames:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from skerry.codec import encoder
-from skerry.codec.uncompiled.frames import DOUBLE, Frames
-from skerry.codec.uncompiled.known_headers import (
+from tests.unit.codec.reference.frames import DOUBLE, Frames
+from tests.unit.codec.reference.known_headers import (
     KnownHeader,
     KnownHeaders,
     Parts,
     RouteVersion,
     survey,
 )
-from skerry.codec.uncompiled.layout import StructLayout, key_of
+from tests.unit.codec.reference.layout import StructLayout, key_of
 
 _FORM_COUNT: Final = 3
 _OLD_FORM: Final = 2
