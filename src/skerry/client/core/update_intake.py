@@ -218,8 +218,9 @@ class UpdateIntake:
                 # messages, and a message is never removed.
                 return
             event = self.context.event(CREATE, header, route.shape, payload, None)
+            filters = route.filters
             self.deliver_event(route, event)
-            for filter_ in route.filters:
+            for filter_ in filters:
                 filter_.changed(b"", event)
             return
         key, event = store.apply(header, payload, self.context)

@@ -101,37 +101,37 @@ class Recording:
     @property
     def line_count(self) -> int:
         """One more than the number of the last line that was read from the manifest."""
-        return self._manifest.line_count
+        return self._manifest.lines.count
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
         """Repairs of segments that a crash had left."""
-        return tuple(self._manifest.repairs)
+        return tuple(self._manifest.lines.repairs)
 
     @property
     def dropped(self) -> dict[str, str]:
         """Why segments were dropped (`age` or `size`), by name; without the forgotten ones."""
-        return dict(self._manifest.dropped)
+        return dict(self._manifest.lines.dropped)
 
     @property
     def forgotten(self) -> Forgotten:
         """Summary of the lines that were removed from the manifest."""
-        return self._manifest.forgotten
+        return self._manifest.lines.forgotten
 
     def dropped_between(self, first: int, stop: int) -> list[Segment]:
         """Dropped segments with line numbers from `first` up to `stop`, without batches."""
-        return [s for s in self._manifest.dropped_segments.values() if first <= s.line < stop]
+        return [s for s in self._manifest.lines.dropped_segments.values() if first <= s.line < stop]
 
     def forgotten_between(self, first: int, stop: int) -> Forgotten | None:
         """The summary of removed lines if rows of lines from `first` up to `stop` may be in it."""
-        forgotten = self._manifest.forgotten
+        forgotten = self._manifest.lines.forgotten
         is_reached = first <= forgotten.last_line and forgotten.first_line < stop
         return forgotten if is_reached and forgotten.rows else None
 
     @property
     def unreadable_lines(self) -> tuple[int, ...]:
         """Numbers of the lines of the manifest that could not be read."""
-        return tuple(self._manifest.unreadable)
+        return tuple(self._manifest.lines.unreadable)
 
     def segments(self, *, include_open: bool = False) -> list[Segment]:
         """Sealed segments in the order of the manifest; on request also the one being written.
@@ -144,13 +144,13 @@ class Recording:
             self._manifest.refresh()
         else:
             self._unlisted.refresh()
-        known = self._manifest.segments
+        known = self._manifest.lines.segments
         # A segment that was being sealed when the folder was listed has its line by now.
         candidates = [] if self._unlisted is None else self._unlisted.segments
         unlisted = [segment for segment in candidates if segment.name not in known]
         found = [*known.values(), *unlisted]
-        names = {segment.name for segment in found} | self._manifest.dropped.keys()
-        line = self._manifest.line_count + len(unlisted)
+        names = {segment.name for segment in found} | self._manifest.lines.dropped.keys()
+        line = self._manifest.lines.count + len(unlisted)
         found += [
             replace(segment, line=line)
             for segment in being_written
@@ -235,10 +235,10 @@ class Recording:
         """Whether the segment was dropped since it was listed."""
         self._manifest.refresh()
         name = _sealed_name(segment.name)
-        if name in self._manifest.dropped:
+        if name in self._manifest.lines.dropped:
             return True
-        is_known = name in self._manifest.segments
-        return not is_known and segment.line <= self._manifest.forgotten.last_line
+        is_known = name in self._manifest.lines.segments
+        return not is_known and segment.line <= self._manifest.lines.forgotten.last_line
 
     def _open_segments(self) -> list[Segment]:
         found: list[Segment] = []

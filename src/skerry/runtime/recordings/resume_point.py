@@ -65,12 +65,12 @@ def _after_gaps(point: ResumePoint, gaps: list[Update]) -> ResumePoint:
 
 def _last_segment(folder: Path, manifest: Manifest, recording: str) -> Segment | None:
     """The last segment that was recorded in this folder; others were copied into it."""
-    numbers = {segment_number(recording, name): name for name in manifest.segments}
+    numbers = {segment_number(recording, name): name for name in manifest.lines.segments}
     last = max(numbers, default=-1)
     if last < 0 or not (folder / numbers[last]).exists():
         return None
-    if manifest.last is not None and manifest.last.name == numbers[last]:
-        return manifest.last
+    if manifest.lines.last is not None and manifest.lines.last.name == numbers[last]:
+        return manifest.lines.last
     return index_file(folder, numbers[last])
 
 

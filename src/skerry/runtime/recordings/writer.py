@@ -342,10 +342,10 @@ class RecordingWriter(Closing):
 
     def _first_free_number(self) -> int:
         names = {*sealed_names(self.folder), *open_names(self.folder)}
-        names |= self._manifest.segments.keys() | self._manifest.dropped.keys()
+        names |= self._manifest.lines.segments.keys() | self._manifest.lines.dropped.keys()
         numbers = [segment_number(self.identity.id, name) for name in names]
         # The names of forgotten segments are not used again either.
-        numbers.append(self._manifest.forgotten.numbers.get(self.identity.id[:8], 0))
+        numbers.append(self._manifest.lines.forgotten.numbers.get(self.identity.id[:8], 0))
         return 1 + max(numbers)
 
     def _failure(self, verb: str, error: OSError) -> RecordingError:

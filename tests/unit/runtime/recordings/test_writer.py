@@ -338,7 +338,7 @@ def test_files_of_a_recording_are_private_whatever_the_umask(
             for number in range(1, 6):  # The manifest is shortened on the way.
                 writer.append(update_of(number))
                 writer.seal()
-            assert writer._manifest.forgotten.segments
+            assert writer._manifest.lines.forgotten.segments
             writer.append(update_of(6))
             writer.flush()
             modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "r").iterdir()}

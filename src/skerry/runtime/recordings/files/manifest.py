@@ -18,7 +18,6 @@ from typing import IO, Final
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.recording.manifest_lines import (
-    Forgotten,
     ManifestLines,
     Repair,
     dropped_line,
@@ -37,62 +36,23 @@ class ManifestReader(ABC):
     """What was read of a manifest, local or remote. `refresh` reads the lines added since."""
 
     def __init__(self, lines: ManifestLines) -> None:
-        self._lines = lines
+        self.lines = lines
+        """What was read; replaced by a refresh that reads all lines again."""
 
     @abstractmethod
     def refresh(self) -> None:
         """Read the lines that were added, or all lines if the file was replaced."""
 
-    @property
-    def line_count(self) -> int:
-        """One more than the number of the last line."""
-        return self._lines.count
-
-    @property
-    def segments(self) -> dict[str, Segment]:
-        """Sealed segments that were not dropped, in the order of their lines."""
-        return self._lines.segments
-
-    @property
-    def dropped(self) -> dict[str, str]:
-        """Why segments were dropped, by name; without the forgotten ones."""
-        return self._lines.dropped
-
-    @property
-    def dropped_segments(self) -> dict[str, Segment]:
-        """The dropped segments that had a line, without their batches."""
-        return self._lines.dropped_segments
-
-    @property
-    def forgotten(self) -> Forgotten:
-        """Summary of the lines that were removed."""
-        return self._lines.forgotten
-
-    @property
-    def repairs(self) -> list[Repair]:
-        """Repairs of segments that a crash had left."""
-        return self._lines.repairs
-
-    @property
-    def unreadable(self) -> list[int]:
-        """Numbers of the lines that could not be read."""
-        return self._lines.unreadable
-
-    @property
-    def last(self) -> Segment | None:
-        """The segment that was sealed last, always with its batches."""
-        return self._lines.last
-
     def _continue_with(self, lines: ManifestLines, path: Path | RemotePath) -> None:
         """Use these lines from now on; RecordingError if there are fewer than before."""
-        if lines.count < self._lines.count:
+        if lines.count < self.lines.count:
             error = RecordingError(
-                f"{path} has {lines.count} lines, {self._lines.count} were read before:"
+                f"{path} has {lines.count} lines, {self.lines.count} were read before:"
                 " it became shorter by a change from outside"
             )
             error.hint = "read the recording again from its beginning"
             raise error
-        self._lines = lines
+        self.lines = lines
 
 
 class Manifest(ManifestReader):
@@ -115,7 +75,7 @@ class Manifest(ManifestReader):
                 self._continue_with(lines, self.path)
                 self._file_id = _id_of(file)
         except FileNotFoundError:
-            self._continue_with(self._lines.empty(), self.path)
+            self._continue_with(self.lines.empty(), self.path)
 
     @property
     def is_changed(self) -> bool:
@@ -124,7 +84,7 @@ class Manifest(ManifestReader):
             with self.path.open("rb") as file:
                 return not self._is_known(file)
         except FileNotFoundError:
-            return self._lines.byte_count > 0
+            return self.lines.byte_count > 0
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -133,11 +93,11 @@ class Manifest(ManifestReader):
             file = _lock(self.path, locks)
             # Fewer lines are not an error here: a recorder must continue, and lists the segments
             # again that are in the folder.
-            self._lines = self._read(file)
+            self.lines = self._read(file)
             self._file_id = _id_of(file)
             # What follows the last complete line was left by a crash.
-            if os.fstat(file.fileno()).st_size > self._lines.byte_count:
-                os.ftruncate(file.fileno(), self._lines.byte_count)
+            if os.fstat(file.fileno()).st_size > self.lines.byte_count:
+                os.ftruncate(file.fileno(), self.lines.byte_count)
             self._file, self._locks = file, locks
             try:
                 yield
@@ -147,7 +107,7 @@ class Manifest(ManifestReader):
     def add_sealed(self, segment: Segment, *, sync: bool) -> Segment:
         """Append the line of a sealed segment, under the lock; the segment with its line."""
         self._append(sealed_line(segment), sync=sync)
-        return self.segments[segment.name]
+        return self.lines.segments[segment.name]
 
     def add_dropped(self, name: str, reason: str, *, sync: bool) -> None:
         """Append the line of a dropped segment, under the lock."""
@@ -171,21 +131,21 @@ class Manifest(ManifestReader):
                 file = _lock(path, locks)
                 os.fchmod(file.fileno(), os.fstat(self._file.fileno()).st_mode & 0o777)
                 file.writelines(
-                    self._lines.shortened(
+                    self.lines.shortened(
                         self._file, kept=kept, is_present=lambda n: (self._folder / n).exists()
                     )
                 )
                 file.flush()
                 # Whatever durability is configured: a power cut must not take all lines.
                 os.fsync(file.fileno())
-                lines = self._lines.empty()
+                lines = self.lines.empty()
                 file.seek(0)
                 lines.read(file)
                 path.rename(self.path)
             except OSError:
                 path.unlink(missing_ok=True)
                 raise
-            self._lines, self._file, self._file_id = lines, file, _id_of(file)
+            self.lines, self._file, self._file_id = lines, file, _id_of(file)
             self._locks.push(locks.pop_all())
         sync_folder(self._folder)
 
@@ -203,20 +163,20 @@ class Manifest(ManifestReader):
             if sync:
                 os.fsync(handle)
         except OSError:
-            os.ftruncate(handle, self._lines.byte_count)
+            os.ftruncate(handle, self.lines.byte_count)
             raise
-        self._lines.add(line)
+        self.lines.add(line)
 
     def _read(self, file: IO[bytes]) -> ManifestLines:
         """The known lines and those added to the file, or all lines of another file."""
-        lines = self._lines if self._is_known(file) else self._lines.empty()
+        lines = self.lines if self._is_known(file) else self.lines.empty()
         file.seek(lines.byte_count)
         lines.read(file)
         return lines
 
     def _is_known(self, file: IO[bytes]) -> bool:
         """Whether this is the file that was read, and still has all that was read."""
-        lines = self._lines
+        lines = self.lines
         if lines.byte_count == 0:
             return True
         if _id_of(file) != self._file_id or os.fstat(file.fileno()).st_size < lines.byte_count:

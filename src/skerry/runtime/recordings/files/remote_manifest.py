@@ -53,7 +53,7 @@ class RemoteManifest(ManifestReader):
                 # If the file changed meanwhile, parts of two manifests may have been read.
                 if self.path.version() == version:
                     lines.read(BytesIO(rest))
-                    if lines.count < self.line_count:
+                    if lines.count < self.lines.count:
                         self._warn()
                     else:
                         self._continue_with(lines, self.path)
@@ -65,7 +65,7 @@ class RemoteManifest(ManifestReader):
 
     def absent(self) -> list[Segment]:
         """Segments in the manifest whose files are missing or not complete yet."""
-        unseen = [s for s in self.segments.values() if s.name not in self._complete_names]
+        unseen = [s for s in self.lines.segments.values() if s.name not in self._complete_names]
         if not unseen:
             return []
         is_few = len(unseen) <= _STAT_COUNT_MAX
@@ -85,7 +85,7 @@ class RemoteManifest(ManifestReader):
 
     def _read(self, version: Version | None) -> tuple[ManifestLines, bytes]:
         """The lines that the present file begins with, and the bytes that follow them."""
-        old = self._lines
+        old = self.lines
         size = 0 if version is None else version[0]
         try:
             if size >= old.byte_count and self.path.read(0, len(old.head)) == old.head:

@@ -48,10 +48,10 @@ def drop_segments(
     folder: Path, manifest: Manifest, config: RecordingConfig, *, now_ns: int
 ) -> list[str]:
     """Drop the segments that are due; their names."""
-    if not due_segments(list(manifest.segments.values()), config, now_ns=now_ns):
+    if not due_segments(list(manifest.lines.segments.values()), config, now_ns=now_ns):
         return []
     with manifest.locked():
-        due = due_segments(list(manifest.segments.values()), config, now_ns=now_ns)
+        due = due_segments(list(manifest.lines.segments.values()), config, now_ns=now_ns)
         # The lines are durable before the files are removed: a missing file must have a reason.
         for index, (segment, reason) in enumerate(due, 1):
             is_synced = index == len(due) and config.durability != Durability.NONE
@@ -64,7 +64,7 @@ def drop_segments(
 
 def remove_dropped(folder: Path, manifest: Manifest) -> None:
     """Remove files of dropped segments that a crash left."""
-    for name in manifest.dropped:
+    for name in manifest.lines.dropped:
         (folder / name).unlink(missing_ok=True)
 
 
@@ -73,7 +73,7 @@ def _shorten_if_due(manifest: Manifest) -> None:
 
     So each line is copied a few times at most, however many segments are kept.
     """
-    if len(manifest.dropped) <= max(2 * RECORDING_DROPPED_KEPT, len(manifest.segments)):
+    if len(manifest.lines.dropped) <= max(2 * RECORDING_DROPPED_KEPT, len(manifest.lines.segments)):
         return
     try:
         manifest.shorten(kept=RECORDING_DROPPED_KEPT)

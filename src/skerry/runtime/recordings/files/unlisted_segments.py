@@ -69,7 +69,7 @@ class UnlistedSegments:
         self._listed_ns = changed_ns if is_quiet else -1
 
     def _indexed(self, names: list[str]) -> list[Segment]:
-        first = self._manifest.line_count
+        first = self._manifest.lines.count
         found = (
             index_file(self._folder, name, line=first + number) for number, name in enumerate(names)
         )
@@ -90,13 +90,13 @@ def list_unlisted(folder: Path, manifest: Manifest) -> list[Segment]:
             manifest.add_sealed(segment, sync=True)
             for segment in found
             # Another process may have added it meanwhile, and it may even be dropped again.
-            if segment.name not in manifest.segments and segment.path.exists()
+            if segment.name not in manifest.lines.segments and segment.path.exists()
         ]
 
 
 def unlisted_names(folder: Path, manifest: Manifest) -> list[str]:
     """Names of the sealed segments that are not in the manifest."""
-    known = manifest.segments.keys() | manifest.dropped.keys()
+    known = manifest.lines.segments.keys() | manifest.lines.dropped.keys()
     return [name for name in sealed_names(folder) if name not in known]
 
 

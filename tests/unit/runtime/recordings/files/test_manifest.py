@@ -82,24 +82,24 @@ def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
         writer.add_dropped(make_segment(1).name, "age", sync=False)
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert list(reader.segments.values()) == [sealed]
+    assert list(reader.lines.segments.values()) == [sealed]
     assert sealed == replace(make_segment(2), folder=tmp_path, line=0)
-    assert reader.dropped == {make_segment(1).name: "age"}
-    (gone,) = reader.dropped_segments.values()
+    assert reader.lines.dropped == {make_segment(1).name: "age"}
+    (gone,) = reader.lines.dropped_segments.values()
     assert (gone.rows, gone.line, gone.batches) == (make_segment(1).rows, 1, ())
-    assert reader.repairs == [repair]
-    assert (reader.line_count, reader.unreadable) == (4, [])
+    assert reader.lines.repairs == [repair]
+    assert (reader.lines.count, reader.lines.unreadable) == (4, [])
 
 
 def test_refresh_reads_the_added_lines(tmp_path: Path) -> None:
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert reader.line_count == 0
+    assert reader.lines.count == 0
     add_segments(tmp_path, 0, 2)
     reader.refresh()
     add_segments(tmp_path, 2, 3)
     reader.refresh()
-    assert [segment.line for segment in reader.segments.values()] == [0, 1, 2]
+    assert [segment.line for segment in reader.lines.segments.values()] == [0, 1, 2]
 
 
 def test_incomplete_line_is_ignored_and_cut_off_by_the_next_writer(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_incomplete_line_is_ignored_and_cut_off_by_the_next_writer(tmp_path: Pat
         path.write_bytes(whole[:size])
         reader = Manifest(tmp_path)
         reader.refresh()
-        assert reader.line_count == 1, size
+        assert reader.lines.count == 1, size
     add_segments(tmp_path, 1, 2)
     assert path.read_bytes() == whole
 
@@ -123,8 +123,8 @@ def test_unreadable_lines_are_counted_and_reported(tmp_path: Path) -> None:
     add_segments(tmp_path, 1, 2)
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert reader.unreadable == [1, 2, 3, 4, 5]
-    assert [segment.line for segment in reader.segments.values()] == [0, 6]
+    assert reader.lines.unreadable == [1, 2, 3, 4, 5]
+    assert [segment.line for segment in reader.lines.segments.values()] == [0, 6]
 
 
 def test_manifest_that_became_shorter_is_an_error(tmp_path: Path) -> None:
@@ -150,14 +150,14 @@ def test_line_that_could_not_be_written_completely_is_cut_off(
         manifest.add_sealed(make_segment(1), sync=False)
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert (len(reader.segments), reader.unreadable) == (2, [])
+    assert (len(reader.lines.segments), reader.lines.unreadable) == (2, [])
 
 
 def test_writer_keeps_no_batches(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 1)
     manifest = Manifest(tmp_path, has_batches=False)
     manifest.refresh()
-    (segment,) = manifest.segments.values()
+    (segment,) = manifest.lines.segments.values()
     assert (segment.batches, segment.types) == ((), {})
     assert segment.byte_count == make_segment(0).byte_count
 
@@ -190,7 +190,7 @@ def test_several_processes_add_lines_at_once(tmp_path: Path) -> None:
         pass
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert (len(reader.segments), reader.unreadable) == (150, [])
+    assert (len(reader.lines.segments), reader.lines.unreadable) == (150, [])
 
 
 @pytest.mark.slow
@@ -205,8 +205,8 @@ def test_line_of_the_largest_segment_is_read_and_a_longer_one_is_not(tmp_path: P
     add_segments(tmp_path, 2, 3)
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert reader.unreadable == [1]
-    assert [segment.line for segment in reader.segments.values()] == [0, 2]
+    assert reader.lines.unreadable == [1]
+    assert [segment.line for segment in reader.lines.segments.values()] == [0, 2]
 
 
 def test_writer_continues_when_the_manifest_was_removed(tmp_path: Path) -> None:
@@ -218,11 +218,11 @@ def test_writer_continues_when_the_manifest_was_removed(tmp_path: Path) -> None:
     states.append(manifest.is_changed)
     assert states == [False, True]
     with manifest.locked():
-        assert (manifest.line_count, manifest.segments, manifest.last) == (0, {}, None)
+        assert (manifest.lines.count, manifest.lines.segments, manifest.lines.last) == (0, {}, None)
         manifest.add_sealed(make_segment(2), sync=False)
     read = Manifest(tmp_path)
     read.refresh()
-    assert list(read.segments) == ["01234567-0000000002.arrow"]
+    assert list(read.lines.segments) == ["01234567-0000000002.arrow"]
 
 
 def test_last_segment_is_known_with_its_batches(tmp_path: Path) -> None:
@@ -230,9 +230,9 @@ def test_last_segment_is_known_with_its_batches(tmp_path: Path) -> None:
     with manifest.locked():
         for number in (1, 2):
             manifest.add_sealed(make_segment(number), sync=False)
-    assert manifest.last is not None
-    assert manifest.last.name == "01234567-0000000002.arrow"
-    assert len(manifest.last.batches) == 2
+    assert manifest.lines.last is not None
+    assert manifest.lines.last.name == "01234567-0000000002.arrow"
+    assert len(manifest.lines.last.batches) == 2
 
 
 @pytest.mark.slow
@@ -244,16 +244,16 @@ def test_no_line_is_lost_when_several_processes_add_and_shorten(tmp_path: Path) 
         # A concurrent reader only sees numbers grow, and no unreadable line.
         while any(writer.poll() is None for writer in writers):
             reader.refresh()
-            counts.append(reader.line_count)
-            assert reader.unreadable == []
+            counts.append(reader.lines.count)
+            assert reader.lines.unreadable == []
     assert counts == sorted(counts)
     reader.refresh()
-    assert reader.line_count == 2 * 399 + 100
+    assert reader.lines.count == 2 * 399 + 100
     names = [make_segment(n).name for n in (199, 1199, *range(2000, 2100))]
-    assert sorted(reader.segments) == names
-    gone = Counter(reader.forgotten.segments) + Counter(reader.dropped.values())
+    assert sorted(reader.lines.segments) == names
+    gone = Counter(reader.lines.forgotten.segments) + Counter(reader.lines.dropped.values())
     assert gone == {"age": 2 * 199}
-    lines = [segment.line for segment in reader.segments.values()]
+    lines = [segment.line for segment in reader.lines.segments.values()]
     assert lines == sorted(set(lines))
 
 
@@ -273,7 +273,7 @@ def test_process_that_waits_for_the_lock_of_a_replaced_file_locks_the_new_one(
     assert not waiting.is_alive()
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert {s.name: s.line for s in reader.segments.values()} == {
+    assert {s.name: s.line for s in reader.lines.segments.values()} == {
         make_segment(1).name: 1,
         make_segment(5).name: 3,
         make_segment(2).name: 4,
@@ -303,7 +303,7 @@ def test_lock_of_a_file_that_was_replaced_is_taken_again(
         manifest.add_sealed(make_segment(2), sync=False)
     assert len(locked) == 3
     assert locked[-1] == path.stat().st_ino
-    assert list(manifest.segments) == [make_segment(2).name]
+    assert list(manifest.lines.segments) == [make_segment(2).name]
 
 
 def test_reader_continues_when_the_file_was_replaced(tmp_path: Path) -> None:
@@ -322,16 +322,16 @@ def test_reader_continues_when_the_file_was_replaced(tmp_path: Path) -> None:
     late.refresh()
     reader.refresh()
     for manifest in (reader, late, writer):
-        assert manifest.line_count == 6
-        assert [segment.line for segment in manifest.segments.values()] == [2, 3]
-        assert list(manifest.dropped) == [make_segment(1).name]
-        assert manifest.forgotten.segments == {"age": 1}
+        assert manifest.lines.count == 6
+        assert [segment.line for segment in manifest.lines.segments.values()] == [2, 3]
+        assert list(manifest.lines.dropped) == [make_segment(1).name]
+        assert manifest.lines.forgotten.segments == {"age": 1}
         assert not manifest.is_changed
     with writer.locked():
         writer.add_sealed(make_segment(4), sync=False)
     assert not writer.is_changed
     reader.refresh()
-    assert [segment.line for segment in reader.segments.values()] == [2, 3, 6]
+    assert [segment.line for segment in reader.lines.segments.values()] == [2, 3, 6]
 
 
 def test_file_with_fewer_lines_stays_an_error(tmp_path: Path) -> None:
@@ -347,10 +347,10 @@ def test_file_with_fewer_lines_stays_an_error(tmp_path: Path) -> None:
         assert reader.is_changed
         with pytest.raises(RecordingError, match="shorter"):
             reader.refresh()
-    assert len(reader.segments) == 3
+    assert len(reader.lines.segments) == 3
     (tmp_path / "long").rename(path)
     reader.refresh()
-    assert len(reader.segments) == 3
+    assert len(reader.lines.segments) == 3
 
 
 def test_shortening_on_a_full_disk_keeps_the_manifest(
@@ -366,11 +366,11 @@ def test_shortening_on_a_full_disk_keeps_the_manifest(
             manifest.shorten(kept=0)
         assert path.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == [MANIFEST_NAME]
-        assert list(manifest.dropped) == [make_segment(0).name]
+        assert list(manifest.lines.dropped) == [make_segment(0).name]
         manifest.add_sealed(make_segment(3), sync=False)
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert (reader.line_count, reader.unreadable, len(reader.segments)) == (5, [], 3)
+    assert (reader.lines.count, reader.lines.unreadable, len(reader.lines.segments)) == (5, [], 3)
 
 
 def test_shorter_manifest_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
@@ -391,13 +391,13 @@ def test_unfinished_shorter_manifest_is_removed(
     left_over.write_bytes(b'{"shortened": {}}\n{"line": 99}\n')
     manifest = Manifest(tmp_path)
     manifest.refresh()
-    assert manifest.line_count == 2
+    assert manifest.lines.count == 2
     with manifest.locked():
         manifest.shorten(kept=0)
     assert not left_over.exists()
     again = Manifest(tmp_path)
     again.refresh()
-    assert (again.line_count, len(again.segments)) == (2, 2)
+    assert (again.lines.count, len(again.lines.segments)) == (2, 2)
 
 
 def test_manifest_is_not_changed_for_the_writer_that_shortened_it(tmp_path: Path) -> None:
@@ -407,4 +407,4 @@ def test_manifest_is_not_changed_for_the_writer_that_shortened_it(tmp_path: Path
             manifest.shorten(kept=0)
             manifest.add_sealed(make_segment(number, batch_count=0), sync=False)
         assert not manifest.is_changed
-        assert manifest.line_count == number + 1
+        assert manifest.lines.count == number + 1

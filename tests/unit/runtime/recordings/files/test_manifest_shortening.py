@@ -67,7 +67,7 @@ def test_needed_lines_stay_with_their_numbers(tmp_path: Path) -> None:
     assert list(json.loads(first)) == ["shortened"]
     # The last dropped segment, the present ones, and the `dropped` line of the former.
     assert lines == [f'{{"line":{n},{before[n][1:]}' for n in (3, 4, 5, 9)]
-    assert manifest.forgotten == Forgotten(
+    assert manifest.lines.forgotten == Forgotten(
         times=1,
         first_line=0,
         last_line=2,
@@ -77,7 +77,7 @@ def test_needed_lines_stay_with_their_numbers(tmp_path: Path) -> None:
         time_max_ns=2003,
         numbers={"01234567": 3},
     )
-    assert read_again(tmp_path).forgotten == manifest.forgotten
+    assert read_again(tmp_path).lines.forgotten == manifest.lines.forgotten
 
 
 def test_summaries_add_up_and_lines_are_copied_unchanged(tmp_path: Path) -> None:
@@ -93,10 +93,14 @@ def test_summaries_add_up_and_lines_are_copied_unchanged(tmp_path: Path) -> None
     assert twice[1:4] == once[2:5]
     assert [event.get("line") for event in text_lines(tmp_path)] == [None, 3, 4, 5, 8, None]
     found = read_again(tmp_path)
-    assert found.forgotten.segments == {"age": 1, "size": 2}
-    assert (found.forgotten.rows, found.forgotten.times, found.forgotten.last_line) == (6, 2, 2)
-    assert [segment.line for segment in found.segments.values()] == [3, 4, 5, 9]
-    assert found.line_count == manifest.line_count == 10
+    assert found.lines.forgotten.segments == {"age": 1, "size": 2}
+    assert (
+        found.lines.forgotten.rows,
+        found.lines.forgotten.times,
+        found.lines.forgotten.last_line,
+    ) == (6, 2, 2)
+    assert [segment.line for segment in found.lines.segments.values()] == [3, 4, 5, 9]
+    assert found.lines.count == manifest.lines.count == 10
 
 
 def test_segments_without_rows_have_no_times(tmp_path: Path) -> None:
@@ -106,7 +110,7 @@ def test_segments_without_rows_have_no_times(tmp_path: Path) -> None:
             manifest.add_sealed(make_segment(number), sync=False)
             manifest.add_dropped(make_segment(number).name, "age", sync=False)
             manifest.shorten(kept=0)
-            times = (manifest.forgotten.time_min_ns, manifest.forgotten.time_max_ns)
+            times = (manifest.lines.forgotten.time_min_ns, manifest.lines.forgotten.time_max_ns)
             assert times == ((1005, 2005) if number else (0, 0))
 
 
@@ -118,7 +122,7 @@ def test_repairs_are_forgotten_but_for_the_newest(tmp_path: Path) -> None:
             manifest.add_repaired(repair, sync=False)
         manifest.shorten(kept=2)
     for found in (manifest, read_again(tmp_path)):
-        assert (found.repairs, found.forgotten.repairs) == (repairs[3:], 3)
+        assert (found.lines.repairs, found.lines.forgotten.repairs) == (repairs[3:], 3)
 
 
 def test_unreadable_lines_are_counted_and_their_numbers_stay(tmp_path: Path) -> None:
@@ -127,7 +131,11 @@ def test_unreadable_lines_are_counted_and_their_numbers_stay(tmp_path: Path) -> 
         file.write(b'what\n{"line": 9, "sealed": {}}\n')
     shorten(manifest, 5)
     for found in (manifest, read_again(tmp_path)):
-        assert (found.unreadable, found.forgotten.unreadable, found.line_count) == ([], 2, 10)
+        assert (
+            found.lines.unreadable,
+            found.lines.forgotten.unreadable,
+            found.lines.count,
+        ) == ([], 2, 10)
     assert text_lines(tmp_path)[-1] == {"line": 9}
 
 
@@ -136,10 +144,13 @@ def test_dropped_segment_whose_file_exists_stays_listed(tmp_path: Path) -> None:
     there = tmp_path / make_segment(1).name
     there.touch()
     shorten(manifest, 0)
-    assert list(manifest.dropped) == list(read_again(tmp_path).dropped) == [there.name]
+    assert list(manifest.lines.dropped) == list(read_again(tmp_path).lines.dropped) == [there.name]
     there.unlink()
     shorten(manifest, 0)
-    assert (manifest.dropped, manifest.forgotten.segments) == ({}, {"age": 1, "size": 1})
+    assert (manifest.lines.dropped, manifest.lines.forgotten.segments) == (
+        {},
+        {"age": 1, "size": 1},
+    )
 
 
 def test_highest_number_of_each_recorder_is_kept(tmp_path: Path) -> None:
@@ -151,7 +162,7 @@ def test_highest_number_of_each_recorder_is_kept(tmp_path: Path) -> None:
             manifest.add_dropped(segment.name, "age", sync=False)
         manifest.add_dropped("nameless.arrow", "age", sync=False)
         manifest.shorten(kept=0)
-    assert manifest.forgotten.numbers == {"01234567": 9, "ab-cd": 2}
+    assert manifest.lines.forgotten.numbers == {"01234567": 9, "ab-cd": 2}
 
 
 class Model:
@@ -185,16 +196,16 @@ class Model:
         return self.line_count - 1
 
     def check(self, found: Manifest) -> None:
-        forgotten = found.forgotten
-        assert found.line_count == self.line_count
-        assert {s.name: s.line for s in found.segments.values()} == self.segments
-        assert list(found.segments) == list(self.segments)
-        counts = Counter(forgotten.segments) + Counter(found.dropped.values())
+        forgotten = found.lines.forgotten
+        assert found.lines.count == self.line_count
+        assert {s.name: s.line for s in found.lines.segments.values()} == self.segments
+        assert list(found.lines.segments) == list(self.segments)
+        counts = Counter(forgotten.segments) + Counter(found.lines.dropped.values())
         assert counts == Counter(reason for reason, _ in self.dropped.values())
         # The newest are listed; the lines of all others are in the summary.
         names = list(self.dropped)
-        newest = names[len(names) - len(found.dropped) :]
-        assert {name: found.dropped_segments[name].line for name in found.dropped} == {
+        newest = names[len(names) - len(found.lines.dropped) :]
+        assert {name: found.lines.dropped_segments[name].line for name in found.lines.dropped} == {
             name: self.dropped[name][1] for name in newest
         }
         old = [self.dropped[name][1] for name in names[: len(names) - len(newest)]]
@@ -203,8 +214,8 @@ class Model:
         numbers = {int(name[9:19]) for name in names[: len(old)]}
         assert forgotten.rows == sum(numbers)
         assert forgotten.numbers.get("01234567", 0) == max(numbers, default=0)
-        assert len(found.repairs) + forgotten.repairs == self.repair_count
-        assert len(found.unreadable) + forgotten.unreadable == self.unreadable_count
+        assert len(found.lines.repairs) + forgotten.repairs == self.repair_count
+        assert len(found.lines.unreadable) + forgotten.unreadable == self.unreadable_count
 
 
 STEPS = st.one_of(

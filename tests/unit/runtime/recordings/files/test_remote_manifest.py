@@ -61,10 +61,10 @@ def test_only_added_lines_are_read(
 ) -> None:
     manifest = RemoteManifest(remote)
     manifest.refresh()
-    assert (manifest.line_count, dict(manifest.segments)) == (0, {})
+    assert (manifest.lines.count, dict(manifest.lines.segments)) == (0, {})
     put(remote, b"".join(lines[:2]))
     manifest.refresh()
-    assert manifest.line_count == 2
+    assert manifest.lines.count == 2
     requested.clear()
     manifest.refresh()
     assert requested == [], "it has not changed"
@@ -72,8 +72,8 @@ def test_only_added_lines_are_read(
     put(remote, whole)
     manifest.refresh()
     assert requested == [(0, 256), (old, len(whole))]
-    assert [segment.line for segment in manifest.segments.values()] == [0, 1, 2, 3]
-    assert {segment.folder for segment in manifest.segments.values()} == {str(remote)}
+    assert [segment.line for segment in manifest.lines.segments.values()] == [0, 1, 2, 3]
+    assert {segment.folder for segment in manifest.lines.segments.values()} == {str(remote)}
 
 
 def test_incomplete_line_is_read_when_it_is_complete(
@@ -82,10 +82,10 @@ def test_incomplete_line_is_read_when_it_is_complete(
     manifest = RemoteManifest(remote)
     put(remote, lines[0] + lines[1][:100])
     manifest.refresh()
-    assert (manifest.line_count, manifest.unreadable) == (1, [])
+    assert (manifest.lines.count, manifest.lines.unreadable) == (1, [])
     put(remote, lines[0] + lines[1])
     manifest.refresh()
-    assert (manifest.line_count, manifest.unreadable) == (2, [])
+    assert (manifest.lines.count, manifest.lines.unreadable) == (2, [])
 
 
 def test_shortened_manifest_is_read_from_its_beginning(remote: RemotePath, folder: Path) -> None:
@@ -94,16 +94,16 @@ def test_shortened_manifest_is_read_from_its_beginning(remote: RemotePath, folde
     manifest = RemoteManifest(remote)
     put(remote, ours.path.read_bytes())
     manifest.refresh()
-    first, *others = ours.segments
+    first, *others = ours.lines.segments
     with ours.locked():
         ours.add_dropped(first, "age", sync=False)
         (folder / first).unlink()
         ours.shorten(kept=0)
     put(remote, ours.path.read_bytes())
     manifest.refresh()
-    assert list(manifest.segments) == others
-    assert [segment.line for segment in manifest.segments.values()] == [1, 2, 3]
-    assert manifest.forgotten.segments == {"age": 1}
+    assert list(manifest.lines.segments) == others
+    assert [segment.line for segment in manifest.lines.segments.values()] == [1, 2, 3]
+    assert manifest.lines.forgotten.segments == {"age": 1}
 
 
 def test_older_manifest_is_ignored(
@@ -115,12 +115,12 @@ def test_older_manifest_is_ignored(
     for older in (lines[0], b"".join(lines[:2])):
         put(remote, older)
         manifest.refresh()
-        assert (manifest.line_count, len(manifest.segments)) == (3, 3)
+        assert (manifest.lines.count, len(manifest.lines.segments)) == (3, 3)
     (record,) = caplog.records
     assert "fewer lines than before; the next copy will fix it" in record.getMessage()
     put(remote, b"".join(lines))
     manifest.refresh()
-    assert [segment.line for segment in manifest.segments.values()] == [0, 1, 2, 3]
+    assert [segment.line for segment in manifest.lines.segments.values()] == [0, 1, 2, 3]
 
 
 def test_a_manifest_that_changes_while_it_is_read_is_read_again(
@@ -138,7 +138,7 @@ def test_a_manifest_that_changes_while_it_is_read_is_read_again(
     monkeypatch.setattr(RemotePath, "read", change_and_read)
     manifest = RemoteManifest(remote)
     manifest.refresh()
-    assert (manifest.line_count, manifest.unreadable, changes) == (4, [], [])
+    assert (manifest.lines.count, manifest.lines.unreadable, changes) == (4, [], [])
 
 
 def test_manifest_that_changes_all_the_time_is_an_error(
@@ -165,7 +165,7 @@ def test_lines_of_a_removed_manifest_stay_known(remote: RemotePath, lines: list[
     assert manifest.exists
     (remote / MANIFEST_NAME).files.delete_file((remote / MANIFEST_NAME).path)
     manifest.refresh()
-    assert (manifest.line_count, manifest.exists) == (1, False)
+    assert (manifest.lines.count, manifest.exists) == (1, False)
 
 
 @pytest.mark.parametrize("stat_count_max", [0, 16])
@@ -177,7 +177,7 @@ def test_segments_whose_files_are_missing_or_incomplete_are_absent(
     assert manifest.absent() == []
     put(remote, (folder / MANIFEST_NAME).read_bytes())
     manifest.refresh()
-    names = list(manifest.segments)
+    names = list(manifest.lines.segments)
     for name in names[1:]:
         (remote / name).write((folder / name).read_bytes())
     (remote / names[2]).write(b"half")
@@ -192,7 +192,7 @@ def test_segments_whose_files_are_missing_or_incomplete_are_absent(
 def test_copy_states_what_the_local_manifest_states(remote: RemotePath, folder: Path) -> None:
     local = Manifest(folder)
     with local.locked():
-        first = next(iter(local.segments))
+        first = next(iter(local.lines.segments))
         local.add_dropped(first, "size", sync=False)
         repair = Repair(name=first, kept_batches=1, kept_rows=2, lost_bytes=3)
         local.add_repaired(repair, sync=False)
@@ -202,13 +202,13 @@ def test_copy_states_what_the_local_manifest_states(remote: RemotePath, folder: 
     put(remote, local.path.read_bytes())
     copy: ManifestReader = RemoteManifest(remote)
     copy.refresh()
-    assert copy.line_count == local.line_count == 7
-    assert copy.dropped == local.dropped == {first: "size"}
-    assert copy.repairs == local.repairs
-    assert copy.unreadable == local.unreadable == [6]
-    assert copy.forgotten == local.forgotten
-    assert copy.dropped_segments.keys() == local.dropped_segments.keys() == {first}
-    moved = {name: replace(s, folder=str(remote)) for name, s in local.segments.items()}
-    assert copy.segments == moved
-    assert copy.last is not None
-    assert copy.last.name == list(moved)[-1]
+    assert copy.lines.count == local.lines.count == 7
+    assert copy.lines.dropped == local.lines.dropped == {first: "size"}
+    assert copy.lines.repairs == local.lines.repairs
+    assert copy.lines.unreadable == local.lines.unreadable == [6]
+    assert copy.lines.forgotten == local.lines.forgotten
+    assert copy.lines.dropped_segments.keys() == local.lines.dropped_segments.keys() == {first}
+    moved = {name: replace(s, folder=str(remote)) for name, s in local.lines.segments.items()}
+    assert copy.lines.segments == moved
+    assert copy.lines.last is not None
+    assert copy.lines.last.name == list(moved)[-1]

@@ -125,14 +125,14 @@ def test_size_of_the_manifest_is_limited(recording: Recording, tmp_path: Path) -
             line_counts.append(manifest.path.read_bytes().count(b"\n"))
     # Two lines of each segment that is dropped, one of each that is there, and the sums.
     assert max(line_counts) <= 2 * 2 * RECORDING_DROPPED_KEPT + 5 + 1
-    assert len(manifest.dropped) <= 2 * RECORDING_DROPPED_KEPT
+    assert len(manifest.lines.dropped) <= 2 * RECORDING_DROPPED_KEPT
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert reader.line_count == 10_000 + 9_995
-    assert list(reader.segments) == [numbered(segment, n).name for n in range(9_995, 10_000)]
-    assert reader.forgotten.segments["size"] + len(reader.dropped) == 9_995
-    assert list(reader.dropped)[-1] == numbered(segment, 9_994).name
-    assert len(reader.dropped) >= RECORDING_DROPPED_KEPT
+    assert reader.lines.count == 10_000 + 9_995
+    assert list(reader.lines.segments) == [numbered(segment, n).name for n in range(9_995, 10_000)]
+    assert reader.lines.forgotten.segments["size"] + len(reader.lines.dropped) == 9_995
+    assert list(reader.lines.dropped)[-1] == numbered(segment, 9_994).name
+    assert len(reader.lines.dropped) >= RECORDING_DROPPED_KEPT
 
 
 def test_manifest_is_shortened_when_it_knows_twice_as_many_as_are_kept(
@@ -145,7 +145,7 @@ def test_manifest_is_shortened_when_it_knows_twice_as_many_as_are_kept(
     for number in range(10):
         seal(manifest, numbered(segment, number))
         drop_segments(tmp_path, manifest, RecordingConfig(keep_bytes=1), now_ns=0)
-        counts.append(len(manifest.dropped))
+        counts.append(len(manifest.lines.dropped))
     assert counts == [0, 1, 2, 3, 4, 5, 6, 3, 4, 5]
 
 
@@ -160,7 +160,7 @@ def test_manifest_of_many_segments_is_not_shortened_for_a_few(
     for number in range(10 + 22):
         seal(manifest, numbered(segment, number))
         drop_segments(tmp_path, manifest, config, now_ns=0)
-        times.append(manifest.forgotten.times)
+        times.append(manifest.lines.forgotten.times)
     # When more are dropped than are there.
     assert [times.index(count) for count in (1, 2)] == [10 + 10, 10 + 20]
 
@@ -185,12 +185,12 @@ def test_manifest_that_cannot_be_shortened_stays_until_it_can(
     assert gone == [numbered(segment, 4).name]
     (told,) = caplog.records
     assert (told.levelname, told.message) == ("WARNING", "cannot shorten the manifest")
-    assert (len(manifest.dropped), manifest.forgotten.times) == (5, 0)
+    assert (len(manifest.lines.dropped), manifest.lines.forgotten.times) == (5, 0)
     manifest.path.with_name("manifest.jsonl.new").rmdir()
     seal(manifest, numbered(segment, 9))
     drop_segments(tmp_path, manifest, config, now_ns=0)
-    assert (len(manifest.dropped), manifest.forgotten.times) == (1, 1)
+    assert (len(manifest.lines.dropped), manifest.lines.forgotten.times) == (1, 1)
     assert len(caplog.records) == 1
     reader = Manifest(tmp_path)
     reader.refresh()
-    assert [s.line for s in reader.segments.values()] == [8, 10, 12, 14]
+    assert [s.line for s in reader.lines.segments.values()] == [8, 10, 12, 14]

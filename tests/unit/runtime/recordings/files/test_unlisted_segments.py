@@ -31,7 +31,7 @@ def test_unlisted_segment_gets_a_line(folder: Path) -> None:
     unlisted = UnlistedSegments(folder, manifest)
     unlisted.refresh()
     assert (unlisted.segments, unlisted.unindexed) == ([], ())
-    assert [segment.line for segment in manifest.segments.values()] == [0, 1]
+    assert [segment.line for segment in manifest.lines.segments.values()] == [0, 1]
 
 
 def test_unlisted_segment_of_a_read_only_folder_follows_the_lines(
@@ -42,7 +42,7 @@ def test_unlisted_segment_of_a_read_only_folder_follows_the_lines(
     unlisted = UnlistedSegments(folder, manifest)
     unlisted.refresh()
     assert [segment.line for segment in unlisted.segments] == [1]
-    assert manifest.line_count == 1
+    assert manifest.lines.count == 1
 
 
 def test_file_that_is_not_a_segment_is_reported(folder: Path) -> None:
