@@ -110,8 +110,6 @@ class TraceEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatagramDropped(TraceEvent):
-    """A datagram was not accepted."""
-
     source: str
     reason: DropReason
 

@@ -28,8 +28,8 @@ from skerry.protocol.distributor.messages import (
     UpdateMessage,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.gaps import ReorderBuffer
 from skerry.protocol.distributor.receiving.receiver import Receiver
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
 

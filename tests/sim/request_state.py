@@ -181,7 +181,7 @@ def _bounds(core: NodeCore) -> Iterator[str]:
 
 def _requests(core: NodeCore) -> RequestTable:
     services: Any = core._services
-    requests: RequestTable = services._requests
+    requests: RequestTable = services.requests
     return requests
 
 

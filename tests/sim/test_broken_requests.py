@@ -32,7 +32,7 @@ class Broken(RequestHost):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.requests: RequestTable = self.core._services._requests
+        self.requests: RequestTable = self.core._services.requests
         self.ownership: Any = self.requests.ownership
         self.spoil(self.requests)
 

@@ -193,7 +193,7 @@ def test_a_request_that_is_open_for_too_long_is_found(
     two.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=False))
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
-    requests: Any = host.machine.core._services._requests
+    requests: Any = host.machine.core._services.requests
     requests.deadline_ns = lambda: None
     world.run_for(SECOND)
     assert checker.safety(world) is None
@@ -250,7 +250,7 @@ def test_inconsistent_state_of_the_node_is_found(
 ) -> None:
     checker = OneHolder("node")
     assert checker.safety(world) is None
-    host.machine.core._services._requests._forwarded[999] = {}
+    host.machine.core._services.requests._forwarded[999] = {}
     assert checker.safety(world) is not None
     world.crash(host)
     assert checker.safety(world) is None

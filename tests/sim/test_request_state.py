@@ -35,7 +35,7 @@ def requests(world: World, host: Node[RequestHost], pair: Pair) -> Any:
         ask(two, number)
     world.run_for(MS)
     assert list(contradictions(host.machine.core)) == []
-    return host.machine.core._services._requests
+    return host.machine.core._services.requests
 
 
 def test_holders_claims_and_open_requests_are_seen(

@@ -261,7 +261,7 @@ def test_a_stream_continues_after_the_manifest_was_shortened(
     def forget(count: int, *, kept: int) -> None:
         manifest = Manifest(folder)
         with manifest.locked():
-            for segment in list(manifest.segments.values())[:count]:
+            for segment in list(manifest.lines.segments.values())[:count]:
                 manifest.add_dropped(segment.name, "size", sync=False)
                 segment.path.unlink()
             manifest.shorten(kept=kept)

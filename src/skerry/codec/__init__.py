@@ -1,6 +1,7 @@
 """Encoding of objects and frames: how objects become bytes.
 
 values     classes for values that Python has no class for
+kinds      the kinds of field types, as constants
 plans      tables that describe a type to the encoder and the decoder
 compile    makes the plan of a type from its definition
 heads      reads and skips CBOR items

@@ -12,8 +12,6 @@ from skerry.codec.plans import StructPlan
 
 
 class Codec:
-    """Encodes objects of one struct, and works on their encoded form."""
-
     def __init__(self, plan: StructPlan) -> None:
         self.plan: StructPlan = plan
         self.layout: StructLayout = StructLayout(plan)

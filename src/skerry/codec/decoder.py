@@ -13,6 +13,7 @@ from typing import Any
 from librt.strings import read_f32_be, read_f64_be
 from mypy_extensions import i64
 
+from skerry.codec import kinds
 from skerry.codec.heads import (
     describe,
     read_argument,
@@ -22,30 +23,7 @@ from skerry.codec.heads import (
     skip,
     skip_key,
 )
-from skerry.codec.plans import (
-    ANY,
-    BOOL,
-    BYTES,
-    DURATION,
-    ENUM,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    PROPERTY_SET,
-    REF,
-    STRING,
-    STRUCT,
-    TAG_COUNT,
-    TIMEPOINT,
-    UINT8,
-    UINT64,
-    UUID,
-    FieldPlan,
-    StructPlan,
-    ValuePlan,
-    refuse_bytes,
-)
+from skerry.codec.plans import TAG_COUNT, FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.limits import (
     PAYLOAD_BYTES_MAX,
@@ -115,12 +93,12 @@ def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[obj
         kind = field.kind
         value: object
         # The most frequent kinds, without further calls.
-        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
+        if (kind == kinds.FLOAT64 or (kinds.TIMEPOINT <= kind <= kinds.DURATION)) and (
             pos + 9 <= end and data[pos] == 0xFB
         ):
             value = read_f64_be(data, pos + 1)
             pos += 9
-        elif UINT8 <= kind <= UINT64 and pos < end:
+        elif kinds.UINT8 <= kind <= kinds.UINT64 and pos < end:
             value, pos = read_int(plan, field, field.value, data, pos, end)
         else:
             value, pos = _read_value(plan, field, field.value, data, pos, end)
@@ -139,40 +117,40 @@ def _read_value(
         refuse_bytes(plan, field, "the bytes end before the value", pos)
     kind = spec.kind
     first: i64 = data[pos]
-    if INT8 <= kind <= UINT64:
+    if kinds.INT8 <= kind <= kinds.UINT64:
         return read_int(plan, field, spec, data, pos, end)
-    if kind == STRING:
+    if kind == kinds.STRING:
         return _read_text(plan, field, data, pos, end)
-    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+    if kinds.FLOAT16 <= kind <= kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
         return read_float(plan, field, spec, data, pos, end)
-    if kind == BOOL:
+    if kind == kinds.BOOL:
         if first != 0xF4 and first != 0xF5:
             refuse_bytes(plan, field, f"expected a bool, found {describe(first)}", pos)
         return first == 0xF5, pos + 1
-    if kind == ENUM:
+    if kind == kinds.ENUM:
         tag, after = read_argument(plan, field, data, pos, end, 0x00)
         member = spec.members.get(tag)
         if member is None:
             refuse_bytes(plan, field, f"{spec.name} has no element with tag {int(tag)}", pos)
         return member, after
-    if kind == STRUCT:
+    if kind == kinds.STRUCT:
         nested = spec.struct
         assert nested is not None
         return _read_struct(nested, data, pos, end)
-    if kind == BYTES:
+    if kind == kinds.BYTES:
         stop, after = read_span(plan, field, data, pos, end, 0x40)
         return data[after:stop], stop
-    if kind == UUID:
+    if kind == kinds.UUID:
         stop, after = read_span(plan, field, data, pos, end, 0x40)
         if stop - after != 16:
             refuse_bytes(plan, field, f"a uuid has 16 bytes, found {int(stop - after)}", pos)
         return _uuid_of(data[after:stop]), stop
-    if kind == PROPERTY_SET:
+    if kind == kinds.PROPERTY_SET:
         mask, after = read_int(plan, field, spec, data, pos, end)
         return PropertySet(mask), after
-    if kind == ANY:
+    if kind == kinds.ANY:
         return _read_any(plan, field, data, pos, end)
-    if kind == REF:
+    if kind == kinds.REF:
         return _read_ref(plan, field, spec, data, pos, end)
     return _read_vector(plan, field, spec, data, pos, end)
 
@@ -209,11 +187,11 @@ def read_float(
     """A number of a float kind or a time, and the offset of its end."""
     first: i64 = data[pos]
     kind = spec.kind
-    if first == 0xFB and kind != FLOAT32 and kind != FLOAT16:
+    if first == 0xFB and kind != kinds.FLOAT32 and kind != kinds.FLOAT16:
         if pos + 9 > end:
             refuse_bytes(plan, field, "the bytes end inside a number", pos)
         return read_f64_be(data, pos + 1), pos + 9
-    if first == 0xFA and kind != FLOAT16:
+    if first == 0xFA and kind != kinds.FLOAT16:
         if pos + 5 > end:
             refuse_bytes(plan, field, "the bytes end inside a number", pos)
         return read_f32_be(data, pos + 1), pos + 5
@@ -275,7 +253,7 @@ def _read_vector(
 
 
 def _uuid_of(raw: bytes) -> uuid.UUID:
-    # The same as UUID(bytes=raw), without its checks which of six arguments was given.
+    # The same as kinds.UUID(bytes=raw), without its checks which of six arguments was given.
     value = _new_uuid(uuid.UUID)
     _set_uuid(value, "int", int.from_bytes(raw, "big"))
     _set_uuid(value, "is_safe", _SAFE_UNKNOWN)

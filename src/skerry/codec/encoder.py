@@ -20,32 +20,9 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64, u8
 
+from skerry.codec import kinds
 from skerry.codec.heads import skip_key
-from skerry.codec.plans import (
-    ANY,
-    BOOL,
-    BYTES,
-    DURATION,
-    ENUM,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    PROPERTY_SET,
-    REF,
-    STRING,
-    STRUCT,
-    TIMEPOINT,
-    UINT8,
-    UINT64,
-    UUID,
-    FieldPlan,
-    StructPlan,
-    ValuePlan,
-    refuse_size,
-    refuse_value,
-    shown,
-)
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_size, refuse_value, shown
 from skerry.codec.values import AnyObject, Ref
 from skerry.errors import DecodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
@@ -117,12 +94,16 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
         writer.append(u8(tag))
         kind = field.kind
         # The most frequent kinds, without a further call.
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        if kind == kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
             if isinstance(value, float):
                 writer.append(u8(0xFB))
                 write_f64_be(writer, value)
                 continue
-        elif UINT8 <= kind <= UINT64 and isinstance(value, int) and not isinstance(value, bool):
+        elif (
+            kinds.UINT8 <= kind <= kinds.UINT64
+            and isinstance(value, int)
+            and not isinstance(value, bool)
+        ):
             if 0 <= value <= field.small_max:
                 write_head(writer, 0x00, value)
                 continue
@@ -133,45 +114,45 @@ def _write_value(
     writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object
 ) -> None:
     kind = spec.kind
-    if INT8 <= kind <= UINT64 or kind == PROPERTY_SET:
+    if kinds.INT8 <= kind <= kinds.UINT64 or kind == kinds.PROPERTY_SET:
         if not isinstance(value, int) or isinstance(value, bool):
             _refuse_type(plan, field, spec, value)
         _write_int(writer, plan, field, spec, value)
-    elif kind == STRING:
+    elif kind == kinds.STRING:
         if not isinstance(value, str):
             _refuse_type(plan, field, spec, value)
         _write_text(writer, plan, field, value)
-    elif FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+    elif kinds.FLOAT16 <= kind <= kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
         _write_float(writer, plan, field, spec, value)
-    elif kind == BOOL:
+    elif kind == kinds.BOOL:
         if value is True:
             writer.append(u8(0xF5))
         elif value is False:
             writer.append(u8(0xF4))
         else:
             _refuse_type(plan, field, spec, value)
-    elif kind == ENUM:
+    elif kind == kinds.ENUM:
         write_head(writer, 0x00, _member_tag(plan, field, spec, value))
-    elif kind == STRUCT:
+    elif kind == kinds.STRUCT:
         _write_struct(writer, _nested_plan(plan, field, spec, value), value, -1)
-    elif kind == BYTES:
+    elif kind == kinds.BYTES:
         if not isinstance(value, bytes):
             _refuse_type(plan, field, spec, value)
         write_head(writer, 0x40, len(value))
         writer.write(value)
-    elif kind == UUID:
+    elif kind == kinds.UUID:
         if not isinstance(value, uuid.UUID):
             _refuse_type(plan, field, spec, value)
         writer.append(u8(0x50))
         writer.write(value.bytes)
-    elif kind == ANY:
+    elif kind == kinds.ANY:
         if not isinstance(value, AnyObject):
             _refuse_type(plan, field, spec, value)
         writer.append(u8(0x82))
         _write_text(writer, plan, field, value.type_name)
         write_head(writer, 0x40, len(value.payload))
         writer.write(value.payload)
-    elif kind == REF:
+    elif kind == kinds.REF:
         _write_ref(writer, plan, field, spec, value)
     else:
         _write_vector(writer, plan, field, spec, value)
@@ -203,12 +184,12 @@ def _write_float(
             refuse_value(plan, field, f"{shown(value)} is out of the range of {spec.name}")
     else:
         _refuse_type(plan, field, spec, value)
-    if spec.kind == FLOAT32:
+    if spec.kind == kinds.FLOAT32:
         if _FLOAT32_MAX <= abs(number) < float("inf"):
             refuse_value(plan, field, f"{number} is out of the range of float32")
         writer.append(u8(0xFA))
         write_f32_be(writer, number)
-    elif spec.kind == FLOAT16:
+    elif spec.kind == kinds.FLOAT16:
         writer.append(u8(0xF9))
         try:
             writer.write(_pack_half(number))

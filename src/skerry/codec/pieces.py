@@ -13,6 +13,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from skerry.codec import kinds
 from skerry.codec.decoder import decode_value, read_float, read_int
 from skerry.codec.encoder import encode_value, head
 from skerry.codec.heads import (
@@ -26,24 +27,7 @@ from skerry.codec.heads import (
     skip_key,
 )
 from skerry.codec.plans import (
-    ANY,
-    BOOL,
-    BYTES,
-    DURATION,
-    ENUM,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    PROPERTY_SET,
-    REF,
-    STRING,
-    STRUCT,
     TAG_COUNT,
-    TIMEPOINT,
-    UINT64,
-    UUID,
-    VECTOR,
     FieldPlan,
     StructPlan,
     ValuePlan,
@@ -58,7 +42,7 @@ from skerry.limits import (
     VECTOR_COUNT_MAX,
 )
 
-_WIDEST: Final = ValuePlan(FLOAT64, "float64")
+_WIDEST: Final = ValuePlan(kinds.FLOAT64, "float64")
 _BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
 """The bit of each tag in a property set: compiled code would shift a number of 32 bits."""
 
@@ -212,13 +196,13 @@ def _readable(
     except DecodeError:
         is_readable = False
     kind = spec.kind
-    if kind == STRUCT and data[pos] & 0xE0 == 0xA0:
+    if kind == kinds.STRUCT and data[pos] & 0xE0 == 0xA0:
         nested = spec.struct
         assert nested is not None
         return _project_struct(nested, data, pos, end, -1, scratch)[0]
-    if kind == VECTOR and data[pos] & 0xE0 == 0x80:
+    if kind == kinds.VECTOR and data[pos] & 0xE0 == 0x80:
         return _readable_vector(plan, field, spec, data, pos, end, scratch)
-    if FLOAT16 <= kind <= FLOAT32 and 0xF9 <= data[pos] <= 0xFB and not field.is_key:
+    if kinds.FLOAT16 <= kind <= kinds.FLOAT32 and 0xF9 <= data[pos] <= 0xFB and not field.is_key:
         number, _ = read_float(plan, field, _WIDEST, data, pos, end)
         try:
             return encode_value(plan, field, number, spec)
@@ -318,9 +302,9 @@ def _check_value(
         refuse_bytes(plan, field, "the bytes end before the value", pos)
     kind = spec.kind
     first: i64 = data[pos]
-    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+    if kinds.FLOAT16 <= kind <= kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
         return _check_float(plan, field, spec, data, pos, end)
-    if INT8 <= kind <= UINT64 or kind == PROPERTY_SET:
+    if kinds.INT8 <= kind <= kinds.UINT64 or kind == kinds.PROPERTY_SET:
         if first < 24:
             return pos + 1, True
         number, after = read_int(plan, field, spec, data, pos, end)
@@ -328,25 +312,25 @@ def _check_value(
             number = -1 - number
         wide = number >= 0x100000000
         return after, after - pos == (9 if wide else head_size(number))
-    if kind == STRING or kind == BYTES or kind == UUID:
-        stop, start = read_span(plan, field, data, pos, end, 0x60 if kind == STRING else 0x40)
-        if kind == UUID and stop - start != 16:
+    if kind == kinds.STRING or kind == kinds.BYTES or kind == kinds.UUID:
+        stop, start = read_span(plan, field, data, pos, end, 0x60 if kind == kinds.STRING else 0x40)
+        if kind == kinds.UUID and stop - start != 16:
             refuse_bytes(plan, field, f"a uuid has 16 bytes, found {int(stop - start)}", pos)
         return stop, head_size(stop - start) == start - pos
-    if kind == BOOL:
+    if kind == kinds.BOOL:
         if first != 0xF4 and first != 0xF5:
             refuse_bytes(plan, field, f"expected a bool, found {describe(first)}", pos)
         return pos + 1, True
-    if kind == ENUM:
+    if kind == kinds.ENUM:
         tag, after = read_argument(plan, field, data, pos, end, 0x00)
         if tag not in spec.members:
             refuse_bytes(plan, field, f"{spec.name} has no element with tag {int(tag)}", pos)
         return after, head_size(tag) == after - pos
-    if kind == STRUCT:
+    if kind == kinds.STRUCT:
         nested = spec.struct
         assert nested is not None
         return _check_struct(nested, data, pos, end, pieces, False)
-    if kind == ANY or kind == REF:
+    if kind == kinds.ANY or kind == kinds.REF:
         return _check_pair(plan, field, spec, data, pos, end)
     count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
     exact = head_size(count) == after - pos
@@ -412,14 +396,14 @@ def _check_struct(
         value_at = pos
         kind = field.kind
         # The most frequent kinds in their usual form, without further calls.
-        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
+        if (kind == kinds.FLOAT64 or (kinds.TIMEPOINT <= kind <= kinds.DURATION)) and (
             pos + 9 <= end and data[pos] == 0xFB
         ):
             pos += 9
-        elif INT8 <= kind <= UINT64 and pos < end and data[pos] < 24:
+        elif kinds.INT8 <= kind <= kinds.UINT64 and pos < end and data[pos] < 24:
             pos += 1
         elif (
-            (kind == STRING and pos < end)
+            (kind == kinds.STRING and pos < end)
             and (0x60 <= data[pos] < 0x78)
             and pos + data[pos] - 0x5F <= end
         ):
@@ -448,13 +432,13 @@ def _check_pair(
             refuse_bytes(
                 plan,
                 field,
-                f"expected a type name and {'a key' if spec.kind == REF else 'bytes'}",
+                f"expected a type name and {'a key' if spec.kind == kinds.REF else 'bytes'}",
                 pos,
             )
         stop, start = read_span(plan, field, data, pos + 1, end, 0x60)
         exact = head_size(stop - start) == start - pos - 1
         pos = stop
-    if spec.kind == REF:
+    if spec.kind == kinds.REF:
         return skip_key(plan, field, data, pos, end), exact
     stop, start = read_span(plan, field, data, pos, end, 0x40)
     return stop, exact and head_size(stop - start) == start - pos
@@ -465,8 +449,8 @@ def _check_float(
 ) -> tuple[i64, bool]:
     _, after = read_float(plan, field, spec, data, pos, end)
     width: i64 = 9
-    if spec.kind == FLOAT32:
+    if spec.kind == kinds.FLOAT32:
         width = 5
-    elif spec.kind == FLOAT16:
+    elif spec.kind == kinds.FLOAT16:
         width = 3
     return after, after - pos == width

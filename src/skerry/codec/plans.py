@@ -14,27 +14,6 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
 
-# The numbers of schema.model.Kind, repeated as constants that compiled code can branch on. A test
-# compares the two.
-BOOL: Final = 1
-INT8: Final = 2
-UINT8: Final = 6
-UINT64: Final = 9
-FLOAT16: Final = 10
-FLOAT32: Final = 11
-FLOAT64: Final = 12
-STRING: Final = 13
-BYTES: Final = 14
-UUID: Final = 15
-TIMEPOINT: Final = 16
-DURATION: Final = 18
-PROPERTY_SET: Final = 19
-ANY: Final = 20
-REF: Final = 21
-ENUM: Final = 22
-STRUCT: Final = 23
-VECTOR: Final = 24
-
 TAG_COUNT: Final = 32
 
 _SMALL_MAX: Final = (1 << 62) - 1

@@ -19,9 +19,8 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from skerry.engine.admission.admission import Admission, AdmissionConfig
-from skerry.engine.admission.admission_renewal import AdmissionRenewal
 from skerry.engine.admission.origins import INSIDE, Origin
-from skerry.engine.admission.permission_review import PermissionReviews
+from skerry.engine.admission.permission_review import AdmissionRenewal, PermissionReviews
 from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.connections.client_table import ClientTable

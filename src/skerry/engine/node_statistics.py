@@ -17,8 +17,6 @@ from skerry.objects.times import seconds_of_ns
 
 
 class StatisticsCollector:
-    """Reads the counters of all parts of a node."""
-
     def __init__(
         self,
         *,
@@ -56,9 +54,9 @@ class StatisticsCollector:
             conflict_count=self._types.registry.conflict_count,
             storage_waiting_count=0 if journal is None else journal.waiting_count,
             storage_trouble="" if journal is None else journal.trouble,
-            held_count=self._services.held_count,
+            held_count=self._services.ownership.held_count,
             backpressure_count=connections.backpressure.count,
-            requests=self._services.request_counts,
+            requests=self._services.requests.counts,
             refusals=dict(connections.disconnection.refusals),
             ends=dict(connections.disconnection.ends),
             clients=tuple(client_row(client) for client in clients),

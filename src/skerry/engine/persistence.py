@@ -81,8 +81,6 @@ class WriteBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalStatistics(Statistics):
-    """The counters of a journal."""
-
     number: int
     stored: int
     waiting_count: int

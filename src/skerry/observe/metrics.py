@@ -83,8 +83,6 @@ def scrape(registry: CollectorRegistry) -> bytes:
 
 
 class NodeCollector(Collector):
-    """Converts the statistics of a node to metrics."""
-
     def __init__(
         self,
         statistics: Callable[[], NodeStatistics],

@@ -74,8 +74,6 @@ RECORDER_METRICS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderStatistics:
-    """The counters of a recorder at one instant."""
-
     updates: int = 0
     rows: int = 0
     bytes: int = 0
@@ -111,8 +109,6 @@ PIPELINE_METRICS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatistics:
-    """A job of the pipeline at one instant."""
-
     batches: int = 0
     rows: int = 0
     backlog_rows: int = 0

@@ -46,16 +46,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A response."""
-
     body: bytes
     content_type: str = _TEXT
     status: int = 200
 
 
 class HealthServer:
-    """Serves pages by their paths."""
-
     def __init__(
         self, pages: Mapping[str, Callable[[], Page]], *, request_s_max: float = _REQUEST_S_MAX
     ) -> None:

@@ -42,8 +42,6 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that can run Spark."""
-
     home: Path
     """The value for JAVA_HOME, the folder with `bin/java`."""
     version: int

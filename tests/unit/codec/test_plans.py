@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from skerry.codec import plans
+from skerry.codec import kinds, plans
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, TAG_MAX
 from skerry.objects.typeset import TypeSet
 from skerry.schema.model import Kind
 
-CONSTANTS = {name: value for name, value in vars(plans).items() if name in Kind.__members__}
+CONSTANTS = {name: value for name, value in vars(kinds).items() if name in Kind.__members__}
 
 
 def test_numbers_of_kinds_are_those_of_the_model() -> None:
@@ -22,13 +22,13 @@ def test_numbers_of_kinds_are_those_of_the_model() -> None:
 
 
 def test_kinds_of_a_range_are_consecutive() -> None:
-    integers = [kind for kind in Kind if plans.INT8 <= kind <= plans.UINT64]
+    integers = [kind for kind in Kind if kinds.INT8 <= kind <= kinds.UINT64]
     assert [kind.name for kind in integers] == [
         *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
     ]
-    floats = [kind for kind in Kind if plans.FLOAT16 <= kind <= plans.FLOAT64]
+    floats = [kind for kind in Kind if kinds.FLOAT16 <= kind <= kinds.FLOAT64]
     assert [kind.name for kind in floats] == ["FLOAT16", "FLOAT32", "FLOAT64"]
-    times = [kind for kind in Kind if plans.TIMEPOINT <= kind <= plans.DURATION]
+    times = [kind for kind in Kind if kinds.TIMEPOINT <= kind <= kinds.DURATION]
     assert [kind.name for kind in times] == ["TIMEPOINT", "STEADY_TIMEPOINT", "DURATION"]
 
 

@@ -8,8 +8,7 @@ pending_connections  connections that have not completed their handshake, and wh
                      closed for a new one
 permissions          what a client may do: rules by verb and subject. Whether it may publish an
                      update
-permission_review    the check of all connected clients after the permissions changed
-admission_renewal    replaces the rules of admission while clients are connected
+permission_review    replaces the rules of admission, and checks all connected clients after that
 quotas               the limits of one client and of one address, and the meter of published updates
 shared_quotas        what all clients of a node use together, and the reserve for trusted clients
 """

@@ -73,8 +73,6 @@ class AuthenticationRule:
 
 
 class Authentication:
-    """All rules and policies, from the configuration and from permitted clients."""
-
     def __init__(
         self, rules: Iterable[AuthenticationRule], policy: Policy | None, *, rng: Random | None
     ) -> None:

@@ -29,8 +29,6 @@ _BYTES_PER_WORK_UNIT: Final = 64
 
 
 class ClientTurns:
-    """Runs the turns of clients that have queued input, tasks or conflated updates."""
-
     def __init__(
         self,
         clock: InputClock,

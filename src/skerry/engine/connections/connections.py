@@ -29,8 +29,6 @@ from skerry.protocol.machine import Address, Transmit
 
 
 class Connections:
-    """The streams of all clients: their input, output and life."""
-
     def __init__(
         self,
         *,

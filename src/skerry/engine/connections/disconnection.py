@@ -22,8 +22,6 @@ from skerry.protocol.access.json.writing import JsonNodeWire
 
 
 class Disconnection:
-    """Ends connections, and counts refusals and ends."""
-
     def __init__(
         self,
         *,

@@ -34,8 +34,6 @@ _ORIGIN: Final = 2
 
 
 class Handshakes:
-    """Connections from their opening until they are accepted."""
-
     def __init__(
         self,
         *,

@@ -15,8 +15,6 @@ from skerry.engine.delivery.backpressure import Backpressure
 
 
 class MemoryBounds:
-    """Counts the memory that clients use, and enforces the bounds of addresses and of the node."""
-
     def __init__(
         self,
         clock: InputClock,

@@ -55,8 +55,6 @@ class _GivenUp:
 
 
 class Backpressure:
-    """Which publishers wait for which subscribers."""
-
     def __init__(self, hold_s_max: float) -> None:
         """With a `hold_s_max` of 0 no publisher waits."""
         self._hold_ns_max = 0

@@ -33,8 +33,6 @@ _SORTED_PER_STEP: Final = 50
 
 
 class BulkRemovals:
-    """All bulk removals of a node that are in progress."""
-
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._in_progress: dict[str, _TopicRemoval] = {}

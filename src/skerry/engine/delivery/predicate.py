@@ -12,22 +12,10 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from skerry.codec import kinds
 from skerry.codec.decoder import read_float, read_int
 from skerry.codec.heads import read_argument, read_count, read_span, read_tag, skip
-from skerry.codec.plans import (
-    BOOL,
-    DURATION,
-    ENUM,
-    FLOAT16,
-    FLOAT64,
-    STRING,
-    TAG_COUNT,
-    TIMEPOINT,
-    UUID,
-    FieldPlan,
-    StructPlan,
-    refuse_bytes,
-)
+from skerry.codec.plans import TAG_COUNT, FieldPlan, StructPlan, refuse_bytes
 from skerry.limits import FILTER_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
 from skerry.protocol.access.where.like_pattern import LikePattern
 
@@ -249,22 +237,22 @@ def _read(step: Step, data: bytes, at: i64) -> Any:
     if at >= end:
         refuse_bytes(plan, field, "the bytes end before the value", at)
     kind = field.kind
-    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+    if kinds.FLOAT16 <= kind <= kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
         number, _ = read_float(plan, field, field.value, data, at, end)
         return number
-    if kind == STRING:
+    if kind == kinds.STRING:
         stop, start = read_span(plan, field, data, at, end, 0x60)
         if stop - start > _TEXT_BYTES_MAX:
             # No value in a condition is as long, so the result does not depend on the rest.
             stop = start + _TEXT_BYTES_MAX
         return data[start:stop]
-    if kind == UUID:
+    if kind == kinds.UUID:
         stop, start = read_span(plan, field, data, at, end, 0x40)
         return data[start:stop]
-    if kind == ENUM:
+    if kind == kinds.ENUM:
         tag, _ = read_argument(plan, field, data, at, end, 0x00)
         return int(tag)
-    if kind == BOOL:
+    if kind == kinds.BOOL:
         return data[at] == 0xF5
     whole, _ = read_int(plan, field, field.value, data, at, end)
     return whole

@@ -2,7 +2,6 @@
 
 frame_intake      processes the input of clients, frame by frame
 frame_forwarding  forwards frames with a known header without decoding them
-header_templates  what a node remembers about a header that it has received before
 dispatcher        checks each other update, caches it and delivers it
 topics            topics, their routes, and the update that is being delivered
 routing           finds the subscribers of a topic and subject
@@ -10,7 +9,6 @@ pattern_reach     which types a subject pattern selects objects of
 group_quotas      how many groups and memberships clients may have
 cache             the current objects by type and key
 cache_quotas      how much of the cache clients and addresses may use
-source            the publisher of updates
 client_queue      the frames that wait to be sent to one client
 node_publisher    publishes objects of the node itself
 ledger            what became of every update that was due to a subscriber

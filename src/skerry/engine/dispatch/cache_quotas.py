@@ -22,8 +22,6 @@ class _Usage:
 
 
 class CacheQuotas:
-    """The use of the cache by all clients, each client and each address."""
-
     def __init__(self, object_count_max: int, bytes_max: int) -> None:
         self.object_count: i64 = 0
         self.payload_bytes: i64 = 0

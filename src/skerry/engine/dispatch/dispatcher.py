@@ -14,8 +14,7 @@ from mypy_extensions import i64
 from skerry.codec.pieces import Pieces, canonical_key, cut, split
 from skerry.codec.subjects import short_subject
 from skerry.engine.dispatch.cache import Cache, Entry
-from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
-from skerry.engine.dispatch.source import Source
+from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue, Source
 from skerry.engine.dispatch.topics import (
     ObjectKeeper,
     Route,

@@ -45,8 +45,6 @@ _VALUES_PER_WORK_UNIT: Final = 4
 
 
 class FrameIntake:
-    """Processes everything that clients send to a node."""
-
     def __init__(
         self,
         clock: InputClock,
@@ -273,7 +271,7 @@ class FrameIntake:
                 return
             doubtful = client.queue.source.doubtful_types
             if doubtful is not None and name in doubtful:
-                conflict = self._services.definition_refusal(client, name, now_ns)
+                conflict = self._services.type_descriptions.refusal(client, name, now_ns)
                 if conflict is not None:
                     disconnection.refuse(client, _verb(header), conflict, now_ns)
                     return

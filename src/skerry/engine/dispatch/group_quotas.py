@@ -9,8 +9,6 @@ from skerry.errors import LimitExceeded
 
 
 class GroupQuotas:
-    """The groups that the clients of each address are in."""
-
     def __init__(self, shares: SharedQuotas, group_count_max: int) -> None:
         self._shares = shares
         self._group_count_max = group_count_max

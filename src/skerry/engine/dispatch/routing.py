@@ -61,8 +61,6 @@ _OWN_TYPE_PREFIX: Final = "Skerry"
 
 
 class Routing(RouteResolver):
-    """All memberships and filtered subscriptions of a node, and the routes that follow."""
-
     def __init__(
         self, shares: SharedQuotas | None = None, *, group_count_max: int = GROUP_COUNT_MAX
     ) -> None:

@@ -26,8 +26,6 @@ _WORK_PER_STEP: Final = 100
 
 
 class ClientCleanup:
-    """Clients that disconnected and are not cleaned up yet."""
-
     def __init__(
         self,
         node: ServiceHost,

@@ -43,8 +43,6 @@ _WORK_PER_TOPIC: Final = 10
 
 
 class Joining:
-    """Adds clients to groups, and starts the cache replay for them."""
-
     def __init__(
         self, node: ServiceHost, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:

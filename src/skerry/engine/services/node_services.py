@@ -17,7 +17,6 @@ from skerry.engine.admission.permissions import change_refusal
 from skerry.engine.clients import Client, Countdown
 from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import NodesForgotten
@@ -27,7 +26,6 @@ from skerry.engine.types.type_descriptions import TypeDescriptions
 from skerry.engine.types.type_table import SPECIAL_TYPES, TypeTable
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
-from skerry.schema.model import NamedType
 
 SERVICE_BYTES_MAX: Final = 512 * 1024
 """A request of a client to the node, such as a list of types to be described or cleared. It is
@@ -63,8 +61,6 @@ _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
 
 class NodeServices:
-    """Processes the messages that clients send to the node itself."""
-
     def __init__(
         self,
         node: ServiceHost,
@@ -82,23 +78,23 @@ class NodeServices:
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
         """Echoes that wait until all updates published before them are stored."""
         self._joining = Joining(node, dispatcher, routing, types)
-        self._type_descriptions = TypeDescriptions(node, dispatcher, routing, types)
-        self._requests = RequestTable(node, types)
-        self._ownership = self._requests.ownership
+        self.type_descriptions = TypeDescriptions(node, dispatcher, routing, types)
+        self.requests = RequestTable(node, types)
+        self.ownership = self.requests.ownership
         self._services: dict[str, _Service] = {
             "DotsAuthentication": self._set_rule,
             "DotsAuthenticationPolicy": self._set_rule,
             "DotsClearCache": self._clear,
             "DotsClient": self._client,
-            "DotsDescriptorRequest": self._type_descriptions.answer,
+            "DotsDescriptorRequest": self.type_descriptions.answer,
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
-            "EnumDescriptorData": self._type_descriptions.take,
-            "SkerryClaim": self._with_extensions(self._ownership.take),
+            "EnumDescriptorData": self.type_descriptions.take,
+            "SkerryClaim": self._with_extensions(self.ownership.take),
             "SkerryForget": self._with_extensions(self._forget),
-            "SkerryRequest": self._with_extensions(self._requests.take_request),
-            "SkerryResponse": self._with_extensions(self._requests.take_response),
-            "StructDescriptorData": self._type_descriptions.take,
+            "SkerryRequest": self._with_extensions(self.requests.take_request),
+            "SkerryResponse": self._with_extensions(self.requests.take_response),
+            "StructDescriptorData": self.type_descriptions.take,
         }
         assert set(self._services) < SPECIAL_TYPES
 
@@ -146,49 +142,24 @@ class NodeServices:
         self._node.refuse(client, "remove" if is_remove else "publish", why, now_ns)
         return False
 
-    @property
-    def request_counts(self) -> RequestCounts:
-        """How many requests were received, and their outcomes."""
-        return self._requests.counts
-
-    @property
-    def held_count(self) -> int:
-        """Claim targets that have a holder."""
-        return self._ownership.held_count
-
     def deadline_ns(self) -> int | None:
         """When to call `advance`; the driver of the storage also calls it after each batch."""
-        return self._requests.deadline_ns()
+        return self.requests.deadline_ns()
 
     def advance(self, now_ns: int) -> None:
         """Respond to requests that timed out, and to echoes that waited for the storage."""
-        self._requests.advance(now_ns)
+        self.requests.advance(now_ns)
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
             _, client, reply = self._echoes.popleft()
             if client.is_present:
                 reply(self._node.wall_s(now_ns))
 
-    def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """Register a type of a client whose rights changed, if the client may use the type now."""
-        self._type_descriptions.renew(client, own, now_ns)
-
-    def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
-        """Why updates of a type by a client are refused, if its definition is incompatible."""
-        return self._type_descriptions.refusal(client, type_name, now_ns)
-
-    def claim_count(self, client: Client) -> int:
-        return self._ownership.claim_count(client)
-
-    def forbidden_claim(self, client: Client) -> str | None:
-        """The subject of a claim that a client may no longer have; None if it may have all."""
-        return self._ownership.forbidden(client)
-
     def leaving(self, client: Client) -> Iterator[int]:
         """Clean up after a client that disconnected; yields the work units of each step."""
-        yield from self._type_descriptions.leaving(client)
-        yield from self._ownership.leaving(client)
-        self._requests.forget(client, self._node.now_ns)
+        yield from self.type_descriptions.leaving(client)
+        yield from self.ownership.leaving(client)
+        self.requests.forget(client, self._node.now_ns)
 
     def _echo(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
@@ -230,7 +201,7 @@ class NodeServices:
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
                 return
             known = self._types.topic(name)
-            if known is not None and not self._ownership.is_free_for(known, client):
+            if known is not None and not self.ownership.is_free_for(known, client):
                 reason = f"{name}: another client owns some of its objects"
                 self._node.refuse(client, "clear", reason, now_ns)
                 return

@@ -47,8 +47,6 @@ _HANDLER_GONE_NS: Final = 500_000_000
 
 
 class RequestTable:
-    """All requests of a node's clients."""
-
     def __init__(self, node: ServiceHost, types: TypeTable) -> None:
         self._node = node
         self._types = types

@@ -17,8 +17,6 @@ from skerry.schema.union import obstacle, reads_all
 
 
 class Projection:
-    """The part of each object that a program with another definition can read."""
-
     def __init__(self, plan: StructPlan | None, mask: int = 0) -> None:
         self._plan = plan
         self.mask = mask

@@ -47,8 +47,6 @@ _USES: Final = ("publish", "subscribe", "remove")
 
 
 class TypeDescriptions:
-    """Handles the descriptions that clients send, and their requests for descriptions."""
-
     def __init__(
         self, node: ServiceHost, dispatcher: Dispatcher, routing: Routing, types: TypeTable
     ) -> None:
@@ -85,14 +83,10 @@ class TypeDescriptions:
         client.described_memory[own.name] = memory
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
-        self._register(client, own, now_ns)
+        self.register(client, own, now_ns)
         held = self._types.registry.held(client.client_id, own.name)
         if client.is_present and held is not None and held.is_accepted:
             self._pass_on(client, topic, own, header, payload, now_ns)
-
-    def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """Register a type of a client whose rights changed, if the client may use the type now."""
-        self._register(client, own, now_ns)
 
     def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible.
@@ -103,7 +97,7 @@ class TypeDescriptions:
         held = registry.held(client.client_id, type_name)
         if held is not None and not registry.is_blocked(client.client_id, type_name):
             before = registry.get(type_name)
-            self._register(client, held.type, now_ns, is_publishing=True)
+            self.register(client, held.type, now_ns, is_publishing=True)
             if registry.get(type_name) is not before:
                 self._announce(type_name, now_ns)
         conflict = registry.conflict(client.client_id, type_name)
@@ -133,7 +127,7 @@ class TypeDescriptions:
             now_ns,
         )
 
-    def _register(
+    def register(
         self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
     ) -> None:
         """Register a client's definition, as far as the client has the right to it."""

@@ -51,8 +51,6 @@ _WORK_PER_TOPIC: Final = 500
 
 
 class TypeTable:
-    """All types of a node, and the topics of those that are in use."""
-
     def __init__(
         self,
         dispatcher: Dispatcher,

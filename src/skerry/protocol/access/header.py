@@ -11,10 +11,11 @@ from typing import Final
 from librt.strings import BytesWriter, write_f64_be
 from mypy_extensions import i64, u8
 
+from skerry.codec import kinds
 from skerry.codec.decoder import read_float
 from skerry.codec.encoder import write_head
 from skerry.codec.heads import describe, read_argument, read_count, read_span, read_tag, skip
-from skerry.codec.plans import TIMEPOINT, FieldPlan, StructPlan, ValuePlan, refuse_bytes
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.limits import STRUCT_ENTRY_COUNT_MAX, TAG_MAX
 
 ABSENT: Final = -1
@@ -57,14 +58,12 @@ _PLAN: Final = StructPlan("DotsHeader", object, [], None)
 _FIELDS: Final = {
     tag: FieldPlan(tag, name, name, False, ValuePlan(0, name)) for tag, name in _NAMES.items()
 }
-_TIME: Final = ValuePlan(TIMEPOINT, "timepoint")
+_TIME: Final = ValuePlan(kinds.TIMEPOINT, "timepoint")
 _KNOWN: Final = sum(1 << tag for tag in _NAMES)
 """Mask of the known tags."""
 
 
 class Header:
-    """The header of a transmission."""
-
     def __init__(self, type_name: str) -> None:
         self.type_name: str = type_name
         self.sent_time: float = NEVER

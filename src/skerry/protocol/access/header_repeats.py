@@ -15,6 +15,7 @@ from skerry.protocol.access.header import (
     SENT_TIME,
     SERVER_SENT_TIME,
     Header,
+    read_header,
 )
 
 
@@ -102,3 +103,36 @@ class _Words:
 def _is_time(body: bytes, at: i64, size: i64, tag: i64) -> bool:
     """Return whether a time with this tag is at the offset `at`."""
     return at + 8 <= size and body[at - 2] == tag and body[at - 1] == 0xFB
+
+
+class HeaderReader:
+    def __init__(self) -> None:
+        self._repeat: HeaderRepeat | None = None
+        self._last_name = ""
+
+    def read(self, data: bytes) -> tuple[Header, int]:
+        """The header at the beginning, and the offset of the object after it.
+
+        The caller must not change the header, and may use it until the next call. Raises
+        DecodeError if there is no valid header.
+        """
+        repeat = self._repeat
+        if repeat is not None and repeat.fits(data, 0, len(data)):
+            header = repeat.header
+            header.sent_time = repeat.sent_time(data, 0)
+            header.server_sent_time = repeat.server_sent_time(data, 0)
+            # NEVER is not a valid time on the wire: `read_header` raises DecodeError for it.
+            if header.sent_time != NEVER:
+                return header, int(repeat.size)
+        header, size = read_header(data, 0)
+        self._note(data, size, header)
+        return header, size
+
+    def _note(self, data: bytes, size: int, header: Header) -> None:
+        """Remember a header if its type is the same as before; otherwise it would not pay."""
+        if header.type_name != self._last_name:
+            self._last_name = header.type_name
+            return
+        repeat = HeaderRepeat(data, size, header)
+        if repeat.is_usable:
+            self._repeat = repeat

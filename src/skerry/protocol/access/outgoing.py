@@ -8,8 +8,6 @@ from skerry.codec.hot_loops import Frames
 
 
 class Outgoing:
-    """The frames of one end of a connection until they are taken."""
-
     def __init__(self) -> None:
         self._first: bytes = b""
         """Frames that were added together to an empty queue. They are not copied, because many

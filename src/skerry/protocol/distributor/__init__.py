@@ -4,7 +4,6 @@ config            the parameters of a connection
 events            the events and the counters of a connection
 connection        the machine that a runtime drives
 control_intake    processing of received control messages
-own_identity      the identity of the connection, and conflicts with other senders
 identity          how sender identities are made
 messages          the messages as values
 wire              encoding of messages in two dialects

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from skerry.errors import ConfigError
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.control_intake import ControlIntake
+from skerry.protocol.distributor.control_intake import ControlIntake, OwnIdentity
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
@@ -34,7 +34,6 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     UPDATE_HEADER_BYTES,
 )
-from skerry.protocol.distributor.own_identity import OwnIdentity
 from skerry.protocol.distributor.receiving.deliveries import Deliveries, DeliveryBatch
 from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.distributor.receiving.nagging import NaggingMonitor

@@ -47,8 +47,6 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderInfo:
-    """A sender of the group, as far as it is known."""
-
     address: str
     sender_id: int
     start: int

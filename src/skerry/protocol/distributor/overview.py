@@ -25,8 +25,6 @@ _COUNTS: Final = struct.Struct(">7i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The state of one program and its distributor."""
-
     application: str | None
     distributor_id: int
     start_time: str | None

@@ -36,8 +36,6 @@ def first_piece(datagram: bytes, *, text_length_bytes: int) -> tuple[bytes, int,
 
 
 class Reassembly:
-    """The pieces of one large update so far."""
-
     def __init__(self, subject: str, total: int, first_seq: int) -> None:
         self.subject = subject
         """Empty if there is no subscriber; then only the sizes are added up."""

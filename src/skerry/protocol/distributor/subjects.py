@@ -16,8 +16,6 @@ _ENTRY_BYTES = 200
 
 
 class Subjects:
-    """The subscriptions of a connection."""
-
     def __init__(self, *, is_java: bool = False) -> None:
         self._tree = PatternTree(is_java=is_java)
         self._memo_size = 0

@@ -48,8 +48,6 @@ _POSITION: Final = struct.Struct(">IQIQ")
 
 
 class DatagramWire:
-    """Encodes and decodes messages in one dialect."""
-
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._is_java = dialect is Dialect.JAVA

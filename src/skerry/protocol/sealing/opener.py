@@ -68,8 +68,6 @@ class SealRefusal(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealStatistics(Statistics):
-    """The counters of a seal."""
-
     sealed_count: int
     opened_count: int
     refused: Mapping[str, int]

@@ -25,8 +25,6 @@ class Durability(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingConfig:
-    """How a recording is written and how much of it is kept."""
-
     batch_rows: int = 8192
     """Number of rows after which a batch is written."""
     batch_ms: int = 200

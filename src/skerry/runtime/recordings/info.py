@@ -30,8 +30,6 @@ class RecordedSender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingInfo:
-    """Summary of the content of a recording."""
-
     id: str
     space: str
     created_ns: int

@@ -31,8 +31,6 @@ from skerry.runtime.recordings.updates import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFinding:
-    """One fault or note."""
-
     is_fault: bool
     segment: str
     """Name of the segment; empty if the finding concerns the recording."""
@@ -51,8 +49,6 @@ class VerifyFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """The result of a verification."""
-
     segment_count: int
     batch_count: int
     row_count: int

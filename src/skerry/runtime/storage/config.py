@@ -22,8 +22,6 @@ class SyncPolicy(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageConfig:
-    """Where and how persistent objects are stored."""
-
     url: str = field(default="", repr=False)
     """`sqlite:PATH`, `postgresql://...`, or `none`; empty means a file in the state folder."""
     sync: SyncPolicy = SyncPolicy.COMMIT

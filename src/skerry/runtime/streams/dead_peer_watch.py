@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 
 class DeadPeerWatch:
-    """Aborts the connections of a node to peers that are gone."""
-
     def __init__(self, silence_s_max: float) -> None:
         self._silence_s_max = silence_s_max
         self._sockets: dict[asyncio.WriteTransport, Any] = {}

@@ -33,8 +33,6 @@ _SWITCHES: Final = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """An address at which to listen or to which to connect."""
-
     text: str
     """The endpoint as text, without password and options."""
     version: int

@@ -26,8 +26,6 @@ _PENDING_SHARE: Final = 8
 
 
 class Listeners:
-    """Accepts connections at the endpoints of a node."""
-
     def __init__(
         self,
         server: ClientStreams,

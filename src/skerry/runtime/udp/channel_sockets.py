@@ -60,8 +60,6 @@ log = logging.getLogger(__name__)
 
 
 class ChannelSockets:
-    """The sockets of one channel."""
-
     def __init__(
         self,
         address: Address,

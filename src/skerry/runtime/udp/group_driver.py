@@ -37,8 +37,6 @@ _DATA: Final = (UPDATE, RETRANSMISSION)
 
 
 class GroupDriver:
-    """The socket in a multicast group, and the machine of the connection."""
-
     def __init__(
         self,
         group: Address,

@@ -30,8 +30,6 @@ _REQUEST_COUNT_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """An interface, with its address of one family."""
-
     name: str
     index: int
     address: str

@@ -12,7 +12,7 @@ from skerry.codec.frame import FrameCutter
 from skerry.codec.hot_loops import Frames
 from skerry.engine.dispatch.cache import TypeCache
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue
-from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
+from skerry.engine.dispatch.frame_forwarding import HeaderTemplate, kind_of
 from skerry.engine.dispatch.topics import Topic
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from skerry.engine.dispatch.source import Source
+from skerry.engine.dispatch.client_queue import Source
 
 
 def test_published_types_are_noted_in_order_and_once() -> None:

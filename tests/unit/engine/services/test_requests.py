@@ -391,7 +391,7 @@ def test_repeated_claims_without_responses_leave_nothing_behind(
     assert len(given(server)) == 48
     answer(server, given(server)[0].number)
     assert harbour.node.statistics().requests.late == 1
-    requests = harbour.node._services._requests
+    requests = harbour.node._services.requests
     assert sum(len(calls) for calls in requests._forwarded.values()) == 0
 
 

@@ -6,11 +6,10 @@ from random import Random
 from typing import Any
 
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.control_intake import ControlIntake
+from skerry.protocol.distributor.control_intake import ControlIntake, OwnIdentity
 from skerry.protocol.distributor.events import SenderFound, SenderInfo
 from skerry.protocol.distributor.identity import SenderIdentity, address_bytes, mark_application
 from skerry.protocol.distributor.messages import GOODBYE, HEARTBEAT, NAK, REQUEST
-from skerry.protocol.distributor.own_identity import OwnIdentity
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.remote_senders import RemoteSender
 from skerry.protocol.distributor.receiving.sender_table import SenderTable

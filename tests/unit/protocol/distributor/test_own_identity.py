@@ -6,10 +6,10 @@ from dataclasses import replace
 from random import Random
 
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
+from skerry.protocol.distributor.control_intake import OwnIdentity
 from skerry.protocol.distributor.events import IdentityTaken, SenderInfo
 from skerry.protocol.distributor.identity import SenderIdentity, java_sum
 from skerry.protocol.distributor.messages import HEARTBEAT, DatagramHeader
-from skerry.protocol.distributor.own_identity import OwnIdentity
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.sending.sender import Sender
 from skerry.protocol.machine import Address

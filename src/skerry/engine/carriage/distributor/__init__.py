@@ -6,6 +6,5 @@ outgoing     from the node to the group
 incoming     from the group to the node: checks, and messages that wait for the description of their
              type
 types        types as the carriage needs them: subjects, descriptions, checks
-headers      reads headers, most of which differ from the one before only in their times
 events       events, reasons for drops, and statistics
 """

@@ -10,7 +10,6 @@ from collections import ChainMap, Counter
 from typing import Any, Final
 
 from skerry.engine.carriage.distributor.events import DefinitionConflict, MessagesGivenUp
-from skerry.engine.carriage.distributor.headers import HeaderReader
 from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.types import CarriedTypes, describing
 from skerry.engine.types.definitions import Definitions
@@ -19,6 +18,7 @@ from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import header_fault
 from skerry.protocol.access.header import Header, copy_header, write_header
+from skerry.protocol.access.header_repeats import HeaderReader
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
@@ -52,8 +52,6 @@ class _WaitingMessages:
 
 
 class GroupIncoming:
-    """Forwards messages of the group to the node."""
-
     def __init__(
         self,
         registry: Definitions,

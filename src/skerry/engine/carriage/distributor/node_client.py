@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from skerry.codec.frame import frame
-from skerry.engine.carriage.distributor.headers import HeaderReader
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
 from skerry.protocol.access.connection import ReceivedFrame
 from skerry.protocol.access.handshake import ConnectionStage
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.header_repeats import HeaderReader
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.schema.internal import internal_types
@@ -27,8 +27,6 @@ class ConnectedNode(Protocol):
 
 
 class NodeClient:
-    """Exchanges headers and objects with one node by the access protocol."""
-
     def __init__(self, core: ConnectedNode, *, name: str) -> None:
         self._core = core
         self._name = name

@@ -82,8 +82,6 @@ class CarriedType:
 
 
 class CarriedTypes:
-    """The types in the registry of a node, by name."""
-
     def __init__(self, registry: Mapping[str, NamedType]) -> None:
         self._registry = registry
         self._made: dict[str, CarriedType] = {}

@@ -28,8 +28,6 @@ def field_named(type_: StructType, name: str) -> Field | None:
 
 
 class Meaning:
-    """The meaning of the tokens of one text for one type."""
-
     def __init__(self, source: str, type_: StructType) -> None:
         self._source = source
         self._type = type_

@@ -5,8 +5,7 @@ remote_senders   the presence of one sender
 receiver         the stream of one sender: order, repair and loss
 receiver_states  the states of a receiver, as a transition table
 stream_start     where a stream begins for a receiver that joined
-gaps             missing datagrams, and when they are requested
-reorder_buffer   datagrams that wait for a missing one
+gaps             missing datagrams, when they are requested, and datagrams that wait for them
 stream_delivery  unpacking, reassembly and delivery of ordered datagrams
 unpacking        the updates in a datagram
 updates          updates for the application

@@ -1,4 +1,4 @@
-"""Missing datagrams of one sender: when to request them, and when to give up.
+"""Missing datagrams of one sender: when to request them, when to give up, and what waits for them.
 
 Every receiver of a group detects the same loss at the same time. So each waits for a random time
 before its request, and a request of another receiver for the same numbers counts as its own. A
@@ -11,6 +11,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from skerry.protocol.distributor.receiving.stream_delivery import DatagramContent
+
 DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
 """Repair requests of one stream at a time, one for each gap. Further gaps are requested a moment
 later, so that repair does not use the bandwidth of data."""
@@ -20,8 +22,6 @@ HURRY: Final = 8
 
 
 class Gaps:
-    """Missing numbers, each with the time of its next request."""
-
     def __init__(
         self, *, delay_ns_max: int, timeout_ns: int, retry_count_max: int, rng: Random
     ) -> None:
@@ -175,3 +175,57 @@ class _Ask:
         self.due_ns = due_ns
         self.count = count
         self.asked_ns = asked_ns
+
+
+class ReorderBuffer:
+    """The bytes that wait, of all streams of a connection together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.size = 0
+        """Bytes that wait now."""
+
+    def has_room_for(self, size: int) -> bool:
+        """Return whether this many more bytes may wait."""
+        return self.size + size <= self._bytes_max
+
+
+class WaitingDatagrams:
+    """The datagrams of one stream that wait, by their number."""
+
+    def __init__(self, room: ReorderBuffer) -> None:
+        self._room = room
+        self.contents: dict[int, DatagramContent] = {}
+        self.size = 0
+        """Bytes of these datagrams."""
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def is_full(self, size: int) -> bool:
+        """Return whether there is no room for `size` more bytes; the first one always has room."""
+        return len(self.contents) > 0 and not self._room.has_room_for(size)
+
+    def add(self, seq: int, content: DatagramContent) -> None:
+        self.contents[seq] = content
+        self.size += len(content[1])
+        self._room.size += len(content[1])
+
+    def pop(self, seq: int) -> DatagramContent | None:
+        """Take out a datagram; None if it does not wait."""
+        content = self.contents.pop(seq, None)
+        if content is not None:
+            self.size -= len(content[1])
+            self._room.size -= len(content[1])
+        return content
+
+    def drop_before(self, seq: int) -> None:
+        """Discard the datagrams before this number."""
+        for old_seq in [waiting for waiting in self.contents if waiting < seq]:
+            self.pop(old_seq)
+
+    def clear(self) -> None:
+        """Discard all datagrams."""
+        self.contents.clear()
+        self._room.size -= self.size
+        self.size = 0

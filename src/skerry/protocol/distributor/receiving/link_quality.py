@@ -19,8 +19,6 @@ _U32: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCounts:
-    """The counts of one stream."""
-
     passed_count: int = 0
     """Datagrams that were delivered or given up."""
     lost_count: int = 0

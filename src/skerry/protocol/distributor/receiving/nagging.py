@@ -9,8 +9,6 @@ from __future__ import annotations
 
 
 class NaggingMonitor:
-    """Counts requests, and fires when there are too many."""
-
     def __init__(
         self, *, window_ns: int, check_ns: int, request_count_max: int, now_ns: int
     ) -> None:

@@ -25,14 +25,13 @@ from skerry.protocol.distributor.messages import (
     Position,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
-from skerry.protocol.distributor.receiving.gaps import Gaps, runs
+from skerry.protocol.distributor.receiving.gaps import Gaps, ReorderBuffer, WaitingDatagrams, runs
 from skerry.protocol.distributor.receiving.link_quality import LinkCounts
 from skerry.protocol.distributor.receiving.receiver_states import (
     RECEIVER_TRANSITIONS,
     ReceiverEvent,
     ReceiverState,
 )
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer, WaitingDatagrams
 from skerry.protocol.distributor.receiving.stream_delivery import DatagramContent, StreamDelivery
 from skerry.protocol.distributor.receiving.stream_start import (
     FIRST_SEQ,
@@ -54,8 +53,6 @@ _STOPPED: Final = ReceiverState.STOPPED
 
 
 class Receiver:
-    """The stream of one sender."""
-
     def __init__(
         self,
         *,

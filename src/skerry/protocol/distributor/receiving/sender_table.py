@@ -20,6 +20,7 @@ from skerry.protocol.distributor.events import (
 from skerry.protocol.distributor.identity import is_marked, java_sum
 from skerry.protocol.distributor.messages import DatagramHeader
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.gaps import ReorderBuffer
 from skerry.protocol.distributor.receiving.link_quality import LinkCounts, LinkReport
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import (
@@ -27,7 +28,6 @@ from skerry.protocol.distributor.receiving.remote_senders import (
     Departed,
     RemoteSender,
 )
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.receiving.stream_start import StartSearch, StreamOrigin
 from skerry.protocol.distributor.sending.flow import SendTurns
 from skerry.protocol.distributor.subjects import Subjects

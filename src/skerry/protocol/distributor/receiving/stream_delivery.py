@@ -32,8 +32,6 @@ DatagramContent = tuple[int, bytes, list[tuple[str, bytes]]]
 
 
 class StreamDelivery:
-    """Delivers the updates of one sender, and reports its losses."""
-
     def __init__(
         self,
         sender: SenderInfo,

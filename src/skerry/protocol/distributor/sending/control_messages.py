@@ -30,8 +30,6 @@ _U32: Final = 0xFFFFFFFF
 
 
 class ControlMessages:
-    """Encodes messages with the identity of one sender."""
-
     def __init__(
         self, identity: SenderIdentity, config: DistributorConfig, *, group: bytes, port: int
     ) -> None:

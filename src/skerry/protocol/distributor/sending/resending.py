@@ -41,8 +41,6 @@ _SHARE: Final = 2
 
 
 class Resender:
-    """The datagrams of a history that have to be sent again, and when."""
-
     def __init__(
         self,
         history: SendHistory,

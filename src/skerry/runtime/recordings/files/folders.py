@@ -59,8 +59,6 @@ _OUR_NAMES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingIdentity:
-    """The facts of a recording that never change."""
-
     id: str
     """16 hexadecimal digits."""
     space: str

@@ -65,8 +65,6 @@ _HDFS_HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RemotePath:
-    """A remote folder or file."""
-
     uri: str
     """Without a trailing slash."""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carriage.distributor.headers import HeaderReader
 from skerry.errors import DecodeError
 from skerry.protocol.access.header import NEVER, Header, read_header, write_header
+from skerry.protocol.access.header_repeats import HeaderReader
 
 FIELDS = [name for name in dir(Header("")) if not name.startswith("_")]
 

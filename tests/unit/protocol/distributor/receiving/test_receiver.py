@@ -24,9 +24,9 @@ from skerry.protocol.distributor.messages import (
     UpdateMessage,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.gaps import ReorderBuffer
 from skerry.protocol.distributor.receiving.link_quality import LinkCounts
 from skerry.protocol.distributor.receiving.receiver import Receiver
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.tracing import DropReason

@@ -10,9 +10,9 @@ from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import RemovalReason, SenderInfo
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.gaps import ReorderBuffer
 from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import Departed, RemoteSender
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 
 MS = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.distributor.messages import WHOLE
-from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer, WaitingDatagrams
+from skerry.protocol.distributor.receiving.gaps import ReorderBuffer, WaitingDatagrams
 from skerry.protocol.distributor.receiving.stream_delivery import DatagramContent
 
 
