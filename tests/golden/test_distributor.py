@@ -30,9 +30,9 @@ from skerry.protocol.distributor.messages import (
     RepairRequest,
     UpdateMessage,
 )
-from skerry.protocol.distributor.overview import Overview
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, DatagramWire
 from skerry.protocol.machine import Address
+from tests.overviews import read_overview
 
 FOLDER = Path(__file__).resolve().parent / "distributor"
 MS = 1_000_000
@@ -159,7 +159,7 @@ CHECKS: dict[type[Any], Callable[[Any, dict[str, Any]], None]] = {
 
 def test_the_overview_is_decoded_and_encoded_to_the_same_bytes() -> None:
     (packet,) = captured("management-overview")
-    overview = Overview.decode(packet.data)
+    overview = read_overview(packet.data)
     assert overview.encode() == packet.data
     fields = packet.fields
     assert overview.application == fields["application_name"]

@@ -28,6 +28,7 @@ from skerry.runtime.type_files import load_types
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies
+from tests.old_frames import feed_pairs
 from tests.plan_walk import PlanWalk
 
 FOLDER = Path(__file__).resolve().parent / "dots"
@@ -174,7 +175,7 @@ def test_streams_of_version_1_are_cut_into_their_frames(way: str) -> None:
     for stream in streams(framing="v1"):
         cutter = OldFrameCutter(read_payload_size)
         data = b"".join(recorded.data for recorded in stream)
-        found = [pair for piece in cuts(data, way) for pair in cutter.feed_pairs(piece)]
+        found = [pair for piece in cuts(data, way) for pair in feed_pairs(cutter, piece)]
         assert found == [(recorded.header, recorded.payload) for recorded in stream]
         assert cutter.held_bytes == 0
 

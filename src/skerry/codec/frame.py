@@ -194,14 +194,6 @@ class OldFrameCutter(FrameCutter):
         """Returns the size of the object from a header."""
         self.middle: i64 = 0
 
-    def feed_pairs(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """Receive bytes of the stream and return the headers and objects that are complete now."""
-        pairs: list[tuple[bytes, bytes]] = []
-        self.load(data)
-        while self.step():
-            pairs.append((self.header(), self.payload()))
-        return pairs
-
     def step(self) -> bool:
         """Move to the next frame. False if it is not complete; then its bytes are kept."""
         buffer = self.buffer

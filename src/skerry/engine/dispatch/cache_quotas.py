@@ -59,16 +59,6 @@ class CacheQuotas:
         if client not in self._by_client:
             self._addresses.pop(client, None)
 
-    def client_usage(self, client: int) -> tuple[int, int]:
-        """Count and bytes of the objects that a client created."""
-        usage = self._by_client.get(client)
-        return (0, 0) if usage is None else (int(usage.count), int(usage.size))
-
-    def address_usage(self, address: str) -> tuple[int, int]:
-        """Count and bytes of the objects that clients of an address created."""
-        usage = self._by_address.get(address)
-        return (0, 0) if usage is None else (int(usage.count), int(usage.size))
-
     def check(self, client: i64, count: i64, size: i64, count_max: i64, bytes_max: i64) -> None:
         """Raise LimitExceeded if a client or its address may not use so much more."""
         _check(self._by_client.get(int(client)), count, size, count_max, bytes_max, "client")

@@ -40,13 +40,6 @@ def segments_stop(datagrams: list[bytes], first: int) -> int:
     return stop
 
 
-def split_segments(data: bytes, size: int) -> list[bytes]:
-    """The datagrams that one call received, each of this size except the last."""
-    if len(data) <= size:
-        return [data]
-    return [data[pos : pos + size] for pos in range(0, len(data), size)]
-
-
 def segment_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
     """The size of the datagrams that one call received; 0 for a single datagram."""
     for level, kind, value in ancillary:

@@ -18,6 +18,7 @@ from skerry.errors import ConfigError, ConnectFailed
 from skerry.protocol.distributor.overview import Overview
 from skerry.protocol.machine import Address
 from skerry.runtime.udp.multicast import MulticastSocket
+from tests.overviews import read_overview
 
 Join = Callable[..., BlockingGroupConnection]
 
@@ -52,7 +53,7 @@ def test_overviews_are_those_of_the_java_program(join: Join) -> None:
 def _next(watching: MulticastSocket) -> Overview:
     assert select.select([watching], [], [], 10)[0]
     datagram, _, _ = watching.receive()
-    return Overview.decode(datagram)
+    return read_overview(datagram)
 
 
 def test_the_page_is_the_statistics(join: Join) -> None:

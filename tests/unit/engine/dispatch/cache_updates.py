@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from skerry.codec.codec import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import merge_pieces, split_whole
@@ -38,3 +41,9 @@ def apply(cache: Cache, update: Update, codec: Codec) -> tuple[int, Entry] | Non
         update.position,
     )
     return operation, entry
+
+
+def usage_of(usages: Mapping[Any, Any], owner: object) -> tuple[int, int]:
+    """Count and bytes of the objects of a client or of an address."""
+    usage = usages.get(owner)
+    return (0, 0) if usage is None else (int(usage.count), int(usage.size))

@@ -13,7 +13,7 @@ from skerry.engine.dispatch.cache import SHELF_HOLE_COUNT_MAX, Cache, Entry
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import codec_of, key_of, selection
-from tests.unit.engine.dispatch.cache_updates import apply
+from tests.unit.engine.dispatch.cache_updates import apply, usage_of
 
 Thing = skerry.define_types(
     "struct Thing { 1: [key] uint32 id; 2: string name; 3: float64 size; }"
@@ -167,7 +167,7 @@ def test_objects_are_restored_whatever_the_limits_are() -> None:
     cache = Cache(object_count_max=1, bytes_max=1)
     cache.restore(cache.type_cache("Thing"), key, entry)
     assert (cache.object_count, cache.payload_bytes) == (1, len(entry.payload))
-    assert cache.quotas.client_usage(7) == (1, len(entry.payload))
+    assert usage_of(cache.quotas._by_client, 7) == (1, len(entry.payload))
     assert cache.mentions(7)
 
 

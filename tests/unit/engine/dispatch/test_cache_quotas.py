@@ -10,7 +10,7 @@ from skerry.engine.dispatch.cache import Cache
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import codec_of, key_of
-from tests.unit.engine.dispatch.cache_updates import apply
+from tests.unit.engine.dispatch.cache_updates import apply, usage_of
 
 Thing = skerry.define_types(
     "struct Thing { 1: [key] uint32 id; 2: string name; 3: float64 size; }"
@@ -58,19 +58,21 @@ def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: i
 
 def test_objects_are_counted_for_their_creator() -> None:
     cache = Cache()
-    assert cache.quotas.client_usage(7) == (0, 0)
+    assert usage_of(cache.quotas._by_client, 7) == (0, 0)
     apply(cache, update_of(Thing(id=1, name="ab"), sender=7), CODEC)
     apply(cache, update_of(Thing(id=2), sender=7), CODEC)
     apply(cache, update_of(Thing(id=3), sender=8), CODEC)
     sizes = [len(Thing(id=1, name="ab").encode()), len(Thing(id=2).encode())]
-    assert cache.quotas.client_usage(7) == (2, sum(sizes))
+    assert usage_of(cache.quotas._by_client, 7) == (2, sum(sizes))
     apply(cache, update_of(Thing(id=1, name="longer"), sender=8), CODEC)
     grown = len(Thing(id=1, name="longer").encode())
-    assert cache.quotas.client_usage(7) == (2, grown + sizes[1]), "it is still the one that made it"
+    assert usage_of(cache.quotas._by_client, 7) == (2, grown + sizes[1]), (
+        "it is still the one that made it"
+    )
     apply(cache, update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
     apply(cache, update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
-    assert cache.quotas.client_usage(7) == (0, 0)
-    assert cache.quotas.client_usage(8)[0] == 1
+    assert usage_of(cache.quotas._by_client, 7) == (0, 0)
+    assert usage_of(cache.quotas._by_client, 8)[0] == 1
 
 
 def test_the_exempt_client_may_exceed_the_limits() -> None:
@@ -101,7 +103,7 @@ def test_objects_of_one_address_include_those_of_disconnected_clients() -> None:
     made_by(cache, 5, 4)
     cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
     made_by(cache, 8, 5)
-    assert cache.quotas.address_usage("10.0.0.1")[0] == 2
+    assert usage_of(cache.quotas._by_address, "10.0.0.1")[0] == 2
 
 
 def test_bytes_of_one_address_are_bounded() -> None:
@@ -115,7 +117,7 @@ def test_bytes_of_one_address_are_bounded() -> None:
         made_by(cache, 8, 2, "x" * 60)
     with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
         made_by(cache, 7, 1, "x" * 160)
-    assert cache.quotas.address_usage("10.0.0.1") == (1, cache.payload_bytes)
+    assert usage_of(cache.quotas._by_address, "10.0.0.1") == (1, cache.payload_bytes)
 
 
 def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
@@ -125,9 +127,9 @@ def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
     made_by(cache, 7, 1)
     for number in (7, 8):
         cache.quotas.client_left(number)
-    assert cache.quotas.address_usage("10.0.0.1")[0] == 1
+    assert usage_of(cache.quotas._by_address, "10.0.0.1")[0] == 1
     cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
-    assert cache.quotas.address_usage("10.0.0.1") == (0, 0)
+    assert usage_of(cache.quotas._by_address, "10.0.0.1") == (0, 0)
     assert (cache.quotas._addresses, cache.quotas._connected) == ({}, set())
 
 
@@ -143,11 +145,14 @@ def test_a_client_that_enlarges_objects_of_others_is_limited_by_their_quota() ->
             made_by(cache, stranger, 1, "x" * 100)
     made_by(cache, 9, 1, "x" * 80)
     assert (
-        cache.quotas.address_usage("10.0.0.1")
-        == cache.quotas.client_usage(7)
+        usage_of(cache.quotas._by_address, "10.0.0.1")
+        == usage_of(cache.quotas._by_client, 7)
         == (1, cache.payload_bytes)
     )
-    assert (cache.quotas.address_usage("10.0.0.2"), cache.quotas.client_usage(9)) == (
+    assert (
+        usage_of(cache.quotas._by_address, "10.0.0.2"),
+        usage_of(cache.quotas._by_client, 9),
+    ) == (
         (0, 0),
         (0, 0),
     )
@@ -155,10 +160,14 @@ def test_a_client_that_enlarges_objects_of_others_is_limited_by_their_quota() ->
         made_by(cache, 7, 2, "x" * 20)
     made_by(cache, 7, 1, "x")
     made_by(cache, 7, 2, "x" * 20)
-    assert cache.quotas.address_usage("10.0.0.1") == (2, cache.payload_bytes)
+    assert usage_of(cache.quotas._by_address, "10.0.0.1") == (2, cache.payload_bytes)
     for number in (1, 2):
         cache.drop(cache.type_cache("Thing"), key_of(Thing(id=number)))
-    assert cache.quotas.address_usage("10.0.0.1") == cache.quotas.client_usage(7) == (0, 0)
+    assert (
+        usage_of(cache.quotas._by_address, "10.0.0.1")
+        == usage_of(cache.quotas._by_client, 7)
+        == (0, 0)
+    )
 
 
 def test_bytes_of_one_client_are_limited_whichever_client_adds_to_them() -> None:
@@ -167,7 +176,7 @@ def test_bytes_of_one_client_are_limited_whichever_client_adds_to_them() -> None
     with pytest.raises(LimitExceeded, match="bytes of objects of one client"):
         put_by(cache, 8, "x" * 100, count_max=1, bytes_max=100)
     put_by(cache, 8, "x" * 80, count_max=1, bytes_max=100)
-    assert cache.quotas.client_usage(7) == (1, cache.payload_bytes)
+    assert usage_of(cache.quotas._by_client, 7) == (1, cache.payload_bytes)
 
 
 def test_objects_that_became_too_many_may_still_grow() -> None:
@@ -178,7 +187,7 @@ def test_objects_that_became_too_many_may_still_grow() -> None:
     cache.quotas.address_count_max = 1
     cache.quotas.address_bytes_max = 100
     made_by(cache, 7, 2, "longer")
-    assert cache.quotas.address_usage("10.0.0.1") == (2, cache.payload_bytes)
+    assert usage_of(cache.quotas._by_address, "10.0.0.1") == (2, cache.payload_bytes)
     with pytest.raises(LimitExceeded, match="count of objects of one address"):
         made_by(cache, 7, 3)
 
@@ -194,4 +203,4 @@ def test_objects_of_the_exempt_client_are_not_limited() -> None:
     cache.quotas.set_address(7, "10.0.0.1")
     made_by(cache, 7, 1)
     made_by(cache, 1, 1, "x" * 100)
-    assert cache.quotas.address_usage("10.0.0.1") == (1, cache.payload_bytes)
+    assert usage_of(cache.quotas._by_address, "10.0.0.1") == (1, cache.payload_bytes)

@@ -14,6 +14,7 @@ from skerry.protocol.distributor.overview import (
     Overview,
     shortened,
 )
+from tests.overviews import read_overview
 
 SEEN = Overview(
     application="feed",
@@ -34,7 +35,7 @@ SEEN = Overview(
 def test_encoded_messages_decode_to_equal_ones() -> None:
     data = SEEN.encode()
     assert data[:4] == OVERVIEW.to_bytes(4, "big")
-    assert Overview.decode(data) == SEEN
+    assert read_overview(data) == SEEN
     assert len(data) < OVERVIEW_BYTES_MAX
 
 
@@ -42,10 +43,10 @@ def test_a_cut_or_longer_or_other_message_is_refused() -> None:
     data = SEEN.encode()
     for size in range(len(data)):
         with pytest.raises(DecodeError):
-            Overview.decode(data[:size])
+            read_overview(data[:size])
     for wrong in (data + b"\0", b"\0\1\0\2" + data[4:]):
         with pytest.raises(DecodeError):
-            Overview.decode(wrong)
+            read_overview(wrong)
 
 
 def test_two_programs_differ() -> None:

@@ -16,7 +16,7 @@ from skerry.protocol.machine import Address
 from skerry.runtime.udp import multicast
 from skerry.runtime.udp.datagrams import Buffer
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
-from skerry.runtime.udp.segmentation import split_segments
+from tests.segments import split_segments
 
 Join = Callable[..., MulticastSocket]
 

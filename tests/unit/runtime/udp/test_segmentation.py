@@ -20,8 +20,8 @@ from skerry.runtime.udp.segmentation import (
     SEGMENTED_BYTES_MAX,
     segment_size,
     segments_stop,
-    split_segments,
 )
+from tests.segments import split_segments
 
 
 @pytest.fixture
