@@ -248,7 +248,7 @@ class SystemMember:
             incarnation_id=machine.picture.membership.incarnation_id,
             observations=self._observations,
         )
-        self._server.core.tell_picture(seen, monotonic_ns())
+        self._server.core.set_picture(seen, monotonic_ns())
         self._server.carry()
 
     def _observe(self) -> None:
@@ -270,7 +270,7 @@ class SystemMember:
         self._observe()
         if core.wants(RAW_STATISTICS_TYPE) and not machine.is_out:
             now_ns = monotonic_ns()
-            core.tell(raw_objects(machine.picture.table, machine.picture.raw(), now_ns), now_ns)
+            core.publish(raw_objects(machine.picture.table, machine.picture.raw(), now_ns), now_ns)
             self._server.carry()
         loop = asyncio.get_running_loop()
         self._raw_timer = loop.call_later(_RAW_S, self._publish_raw)

@@ -31,7 +31,7 @@ class Core:
         self.pictures: list[PublishedPicture] = []
         self.raw: list[Any] = []
 
-    def tell_picture(self, seen: PublishedPicture, _now_ns: int) -> None:
+    def set_picture(self, seen: PublishedPicture, _now_ns: int) -> None:
         self.pictures.append(seen)
 
     def wants(self, type_name: str) -> bool:
