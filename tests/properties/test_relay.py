@@ -102,7 +102,7 @@ class Place:
 
     def forget_headers(self) -> None:
         for talker in self.publishers:
-            client = self.node._clients.get(talker.address)
+            client = self.node._table.by_address.get(talker.address)
             if client is not None:
                 client.queue.relay.forget()
 

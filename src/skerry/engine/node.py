@@ -21,7 +21,6 @@ from mypy_extensions import mypyc_attr
 from skerry.engine.admission.admission import Admission, AdmissionConfig
 from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.admission.permission_review import AdmissionRenewal, PermissionReviews
-from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.connections.client_table import ClientTable
 from skerry.engine.connections.connections import Connections
@@ -85,20 +84,18 @@ class NodeCore:
         self.cache = cache or Cache()
         self.cache.quotas.exempt_client = NODE_CLIENT
         self._extensions = extensions
-        self._admission = admission or Admission()
-        self._shares = SharedQuotas(self._admission.limits)
+        self.admission = admission or Admission()
+        self._shares = SharedQuotas(self.admission.limits)
         self._clock = InputClock(wall_offset_ns)
         self._events = NodeEvents()
         self._table = ClientTable()
-        self._clients = self._table.by_address
         self._routing = Routing(self._shares)
         self._dispatcher = Dispatcher(self.cache, self._routing, node=node_id)
         self._routing.attach(self._dispatcher)
         self._types = TypeTable(self._dispatcher, self._routing, journal, self._table.has_published)
         self._bulk_removals = BulkRemovals(self._dispatcher)
-        self._publisher = NodePublisher(
-            self._clock, self._dispatcher, self._routing, self._types, has_extensions=extensions
-        )
+        parts = (self._dispatcher, self._routing, self._types)
+        self._publisher = NodePublisher(self._clock, *parts, has_extensions=extensions)
         self._status_objects = StatusObjects(
             self.cache, self._publisher.publish, name=name, is_plain=not extensions
         )
@@ -107,21 +104,14 @@ class NodeCore:
             table=self._table,
             cache=self.cache,
             journal=journal,
-            admission=self._admission,
+            admission=self.admission,
             shares=self._shares,
             events=self._events,
             publisher=self._publisher,
             status_objects=self._status_objects,
             bulk_removals=self._bulk_removals,
         )
-        self._services = NodeServices(
-            self.host,
-            self._dispatcher,
-            self._routing,
-            self._types,
-            self._admission,
-            has_peers=has_peers,
-        )
+        self._services = NodeServices(self.host, *parts, self.admission, has_peers=has_peers)
         self._cleanup = ClientCleanup(
             self.host, self._routing, self._services, self._types, self._bulk_removals
         )
@@ -132,7 +122,7 @@ class NodeCore:
             clock=self._clock,
             table=self._table,
             events=self._events,
-            admission=self._admission,
+            admission=self.admission,
             shares=self._shares,
             dispatcher=self._dispatcher,
             types=self._types,
@@ -143,31 +133,12 @@ class NodeCore:
         )
         self.host.attach(self._connections)
         self._renewal = AdmissionRenewal(
-            admission=self._admission,
-            shares=self._shares,
-            dispatcher=self._dispatcher,
-            connections=self._connections,
-            reviews=self._reviews,
+            self.admission, self._shares, self._dispatcher, self._connections, self._reviews
         )
         self._renewal.apply_limits()
         self._statistics = StatisticsCollector(
-            dispatcher=self._dispatcher,
-            routing=self._routing,
-            types=self._types,
-            services=self._services,
-            connections=self._connections,
-            journal=journal,
+            self._dispatcher, self._routing, self._types, self._services, self._connections, journal
         )
-
-    @property
-    def now_ns(self) -> int:
-        """Monotonic time of the current input."""
-        return self._clock.now_ns
-
-    @property
-    def limits(self) -> ClientLimits:
-        """The quotas of one client and of one address."""
-        return self._admission.limits
 
     @property
     def registry(self) -> Any:
@@ -290,10 +261,6 @@ class NodeCore:
 
     # -- for the program that runs the node
 
-    def bound_connections(self, place_count: int) -> None:
-        """Set how many connections the computer can hold."""
-        self._admission.bound_connections(place_count)
-
     def restored(self, stored: StoredType | StoredObject) -> None:
         """Load a type or an object from the storage, before the first client connects."""
         assert self._table.is_unused
@@ -314,8 +281,7 @@ class NodeCore:
         self._publish_picture(now_ns)
 
     def set_picture(self, seen: PublishedPicture, now_ns: int) -> None:
-        """Publish the picture of the system after a change. The id of this node may be new, since
-        an excluded node joins again with another one."""
+        """Publish a changed picture; an excluded node joins again with another id."""
         self._picture = seen
         self._dispatcher.node = seen.node
         self._publish_picture(now_ns)
@@ -361,7 +327,7 @@ class NodeCore:
         that it publishes were measured at the node of their publisher, so its own quota for
         publishing does not apply.
         """
-        client = self._clients[peer]
+        client = self._table.by_address[peer]
         client.meter = None
         client.input.can_wait = False
         client.queue.source.update_bytes_max = PAYLOAD_BYTES_MAX

@@ -19,7 +19,6 @@ from skerry.objects.times import seconds_of_ns
 class StatisticsCollector:
     def __init__(
         self,
-        *,
         dispatcher: Dispatcher,
         routing: Routing,
         types: TypeTable,

@@ -67,7 +67,7 @@ def is_in(client: Client) -> bool:
 
 
 def known(harbour: Harbour, guest: Guest) -> Client:
-    return harbour.node._clients[guest.address]
+    return harbour.node._table.by_address[guest.address]
 
 
 def test_only_a_client_with_all_rights_and_no_meter_is_free(

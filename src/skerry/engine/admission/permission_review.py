@@ -101,7 +101,6 @@ class PermissionReviews:
 class AdmissionRenewal:
     def __init__(
         self,
-        *,
         admission: Admission,
         shares: SharedQuotas,
         dispatcher: Dispatcher,

@@ -90,7 +90,7 @@ class NodeServer:
         """Counts iterations of the loop with input."""
         self._connection_count_max = connection_count_max
         if connection_count_max is not None:
-            core.bound_connections(connection_count_max)
+            core.admission.bound_connections(connection_count_max)
         self._on_events = on_events
         self._after_input = after_input
         self._dead_peers = DeadPeerWatch(silence_s_max)
@@ -103,7 +103,7 @@ class NodeServer:
             socket_mode=socket_mode,
             socket_group=socket_group,
             connection_count_max=connection_count_max,
-            message_bytes_max=lambda: core.limits.frame_bytes_max,
+            message_bytes_max=lambda: core.admission.limits.frame_bytes_max,
         )
         self._endpoints: list[str] = []
         """The endpoints at which the node listens."""

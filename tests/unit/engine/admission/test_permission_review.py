@@ -60,7 +60,7 @@ def test_the_groups_of_many_clients_are_checked_in_turns(
     while harbour.node._reviews:
         assert sum(checked) <= SELECT_SLICE_COUNT // 5 + 10
         checked.clear()
-        assert harbour.node.deadline_ns() == harbour.node.now_ns
+        assert harbour.node.deadline_ns() == harbour.node.host.now_ns
         harbour.node.advance(0)
         turn_count += 1
     assert turn_count >= 5
@@ -125,7 +125,7 @@ def test_changing_the_permissions_again_restarts_the_review(harbour: Harbour) ->
     harbour.node.renew_admission(AdmissionConfig(), 0)
     harbour.pump()
     assert sum(guest.is_cut for guest in guests) <= SELECT_SLICE_COUNT // 200
-    assert not any(client.is_under_review for client in harbour.node._clients.values())
+    assert not any(client.is_under_review for client in harbour.node._table.by_address.values())
 
 
 def hiding(*subjects: str) -> AdmissionConfig:

@@ -209,7 +209,7 @@ def test_what_is_too_large_as_text_ends_a_plain_guest_and_no_other(
     harbour: Harbour, maker: Guest, extensions: int
 ) -> None:
     web, driver = Web(harbour, extensions=extensions), Driver(harbour)
-    harbour.node._clients[web.address].connection.wire._bytes_max = 10_000  # type: ignore[attr-defined]
+    harbour.node._table.by_address[web.address].connection.wire._bytes_max = 10_000  # type: ignore[attr-defined]
     web.join("Bulk")
     driver.until_quiet()
     send(maker, Bulk(id=1, values=LARGE))
@@ -231,7 +231,7 @@ def test_a_connection_that_ends_with_an_unsendable_object_queued_ends_once(
     web, driver = Web(harbour, extensions=0), Driver(harbour)
     web.join("Bulk")
     driver.until_quiet()
-    harbour.node._clients[web.address].connection.wire._bytes_max = 1_000  # type: ignore[attr-defined]
+    harbour.node._table.by_address[web.address].connection.wire._bytes_max = 1_000  # type: ignore[attr-defined]
     send(maker, Bulk(id=1, values=LARGE[:400]))
     web.say("Nobody", {})
     driver.until_quiet()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_a_client_is_found_by_address_and_id_until_it_is_removed(harbour: Harbour) -> None:
-    client = harbour.node._clients[harbour.guest().address]
+    client = harbour.node._table.by_address[harbour.guest().address]
     table = ClientTable()
     table.add(client)
     assert table.by_address == {client.address: client}
@@ -25,7 +25,7 @@ def test_a_client_is_found_by_address_and_id_until_it_is_removed(harbour: Harbou
 
 def test_only_the_first_handshake_of_a_client_counts(harbour: Harbour) -> None:
     origin = Origin(kind="tcp", host="10.0.0.1")
-    client = harbour.node._clients[harbour.stranger(origin=origin).address]
+    client = harbour.node._table.by_address[harbour.stranger(origin=origin).address]
     table = ClientTable()
     table.add(client)
     assert list(table.pending.values()) == [client]
@@ -37,7 +37,7 @@ def test_only_the_first_handshake_of_a_client_counts(harbour: Harbour) -> None:
 
 
 def test_a_trusted_connection_is_not_closed_to_make_room(harbour: Harbour) -> None:
-    client = harbour.node._clients[harbour.stranger().address]
+    client = harbour.node._table.by_address[harbour.stranger().address]
     table = ClientTable()
     table.add(client)
     assert not table.closable.waiting()

@@ -115,7 +115,7 @@ def test_the_limit_of_the_computer_may_be_the_lower_one(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited())
-    harbour.node.bound_connections(20)
+    harbour.node.admission.bound_connections(20)
     strangers = [harbour.guest(f"s{n}", origin=far(n)) for n in range(20)]
     assert sum(not guest.is_cut for guest in strangers) == 18
     assert not harbour.guest(origin=UNIX).is_cut

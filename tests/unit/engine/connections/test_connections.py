@@ -30,7 +30,7 @@ def test_input_of_an_unknown_stream_is_ignored(harbour: Harbour) -> None:
 def test_bytes_of_all_clients_are_counted(harbour: Harbour) -> None:
     guests = [harbour.guest(), harbour.guest()]
     connections = harbour.node._connections
-    clients = [harbour.node._clients[guest.address] for guest in guests]
+    clients = [harbour.node._table.by_address[guest.address] for guest in guests]
     assert connections.received_bytes == sum(client.received_bytes for client in clients) > 0
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(harbour: Harbour) -> Client:
-    return harbour.node._clients[harbour.guest().address]
+    return harbour.node._table.by_address[harbour.guest().address]
 
 
 def test_a_client_without_anything_to_do_has_no_turn(client: Client) -> None:

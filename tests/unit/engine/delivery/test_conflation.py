@@ -197,7 +197,7 @@ def test_a_client_that_conflates_too_many_objects_is_cut(
     else:
         slow.join("Boat", is_conflated=True)
     other.join("Boat")
-    harbour.node._clients[slow.address].slots._count_max = 3
+    harbour.node._table.by_address[slow.address].slots._count_max = 3
     slow.pause()
     maker.publish(Boat(id=1, name=BULK))
     for number in range(2, 5):

@@ -564,14 +564,14 @@ def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
         async with node() as server:
             url = await server.listen(parse_endpoint(place_text))
             known = await Guest.connect(url, tls=papers.client(ann))
-            (client,) = server.core._clients.values()
+            (client,) = server.core._table.by_address.values()
             assert (client.origin.kind, client.origin.certificate) == ("tls", "ann")
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
                 # By TLS 1.3 a client believes that it is in until it hears otherwise.
                 await Guest.connect(url, tls=papers.client())
             with pytest.raises(ConnectFailed, match="requires a certificate, and none was given"):
                 await aio.connect(url.replace("127.0.0.1", "localhost"), ca=papers.ca)
-            assert len(server.core._clients) == 1
+            assert len(server.core._table.by_address) == 1
             await known.settle()
             await known.leave()
 
@@ -658,7 +658,7 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
             for _ in range(20):
                 quick.publish(piece)
             await quick.settle()
-            (client,) = [c for c in server.core._clients.values() if c.name == "slow"]
+            (client,) = [c for c in server.core._table.by_address.values() if c.name == "slow"]
             assert is_paused(client)
             assert client.queue.size > 2 * 1024 * 1024
             reading.resume_reading()
@@ -1062,7 +1062,7 @@ def test_extensions_are_offered_unless_the_endpoint_disables_them() -> None:
             for text, offered in ((TCP, True), (f"{TCP}?extensions=off", False)):
                 guest = await Guest.connect(await server.listen(parse_endpoint(text)))
                 # The last of those whom the node has not missed yet.
-                client = list(server.core._clients.values())[-1]
+                client = list(server.core._table.by_address.values())[-1]
                 assert client.has_extensions is offered
                 await guest.leave()
 

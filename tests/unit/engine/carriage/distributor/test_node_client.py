@@ -85,7 +85,7 @@ def test_messages_are_sent_with_a_flush_and_delivered_back(site: Any, stage: Sta
 
 def test_refusals_are_counted(site: Any, stage: Stage) -> None:
     stage.open()
-    client = stage.core._clients[HERE]
+    client = stage.core._table.by_address[HERE]
     stage.core.host.refuse(client, "publish", "not now", 0)
     stage.carry()
     assert stage.client.refusal_count == 1
