@@ -105,7 +105,7 @@ class RequestHost(NodeHost):
         outside: list[Transmit] = []
         while True:
             # Before its first connection, which is the observer, the node has no time.
-            now_ns = max(self.core.host.now_ns, self._start_ns)
+            now_ns = max(self.core.host.clock.now_ns, self._start_ns)
             said = self._observer.connection.take_transmits()
             for item in said:
                 if isinstance(item, Connect):

@@ -112,9 +112,7 @@ class NodeCore:
             bulk_removals=self._bulk_removals,
         )
         self._services = NodeServices(self.host, *parts, self.admission, has_peers=has_peers)
-        self._cleanup = ClientCleanup(
-            self.host, self._routing, self._services, self._types, self._bulk_removals
-        )
+        self._cleanup = ClientCleanup(self.host, self._routing, self._services, self._types)
         self._reviews = PermissionReviews(self.host, self._routing, self._services)
         self._connections = Connections(
             node_name=name,

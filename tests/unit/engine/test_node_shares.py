@@ -316,7 +316,7 @@ def test_equal_definitions_of_many_clients_are_shared_and_count_once(
     for guest in guests:
         guest.describe(Boat)
         assert guest.refusals() == []
-    clients = [harbour.node.host.client(guest.client_id) for guest in guests]
+    clients = [harbour.node.host.table.by_id.get(guest.client_id) for guest in guests]
     definitions = {id(client.connection.definition("Boat")) for client in clients if client}
     assert len(definitions) == 1
 

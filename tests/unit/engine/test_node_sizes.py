@@ -78,7 +78,7 @@ def test_a_frame_above_the_limit_is_skipped_and_refused(
     data = guest.connection.take_output()
     for start in range(0, len(data), 64_000):
         guest.say_bytes(data[start : start + 64_000])
-        client = harbour.node.host.client(guest.client_id)
+        client = harbour.node.host.table.by_id.get(guest.client_id)
         assert client is None or client.connection.wire.held_bytes < 64_000
     if version == 2:
         ((what, why),) = guest.refusals()

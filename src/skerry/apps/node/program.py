@@ -265,7 +265,7 @@ def _faults(
     members: Sequence[SystemMember] = (),
 ) -> list[str]:
     """Why the node is not ready; empty if it is."""
-    found = [] if server.is_listening else ["the node does not listen"]
+    found = [] if server.listeners.is_open else ["the node does not listen"]
     if storage is not None and storage.trouble:
         found.append(f"objects are not stored: {storage.trouble}")
     found += [f"updates are not recorded: {one.trouble}" for one in recorders if one.trouble]
@@ -370,7 +370,7 @@ def _reload(running: _Running, reloader: _Reloader) -> None:
     except SkerryError as error:
         log.warning("admission not reloaded", extra={"reason": str(error)})
     try:
-        running.server.reload_certificates()
+        running.server.listeners.reload_certificates()
     except SkerryError as error:
         log.warning("certificates not reloaded", extra={"reason": str(error)})
     else:

@@ -73,7 +73,7 @@ class PermissionReviews:
             client = self._unregistered.popleft()
             for own in list(client.connection.received.values()):
                 if client.is_present:
-                    self._services.type_descriptions.register(client, own, self._node.now_ns)
+                    self._services.type_descriptions.register(client, own, self._node.clock.now_ns)
                     yield _WORK_PER_TYPE
 
     def _check(self, client: Client) -> Iterator[int]:
@@ -90,9 +90,9 @@ class PermissionReviews:
         client.is_under_review = False
         if forbidden is not None and client.is_present:
             why = f"{forbidden}: not permitted any more"
-            self._node.drop(client, self._node.now_ns, why, reason="refused")
+            self._node.drop(client, self._node.clock.now_ns, why, reason="refused")
         elif client.is_present:
-            self._node.reviewed(client)
+            self._node.connections.turn_queue.schedule(client)
         yield (
             _WORK_PER_CLIENT + self._services.ownership.claim_count(client) // _CLAIMS_PER_WORK_UNIT
         )

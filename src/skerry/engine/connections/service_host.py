@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skerry.engine.admission.admission import Admission
-from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client, Task
 from skerry.engine.connections.client_table import ClientTable
@@ -45,13 +43,13 @@ class ServiceHost:
         self.journal = journal
         self.shares = shares
         """What all clients use together."""
-        self._clock = clock
-        self._table = table
-        self._admission = admission
+        self.clock = clock
+        self.table = table
+        self.admission = admission
         self.events = events
         self.publisher = publisher
         self.status_objects = status_objects
-        self._bulk_removals = bulk_removals
+        self.bulk_removals = bulk_removals
         self._connections: Connections | None = None
 
     def attach(self, connections: Connections) -> None:
@@ -64,44 +62,9 @@ class ServiceHost:
         assert self._connections is not None
         return self._connections
 
-    @property
-    def now_ns(self) -> int:
-        """Monotonic time of the current input."""
-        return self._clock.now_ns
-
-    @property
-    def limits(self) -> ClientLimits:
-        """The quotas of one client and of one address."""
-        return self._admission.limits
-
-    def wall_ns(self, now_ns: int) -> int:
-        """Wall time in nanoseconds."""
-        return self._clock.wall_ns(now_ns)
-
-    def wall_s(self, now_ns: int) -> float:
-        """Wall time in seconds."""
-        return self._clock.wall_s(now_ns)
-
-    def client(self, client_id: int) -> Client | None:
-        """The client with an id, if it is connected."""
-        return self._table.by_id.get(client_id)
-
-    def clear(
-        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
-    ) -> None:
-        """Remove all objects of a topic but the hidden ones, as the node itself.
-
-        `finish` is called after the last one.
-        """
-        self._bulk_removals.clear(topic, hidden, self._clock.wall_ns(now_ns), finish)
-
     def start(self, client: Client, task: Task, now_ns: int) -> None:
         """Add a task to a client's agenda, and run its first slice if no other task waits."""
         self.connections.turns.start(client, task, now_ns)
-
-    def reviewed(self, client: Client) -> None:
-        """Resume the tasks of a client that was checked against other permissions."""
-        self.connections.turn_queue.schedule(client)
 
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
@@ -117,10 +80,6 @@ class ServiceHost:
         `join` is the DotsMember that is refused, if it is one: the client waits for its answer.
         """
         self.connections.disconnection.refuse(client, what, reason, now_ns, join=join)
-
-    def count_refusal(self, client: Client, what: str, reason: str) -> None:
-        """Count and report a refusal that the client receives as the answer to its request."""
-        self.connections.disconnection.count_refusal(client, what, reason)
 
     def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None:
         """End a connection with an error, which is sent to the client as a DotsMsgError."""

@@ -14,7 +14,6 @@ from typing import Final
 
 from skerry.engine.clients import Client
 from skerry.engine.connections.service_host import ServiceHost
-from skerry.engine.delivery.bulk_removal import BulkRemovals
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.type_table import TypeTable
@@ -32,13 +31,11 @@ class ClientCleanup:
         routing: Routing,
         services: NodeServices,
         types: TypeTable,
-        bulk_removals: BulkRemovals,
     ) -> None:
         self._node = node
         self._routing = routing
         self._services = services
         self._types = types
-        self._bulk_removals = bulk_removals
         self._waiting: deque[Iterator[int]] = deque()
         """The steps of each client; each step returns the work units that it took."""
         self._work_left = SELECT_SLICE_COUNT
@@ -85,12 +82,13 @@ class ClientCleanup:
             yield _WORK_PER_STEP
         yield from self._routing.leaving(client)
         yield from self._services.leaving(client)
-        now_ns = self._node.now_ns
+        clock = self._node.clock
+        wall_ns = clock.wall_ns(clock.now_ns)
         for name in client.queue.source.published:
             # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:
-                self._bulk_removals.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
+                self._node.bulk_removals.clean_up(topic, client.client_id, wall_ns)
             yield 1 + self._types.take_work()
         self._node.cache.quotas.client_left(client.client_id)
         self._node.shares.left(client.holder)

@@ -153,13 +153,13 @@ class NodeServices:
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
             _, client, reply = self._echoes.popleft()
             if client.is_present:
-                reply(self._node.wall_s(now_ns))
+                reply(self._node.clock.wall_s(now_ns))
 
     def leaving(self, client: Client) -> Iterator[int]:
         """Clean up after a client that disconnected; yields the work units of each step."""
         yield from self.type_descriptions.leaving(client)
         yield from self.ownership.leaving(client)
-        self.requests.forget(client, self._node.now_ns)
+        self.requests.forget(client, self._node.clock.now_ns)
 
     def _echo(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
@@ -182,7 +182,7 @@ class NodeServices:
                 reply(now_s)
 
         client.asked(len(payload))
-        client.when_caught_up(answer, self._node.wall_s(now_ns))
+        client.when_caught_up(answer, self._node.clock.wall_s(now_ns))
 
     def _clear(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
@@ -211,13 +211,16 @@ class NodeServices:
         # The message is forwarded to subscribers after the last object is removed. Its permission
         # is checked now.
         cleared_all = Countdown(
-            1, lambda: self._node.take(client, topic, header, payload, self._node.now_ns)
+            1, lambda: self._node.take(client, topic, header, payload, self._node.clock.now_ns)
         )
+        wall_ns = self._node.clock.wall_ns(now_ns)
         for name in dict.fromkeys(message.typeNames):
             cleared = self._types.topic(name)
             if cleared is not None:
                 cleared_all.count += 1
-                self._node.clear(cleared, _hidden(client, cleared), now_ns, cleared_all.one_less)
+                self._node.bulk_removals.clear(
+                    cleared, _hidden(client, cleared), wall_ns, cleared_all.one_less
+                )
         cleared_all.one_less()
         if cleared_all.count:
             # An echo that follows has to wait for the removal.

@@ -122,7 +122,7 @@ class ClaimTable:
         for claim in sorted(mine.values(), key=lambda claim: claim.target.holder is claim):
             # Another client may have claimed it between two steps.
             if mine.get(claim.number) is claim:
-                self._release(claim, self._node.now_ns)
+                self._release(claim, self._node.clock.now_ns)
                 yield _RELEASE_WORK
 
     def claim_count(self, client: Client) -> int:
@@ -153,7 +153,7 @@ class ClaimTable:
             elif claim_count >= limit:
                 target = f"{target.subject}: {limit} claims already"
         if isinstance(target, str):
-            self._node.count_refusal(client, "claim", target)
+            self._node.connections.disconnection.count_refusal(client, "claim", target)
             self._notify(client, message.number, _REFUSED, now_ns, target)
             return
         is_standby = message.event.label == _STANDBY
@@ -274,7 +274,7 @@ class ClaimTable:
         message.state = internal_class("SkerryClaimState")[state]
         if reason is not None:
             message.reason = reason
-        client.connection.send_message(message, self._node.wall_s(now_ns))
+        client.connection.send_message(message, self._node.clock.wall_s(now_ns))
 
     def _publish(self, target: ClaimTarget, now_ns: int) -> None:
         kinds = internal_class("SkerryClaimKind")

@@ -108,7 +108,7 @@ class RequestTable:
         subject = handler_subject(message.typeName, handler)
         why = self._refusal(client, what, subject)
         if why is not None:
-            self._node.count_refusal(client, "request", why)
+            self._node.connections.disconnection.count_refusal(client, "request", why)
             self._refuse(client, message, "refused", why, now_ns)
             return
         assert what is not None
@@ -289,7 +289,7 @@ class RequestTable:
             window.count += 1
             forwarded[call.number] = call
             last[call.requester.client_id] = call.number
-            now_s = self._node.wall_s(now_ns)
+            now_s = self._node.clock.wall_s(now_ns)
             window.client.connection.describe(call.topic.type, now_s)
             data = _readable(window.client, call.topic, call.data)
             window.client.connection.send_message(request_message(call, data, now_ns), now_s)
@@ -345,7 +345,7 @@ class RequestTable:
         now_ns: int,
         answer: Answer | None,
     ) -> None:
-        now_s = self._node.wall_s(now_ns)
+        now_s = self._node.clock.wall_s(now_ns)
         if answer is not None:
             client.connection.describe(answer[0].type, now_s)
             answer = (answer[0], _readable(client, *answer))
@@ -368,7 +368,7 @@ class RequestTable:
             outcome,
             reason,
             answer,
-            asked_s=self._node.wall_s(call.asked_ns),
+            asked_s=self._node.clock.wall_s(call.asked_ns),
             took_s=(now_ns - call.asked_ns) / 1e9,
         )
         self._node.publisher.publish(message, now_ns, subject=subject)

@@ -141,7 +141,7 @@ class TypeDescriptions:
                 may_publish=lambda used: self._may_define(client, used),
                 is_publishing=is_publishing or name in client.queue.source.published,
                 address="" if client.address_usage is None else client.address_usage.address,
-                address_count_max=self._node.limits.type_count_per_address_max,
+                address_count_max=self._node.admission.limits.type_count_per_address_max,
                 type_count_max=(
                     TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
                 ),
@@ -149,7 +149,7 @@ class TypeDescriptions:
             # An update that the client publishes is refused with the same reason.
             self._note_conflict(client, name, now_ns, is_notified=not is_publishing)
             for number, definition in registry.take_displaced():
-                displaced = self._node.client(number)
+                displaced = self._node.table.by_id.get(number)
                 if displaced is not None:
                     self._note_conflict(displaced, definition.type.name, now_ns, is_notified=True)
         after = registry.get(name)
@@ -188,7 +188,7 @@ class TypeDescriptions:
 
     def _announce(self, type_name: str, now_ns: int) -> None:
         """Describe a type as it is served to the clients that subscribed to descriptions."""
-        served, now_s = self._types.registry[type_name], self._node.wall_s(now_ns)
+        served, now_s = self._types.registry[type_name], self._node.clock.wall_s(now_ns)
         for member in self._routing.members(_GROUPS[isinstance(served, StructType)]):
             member.client.connection.describe(served, now_s)
 
@@ -203,7 +203,7 @@ class TypeDescriptions:
     ) -> None:
         """Forward a description to the clients that subscribed to them, after the served one."""
         self._announce(own.name, now_ns)
-        served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
+        served, now_s = self._types.registry[own.name], self._node.clock.wall_s(now_ns)
         if client.queue.has_subjects and fingerprint(served) != fingerprint(own):
             client.connection.describe(served, now_s)
         self._node.take(client, topic, header, payload, now_ns)

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skerry.errors import ConnectFailed
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, WEBSOCKET_WAITING_COUNT_MAX
@@ -16,8 +16,11 @@ from skerry.runtime.streams.accepting import ProtocolServer
 from skerry.runtime.streams.endpoints import Endpoint
 from skerry.runtime.streams.sockets import SocketFile, bind_tcp, bind_unix
 from skerry.runtime.streams.tls import TlsFiles, TlsHandshakes, load_certificates, server_context
-from skerry.runtime.streams.websocket import ClientStreams, WebSocketConfig, WebSocketListener
+from skerry.runtime.streams.websocket import WebSocketConfig, WebSocketListener
 from skerry.schema.model import NamedType
+
+if TYPE_CHECKING:
+    from skerry.runtime.streams.node_server import NodeServer
 
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted. When a node restarts, all its clients reconnect at once."""
@@ -28,7 +31,7 @@ _PENDING_SHARE: Final = 8
 class Listeners:
     def __init__(
         self,
-        server: ClientStreams,
+        server: NodeServer,
         protocol: Callable[[Endpoint], asyncio.BaseProtocol],
         types: Mapping[str, NamedType],
         *,

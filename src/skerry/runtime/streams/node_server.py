@@ -94,7 +94,7 @@ class NodeServer:
         self._on_events = on_events
         self._after_input = after_input
         self._dead_peers = DeadPeerWatch(silence_s_max)
-        self._listeners = Listeners(
+        self.listeners = Listeners(
             self,
             self._protocol,
             core.registry,
@@ -132,31 +132,22 @@ class NodeServer:
 
     # -- listening
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether the node accepts connections."""
-        return self._listeners.is_open
-
     async def listen(self, endpoint: Endpoint) -> str:
         """Accept clients at an endpoint; the endpoint with the port that was chosen.
 
         ConnectFailed if the endpoint is in use, ConfigError if its certificates are invalid.
         """
-        text = await self._listeners.listen(endpoint)
+        text = await self.listeners.listen(endpoint)
         self._endpoints.append(text)
         self.core.set_endpoints(self._endpoints, monotonic_ns())
-        self._carry()
+        self.carry()
         return text
-
-    def reload_certificates(self) -> None:
-        """Read the certificates again, for later connections; ConfigError if that fails."""
-        self._listeners.reload_certificates()
 
     async def close(self) -> None:
         """Stop listening, notify the clients and close all connections."""
-        await self._listeners.close()
+        await self.listeners.close()
         self.core.farewell(monotonic_ns())
-        self._carry()
+        self.carry()
         for address in list(self._streams):
             self._end(address)
         try:
@@ -166,7 +157,7 @@ class NodeServer:
             for stream in list(self._open):
                 stream.abort()
             await self._is_idle.wait()
-        self._listeners.remove_files()
+        self.listeners.remove_files()
         self._dead_peers.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -180,7 +171,7 @@ class NodeServer:
         The last descriptors are reserved for Unix sockets.
         """
         limit = self._connection_count_max
-        count = len(self._open) + self._listeners.pending_count
+        count = len(self._open) + self.listeners.pending_count
         if limit is not None and not is_unix:
             limit -= limit // _UNIX_SHARE
         if limit is None or count < limit:
@@ -219,7 +210,7 @@ class NodeServer:
         self._open.add(stream)
         self._is_idle.clear()
         self.core.open(address, wire, monotonic_ns(), origin=origin, extensions=extensions)
-        self._carry()
+        self.carry()
         return address
 
     def received(self, address: Address, data: bytes) -> bool:
@@ -251,13 +242,13 @@ class NodeServer:
         """Account for the size of an incomplete message of a client."""
         if address in self._streams:
             self.core.note_unfinished(address, size, monotonic_ns())
-            self._carry()
+            self.carry()
 
     def too_large(self, address: Address, size: int) -> None:
         """Handle a message of `size` bytes, which exceeds the limit of its client."""
         if address in self._streams:
             self.core.refuse_large(address, size, monotonic_ns())
-            self._carry()
+            self.carry()
 
     def paused(self, address: Address) -> None:
         """Stop writing to a client whose write buffer is full."""
@@ -268,7 +259,7 @@ class NodeServer:
         """Resume writing to a client whose write buffer has been sent."""
         if address in self._streams:
             self.core.resume(address, monotonic_ns())
-            self._carry()
+            self.carry()
 
     def lost(self, address: Address, stream: ServerStream) -> None:
         """Remove a client whose stream is closed."""
@@ -281,15 +272,11 @@ class NodeServer:
         self._held.pop(address, None)
         if self._streams.pop(address, None) is not None:
             self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
-            self._carry()
+            self.carry()
 
     # -- output of the core
 
     def carry(self) -> None:
-        """Send the output of the core after a change that was not input of a client."""
-        self._carry()
-
-    def _carry(self) -> None:
         """Send the output of the core, report its events and set its timer."""
         self._send()
         self._settle()
@@ -379,7 +366,7 @@ class NodeServer:
     def _wake(self) -> None:
         self._timer = None
         self.core.advance(monotonic_ns())
-        self._carry()
+        self.carry()
 
     def _protocol(self, endpoint: Endpoint) -> asyncio.BaseProtocol:
         return _ClientProtocol(self, endpoint)

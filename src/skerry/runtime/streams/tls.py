@@ -155,7 +155,9 @@ class TlsHandshakes:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _add(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
-        task = _start(handshake, self._handshakes)
+        task = asyncio.get_running_loop().create_task(handshake)
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
         oldest = self._pending.add(task, host)
         task.add_done_callback(lambda done: self._pending.remove(done, host))
         if oldest is not None:
@@ -181,14 +183,6 @@ class TlsHandshakes:
             )
         except (OSError, ssl.SSLError) as error:
             log.warning("TLS handshake failed", extra={"host": host, "reason": _reason(error)})
-
-
-def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-    """Start a task, which is in `tasks` until it is done."""
-    task = asyncio.get_running_loop().create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    return task
 
 
 def _no_password() -> str:

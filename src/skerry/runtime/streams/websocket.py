@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from websockets.exceptions import InvalidMessage
 from websockets.frames import CloseCode
@@ -22,7 +22,6 @@ from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.pending_connections import PendingConnections
 from skerry.limits import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, WEBSOCKET_WAITING_COUNT_MAX
 from skerry.protocol.access.json.writing import JsonNodeWire
-from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.runtime.streams.read_slices import ReadSlices
 from skerry.runtime.streams.tls import common_name
@@ -35,6 +34,9 @@ from skerry.runtime.streams.websocket_base import (
     WebSocketServerProtocol,
 )
 from skerry.schema.model import NamedType
+
+if TYPE_CHECKING:
+    from skerry.runtime.streams.node_server import NodeServer
 
 WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
 """Request of a client for a WebSocket, which is buffered until it is complete. Cookies are the
@@ -74,23 +76,6 @@ class WebSocketConfig:
             raise ValueError(f"close_s_max is {self.close_s_max}; it must be above 0")
 
 
-class ClientStreams(Protocol):
-    """What the streams of clients need of the server of the node (`NodeServer`)."""
-
-    def admit(self, transport: asyncio.Transport) -> bool: ...
-    def discard(self, transport: asyncio.Transport) -> None: ...
-    def opened(
-        self, stream: WebSocketBase, wire: Wire, origin: Origin, extensions: bool
-    ) -> Address: ...
-    def received(self, address: Address, data: bytes) -> bool: ...
-    def hold(self, address: Address, release: Callable[[], None]) -> None: ...
-    def unfinished(self, address: Address, size: int) -> None: ...
-    def too_large(self, address: Address, size: int) -> None: ...
-    def lost(self, address: Address, stream: WebSocketBase) -> None: ...
-    def paused(self, address: Address) -> None: ...
-    def resumed(self, address: Address) -> None: ...
-
-
 class WebSocketListener:
     """The WebSocket listener of a node. `types` are the types that the node knows.
 
@@ -99,7 +84,7 @@ class WebSocketListener:
 
     def __init__(
         self,
-        node: ClientStreams,
+        node: NodeServer,
         types: Mapping[str, NamedType],
         *,
         config: WebSocketConfig | None = None,

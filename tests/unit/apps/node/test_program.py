@@ -10,6 +10,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -308,11 +309,11 @@ def reloader() -> Any:
 def test_certificates_that_went_bad_leave_those_in_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Server:
+    class Listeners:
         def reload_certificates(self) -> None:
             raise ConfigError(key="node.tls.cert", origin="node.pem", detail="gone")
 
-    node._reload(running(server=Server()), reloader())
+    node._reload(running(server=SimpleNamespace(listeners=Listeners())), reloader())
     (record,) = caplog.records
     assert record.getMessage() == "certificates not reloaded"
     assert "gone" in vars(record)["reason"]
@@ -321,7 +322,7 @@ def test_certificates_that_went_bad_leave_those_in_use(
 def test_keys_of_the_group_that_went_bad_leave_those_in_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Server:
+    class Listeners:
         def reload_certificates(self) -> None:
             return None
 
@@ -329,7 +330,9 @@ def test_keys_of_the_group_that_went_bad_leave_those_in_use(
         def reload_keys(self) -> None:
             raise ConfigError(key="distributor.key_file", origin="keys.toml", detail="gone")
 
-    node._reload(running(server=Server(), carrier=Carrier()), reloader())
+    node._reload(
+        running(server=SimpleNamespace(listeners=Listeners()), carrier=Carrier()), reloader()
+    )
     (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
     assert record.getMessage() == "keys of the group not reloaded"
     assert "gone" in vars(record)["reason"]

@@ -37,7 +37,7 @@ class Core:
     def wants(self, type_name: str) -> bool:
         return type_name == "SkerryRawStatistics"
 
-    def tell(self, objects: list[Struct], _now_ns: int) -> None:
+    def publish(self, objects: list[Struct], _now_ns: int) -> None:
         self.raw += objects
 
 

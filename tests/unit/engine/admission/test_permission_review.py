@@ -60,7 +60,7 @@ def test_the_groups_of_many_clients_are_checked_in_turns(
     while harbour.node._reviews:
         assert sum(checked) <= SELECT_SLICE_COUNT // 5 + 10
         checked.clear()
-        assert harbour.node.deadline_ns() == harbour.node.host.now_ns
+        assert harbour.node.deadline_ns() == harbour.node.host.clock.now_ns
         harbour.node.advance(0)
         turn_count += 1
     assert turn_count >= 5

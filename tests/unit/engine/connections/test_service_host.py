@@ -22,16 +22,15 @@ def test_a_service_publishes_as_the_node_and_sees_its_clients(harbour: Harbour) 
     host.publisher.publish(internal_class("SkerryConflict")(typeName="Boat"), harbour.now_ns)
     harbour.pump()
     assert [obj.typeName for obj in guest.objects(internal_class("SkerryConflict"))] == ["Boat"]
-    client = host.client(guest.client_id)
+    client = host.table.by_id.get(guest.client_id)
     assert client is not None
     assert client.name == "guest"
-    assert host.client(99) is None
 
 
 def test_a_service_refuses_and_disconnects(harbour: Harbour) -> None:
     host = harbour.node.host
     guest = harbour.guest()
-    client = host.client(guest.client_id)
+    client = host.table.by_id.get(guest.client_id)
     assert client is not None
     host.refuse(client, "publish", "no", harbour.now_ns)
     (event,) = harbour.events(ClientRefused)

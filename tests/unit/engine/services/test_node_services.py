@@ -310,7 +310,7 @@ def test_clients_of_loopback_addresses_publish_unexamined_and_may_not_clear(
     harbour: Harbour,
 ) -> None:
     local = harbour.guest("local", origin=Origin(kind="tcp", host="127.0.0.1"))
-    client = harbour.node.host.client(local.client_id)
+    client = harbour.node.host.table.by_id.get(local.client_id)
     assert client is not None
     assert client.is_free
     local.publish(Boat(id=1), Boat(id=2))

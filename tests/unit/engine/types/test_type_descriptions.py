@@ -168,7 +168,7 @@ def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: 
         part = skerry.define_types(f"struct Part {{ 1: bool a; 9: uint32 n{number}; }}").Part
         guest.connection.send_message(describe(part.descriptor), 0.0)
     harbour.node.receive(guest.connection.take_output(), guest.address, harbour.now_ns)
-    client = harbour.node.host.client(guest.client_id)
+    client = harbour.node.host.table.by_id.get(guest.client_id)
     assert client is not None
     assert client.input.is_held
     assert not harbour.node.registry["Part"].has_field("n19")

@@ -13,8 +13,8 @@ import pytest
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.listeners import Listeners
+from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.tls import TlsFiles
-from skerry.runtime.streams.websocket import ClientStreams
 
 TCP = "tcp://127.0.0.1:0"
 
@@ -56,7 +56,7 @@ async def listeners(server: Server | None = None, **options: Any) -> AsyncIterat
         "message_bytes_max": lambda: 1000,
     }
     made = Listeners(
-        cast("ClientStreams", server or Server()), Connection, {}, **{**defaults, **options}
+        cast("NodeServer", server or Server()), Connection, {}, **{**defaults, **options}
     )
     try:
         yield made

@@ -584,7 +584,7 @@ def test_certificates_are_reloaded_while_clients_stay_connected(papers: Papers) 
             url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
             before = await Guest.connect(url, tls=papers.client())
             papers.issue("localhost", "node")
-            server.reload_certificates()
+            server.listeners.reload_certificates()
             after = await Guest.connect(url, tls=papers.client())
             certificates = [
                 guest.writer.get_extra_info("peercert")["serialNumber"] for guest in (before, after)
@@ -1051,7 +1051,7 @@ def test_clients_are_notified_when_the_node_stops(loop: LoopKind, papers: Papers
                 assert (await guest.hear(ConnectionEnded)).code == 0
                 guest.writer.transport.abort()
             await asyncio.wait_for(closing, PATIENCE_S)
-            assert not server.is_listening
+            assert not server.listeners.is_open
 
     run_loop(scene(), loop)
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -27,6 +27,7 @@ from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.websocket import (
     WEBSOCKET_HEAD_BYTES_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
@@ -165,7 +166,9 @@ async def harbour(
     **more: Any,
 ) -> AsyncIterator[Harbour]:
     fake_node = FakeNode()
-    listener = WebSocketListener(fake_node, fake_node.core.registry, config=config, **more)
+    listener = WebSocketListener(
+        cast("NodeServer", fake_node), fake_node.core.registry, config=config, **more
+    )
     server = await asyncio.get_running_loop().create_server(
         listener.protocol, "127.0.0.1", 0, ssl=context
     )
@@ -494,7 +497,7 @@ class Crowd(WebSocketListener):
 def test_pending_connections_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
         fake_node = FakeNode()
-        listener = Crowd(fake_node, fake_node.core.registry)
+        listener = Crowd(cast("NodeServer", fake_node), fake_node.core.registry)
         for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
             listener.add_pending(listener.protocol(), "192.0.2.1")
         assert listener.cut_count == 0

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
@@ -20,6 +20,7 @@ from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
+from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.websocket import WebSocketListener
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import WebSocketStream, open_websocket
@@ -80,7 +81,7 @@ def text_of(wire: Wire, header: Header, payload: bytes) -> bytes:
 @contextlib.asynccontextmanager
 async def mirror() -> AsyncIterator[tuple[Mirror, int]]:
     made = Mirror()
-    listener = WebSocketListener(made, KNOWN)
+    listener = WebSocketListener(cast("NodeServer", made), KNOWN)
     server = await asyncio.get_running_loop().create_server(listener.protocol, "127.0.0.1", 0)
     try:
         yield made, server.sockets[0].getsockname()[1]
