@@ -212,7 +212,7 @@ def test_observations_are_part_of_the_published_picture(
 ) -> None:
     harbour = make_harbour(system="fleet", node_id=77, has_peers=True)
     seen = Observations(clock_offsets_ms={77: 1300}, unheard_by={77: (-5,)})
-    harbour.node.tell_picture(replace(seen_by(77), observations=seen), harbour.now_ns)
+    harbour.node.set_picture(replace(seen_by(77), observations=seen), harbour.now_ns)
     (picture,) = harbour.cached(internal_class("SkerryPicture"))
     south, north = picture.nodes
     assert (north.clockOffset, north.unheardBy) == (1.3, [-5])
