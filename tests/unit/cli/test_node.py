@@ -24,6 +24,7 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
+from tests.unit.apps.node.test_peers import MISTAKES
 
 Run = Callable[..., Any]
 
@@ -142,6 +143,67 @@ def test_first_socket_is_removed_if_the_second_endpoint_is_in_use(
         done = run("node", "run", "--metrics", "off", "--listen", f"uds:{path}", "--listen", place)
     assert done.code == 3
     assert not os.path.lexists(path)
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text.replace("\n", " "))
+def test_fs_58_each_mistake_in_the_system_ends_the_start_with_one_message(
+    run: Run, clean_place: Path, text: str
+) -> None:
+    file = clean_place / "node.toml"
+    file.write_text(f"[node]\nsystem = 's'\n[node.peers]\n{text}")
+    done = run("--config", file, "node", "run")
+    assert (done.code, done.out) == (1, "")
+    error, *hints = done.err.splitlines()
+    assert error.startswith("error: node.peers")
+    assert MISTAKES[text] in error
+    assert [line[:5] for line in hints] in ([], ["hint:"])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("control = '10.255.255.*'", 1, "no address of this computer matches 10.255.255.*"),
+        ("control = 'no-such0'", 1, "there is no network interface 'no-such0'"),
+        ("control = '127.0.0.1:{port}'", 3, "cannot open the sockets at 127.0.0.1:{port}"),
+        ("key_file = '/none/keys.toml'", 1, "No such file or directory"),
+        ("black_list = '/none/list'", 1, "No such file or directory"),
+    ],
+)
+def test_fs_58_what_the_computer_does_not_have_ends_the_start_too(
+    run: Run, clean_place: Path, text: str, code: int, message: str
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        file = clean_place / "node.toml"
+        file.write_text(
+            f"""
+            [node]
+            system = "s"
+            metrics = "off"
+            listen = ["uds:{clean_place}/node.sock"]
+            distributor.group = "none"
+            [node.peers]
+            seed_group = "none"
+            interface_timeout_s = 0
+            {text.format(port=port)}
+            """
+        )
+        done = run("--config", file, "node", "run")
+    assert (done.code, done.out) == (code, "")
+    (error,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert message.format(port=port) in error
+    assert not os.path.lexists(clean_place / "node.sock")
+
+
+def test_flags_of_the_system_are_checked(run: Run) -> None:
+    done = run("node", "run", "--system", "s", "--seed", "10.0.0.*")
+    assert done.code == 2
+    assert "Invalid value for '--seed'" in done.err
+    done = run("node", "run", "--system", "s", "--node-type", "sever")
+    assert "there is no type sever; the types are node, unicast" in done.err
+    done = run("node", "run", "--seed", "10.0.0.1")
+    assert "seeds are given without the name of a system; add it with --system" in done.err
 
 
 def test_help_shows_examples(run: Run) -> None:
