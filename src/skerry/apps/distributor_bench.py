@@ -47,9 +47,7 @@ class BenchResult:
     """Sum over all subscribers."""
     seconds: float
     publisher_cpu_us: float
-    """CPU time per published update."""
     subscriber_cpu_us: float
-    """CPU time per delivered update."""
     datagram_count: int
     resent_count: int
     request_count: int

@@ -13,16 +13,10 @@ import click
 from skerry.cli.group_options import group_key_option, group_reach_options, group_segment_option
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option, json_option_of
-from skerry.cli.parameters import (
-    CheckedText,
-    FiniteFloat,
-    check_group,
-    check_pattern,
-    check_subject,
-    count_option,
-)
+from skerry.cli.parameters import CheckedText, FiniteFloat, check_group, count_option
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.json_values import visible
+from skerry.protocol.patterns import check_pattern, check_subject
 
 if TYPE_CHECKING:
     from skerry.client.distributor.sync import BlockingGroupConnection

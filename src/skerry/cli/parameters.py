@@ -133,20 +133,6 @@ def check_storage(text: str) -> None:
         raise error
 
 
-def check_subject(text: str) -> None:
-    """Raise SkerryError unless `text` is a subject without wildcards."""
-    from skerry.protocol import patterns
-
-    patterns.check_subject(text)
-
-
-def check_pattern(text: str) -> None:
-    """Raise SkerryError unless `text` is a subject or a pattern."""
-    from skerry.protocol import patterns
-
-    patterns.check_pattern(text)
-
-
 def field_names(text: str | None) -> list[str] | None:
     """Split the value of `--fields`; None if it is not given."""
     if text is None:

@@ -18,9 +18,10 @@ from skerry.cli.node_options import (
     types_option,
 )
 from skerry.cli.output import current_output, json_option_of
-from skerry.cli.parameters import CheckedText, WrongValue, as_wrong_value, check_subject
+from skerry.cli.parameters import CheckedText, WrongValue, as_wrong_value
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
+from skerry.protocol.patterns import check_subject
 
 if TYPE_CHECKING:
     from skerry.client.api.sync import Space

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import click
 
-from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import json_value, lake_rows, limit_option, print_rows, text_value
 from skerry.cli.pipeline.spark_session import tables_option, waiting
 
@@ -47,32 +47,23 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
         answer = OpenLake(tables).sql(query)
     rows = lake_rows(answer)
     if as_csv:
-        for line in _csv_lines(answer.schema.names, rows(limit)):
-            output.line(line)
+        texts = ([text_value(v) for v in row.values()] for row in rows(limit))
+        for values in chain([answer.schema.names], texts):
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(values)
+            output.line(line.getvalue())
         return
+
+    def json_row(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: json_value(value) for name, value in row.items() if value is not None}
+
     shown = print_rows(
         output,
         rows,
-        as_json=as_json,
-        limit=limit,
-        to_json=lambda row: {k: json_value(v) for k, v in row.items() if v is not None},
-        to_cells=lambda row: {name: text_value(value) for name, value in row.items()},
+        limit,
+        json_row if as_json else None,
+        lambda row: {name: text_value(value) for name, value in row.items()},
     )
     if not shown and not as_json:
-        _no_rows(output, answer.schema.names)
-
-
-def _no_rows(output: Output, columns: list[str]) -> None:
-    output.note(f"no rows; the columns are {', '.join(columns)}" if columns else "done")
-
-
-def _csv_lines(columns: list[str], rows: Any) -> Iterator[str]:
-    yield _csv_line(columns)
-    for row in rows:
-        yield _csv_line(["" if v is None else text_value(v) for v in row.values()])
-
-
-def _csv_line(values: list[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(values)
-    return text.getvalue()
+        columns = ", ".join(answer.schema.names)
+        output.note(f"no rows; the columns are {columns}" if columns else "done")

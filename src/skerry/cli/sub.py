@@ -18,9 +18,10 @@ from skerry.cli.node_options import (
     types_option,
 )
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import as_wrong_value, check_pattern, count_option, field_names
+from skerry.cli.parameters import as_wrong_value, count_option, field_names
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import Disconnected, Refused
+from skerry.protocol.patterns import check_pattern
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:

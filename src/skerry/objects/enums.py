@@ -19,7 +19,6 @@ class EnumBase(enum.Enum):
     """
 
     descriptor: ClassVar[EnumType]
-    """The immutable description of the type."""
     _tags: ClassVar[dict[int, Any]]
     tag: int
     """The number that is transmitted."""

@@ -20,7 +20,6 @@ class TypeSet(Mapping[str, Any]):
         names = python_names(self._classes, {*dir(TypeSet), "warnings_"})
         self._attributes = {names[name]: cls for name, cls in self._classes.items()}
         self.warnings_: tuple[Problem, ...] = checked.warnings
-        """Warnings about the definitions."""
 
     def __getattr__(self, name: str) -> Any:
         try:

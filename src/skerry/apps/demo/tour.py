@@ -54,7 +54,6 @@ class Check:
 class TourStep:
     title: str
     why: str
-    """What the step shows."""
 
 
 class Tour:

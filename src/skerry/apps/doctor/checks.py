@@ -61,7 +61,7 @@ _EXTRAS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     check: str
     verdict: Verdict
@@ -70,18 +70,17 @@ class CheckResult:
 
 
 def passed(check: str, facts: str, advice: str = "") -> CheckResult:
-    """The result of a check that passed; `advice` is optional."""
-    return CheckResult(check=check, verdict="ok", facts=facts, advice=advice)
+    return CheckResult(check, "ok", facts, advice)
 
 
 def warning(check: str, facts: str, advice: str) -> CheckResult:
-    """The result of a check that found something to improve."""
-    return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+    """Something can be improved."""
+    return CheckResult(check, "warn", facts, advice)
 
 
 def failure(check: str, facts: str, advice: str) -> CheckResult:
-    """The result of a check that found something that does not work."""
-    return CheckResult(check=check, verdict="fail", facts=facts, advice=advice)
+    """Something does not work."""
+    return CheckResult(check, "fail", facts, advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,6 @@ class CheckedComputer:
 
     environ: Mapping[str, str]
     connect: Callable[[], Space]
-    """Connects to the node."""
     endpoint: str | None = None
     """The endpoint given by the user; None for the default node."""
 
@@ -150,12 +148,8 @@ def _java(computer: CheckedComputer) -> CheckResult:
 
 
 def _folders(computer: CheckedComputer) -> Iterable[CheckResult]:
-    folders = {
-        "runtime folder": runtime_folder(computer.environ),
-        "state folder": state_folder(computer.environ),
-    }
-    for check, path in folders.items():
-        yield _folder(check, path)
+    yield _folder("runtime folder", runtime_folder(computer.environ))
+    yield _folder("state folder", state_folder(computer.environ))
 
 
 def _folder(check: str, path: Path) -> CheckResult:

@@ -60,23 +60,19 @@ def _test(interface: Interface, port: int) -> CheckResult:
         made.send_all([b"skerry doctor"])
         readable, _, _ = select.select([made], [], [], _ANSWER_S_MAX)
     except OSError as error:
-        facts = f"cannot send: {error.strerror}"
-        return warning(check, facts, advice)
+        return warning(check, f"cannot send: {error.strerror}", advice)
     finally:
         made.close()
     if not readable:
-        facts = "a datagram that was sent is not received"
-        return warning(check, facts, advice)
+        return warning(check, "a datagram that was sent is not received", advice)
     return passed(check, f"{interface.address}, works on this computer")
 
 
 def _inspect(interface: Interface) -> CheckResult:
     check = f"multicast on {interface.name}"
     if interface.has_multicast:
-        facts = f"{interface.address}, switched on; not tested"
-        return passed(check, facts)
-    advice = f"ip link set {interface.name} multicast on"
-    return warning(check, "switched off", advice)
+        return passed(check, f"{interface.address}, switched on; not tested")
+    return warning(check, "switched off", f"ip link set {interface.name} multicast on")
 
 
 def _route(port: int) -> CheckResult:
@@ -86,8 +82,7 @@ def _route(port: int) -> CheckResult:
         found = find_interface("", group=_GROUP, port=port)
     except SkerryError as error:
         return warning(check, str(error), "use --interface, or: ip route add 224.0.0.0/4 dev NAME")
-    facts = f"{found.name or found.address} is the default interface"
-    return passed(check, facts)
+    return passed(check, f"{found.name or found.address} is the default interface")
 
 
 def _mtu(interface: Interface) -> CheckResult:

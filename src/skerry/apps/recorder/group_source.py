@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, GroupRows
 from skerry.apps.recorder.link_rows import LinkRows
@@ -58,6 +58,17 @@ class GroupOptions:
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
 
+    async def open(self, **fields: Any) -> aio.AsyncGroupConnection:
+        """Join the group; ConnectFailed if that fails."""
+        return await aio.open(
+            self.group,
+            interface=self.interface,
+            ttl=self.ttl,
+            dialect=Dialect(self.dialect),
+            key_file=self.key_file,
+            **fields,
+        )
+
     @property
     def has_links(self) -> bool:
         """Whether link quality is recorded: with all types, or if its type is named."""
@@ -78,7 +89,6 @@ class GroupSource:
     ) -> None:
         self._queue = queue
         self._ending = ending
-        """End of the existing recording."""
         self._options = options
         self._report = report
         self._types = RecordedTypes(DISTRIBUTOR)
@@ -113,15 +123,8 @@ class GroupSource:
         """Join the group; ConnectFailed if that fails."""
         for type_ in self._types.internal():
             self._queue.describe(type_)
-        options = self._options
-        self._connection = await aio.open(
-            options.group,
-            interface=options.interface,
-            ttl=options.ttl,
-            dialect=Dialect(options.dialect),
-            key_file=options.key_file,
-            application="skerry-record",
-            socket_buffer_bytes=_BUFFER_BYTES,
+        self._connection = await self._options.open(
+            application="skerry-record", socket_buffer_bytes=_BUFFER_BYTES
         )
         if self._ending is not None:
             reason = "the recorder was not running"

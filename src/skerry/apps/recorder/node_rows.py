@@ -80,11 +80,9 @@ class NodeRows:
         self.is_resuming: bool = False
         """Whether the first update after a lost connection is awaited."""
         self.node: i64 = 0
-        """The node of the last update."""
         self.position: i64 = 0
         """The highest position received."""
         self.time_ns: i64 = 0
-        """The time of the last update."""
         self.snapshot_ns: i64 = 0
         """Time at which the node sent the last cached object."""
         self.object_count: i64 = 0

@@ -91,7 +91,6 @@ class NodeSource:
     ) -> None:
         self._options = options
         self._ending = ending
-        """End of the existing recording."""
         self._report = report
         self._gaps = GapTracker(queue, space=space, is_whole=options.is_whole)
         self.intake = self._gaps.intake
@@ -104,7 +103,6 @@ class NodeSource:
         self._failure: Exception | None = None
         self._is_stopping = False
         self.lost_count = 0
-        """How often the connection was lost."""
 
     @property
     def name(self) -> str:

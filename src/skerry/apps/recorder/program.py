@@ -75,7 +75,6 @@ class Recorder:
             row_count_max=config.batch_rows,
             waiting_bytes_max=config.queue_bytes_max,
         )
-        """The queue to which sources append rows."""
         self._writing = WritingThread(self.queue, self._writer, report=report)
         self._sources: list[RecordingSource] = []
         self._started_ns = monotonic_ns()

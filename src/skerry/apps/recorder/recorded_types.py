@@ -32,7 +32,6 @@ class RecordedTypes:
         self._source = source
         self._named: dict[str, NamedType] = {}
         self._own: dict[int, dict[str, NamedType]] = {}
-        """Types by sender of a group."""
         self._own_count = 0
         self.known: dict[str, RecordedType] = {}
         """Structs by name, for the intake."""

@@ -54,14 +54,12 @@ class RowQueue:
         self.byte_count_max = byte_count_max
         """Bytes that make a batch full."""
         self.lost_count = 0
-        """Rows that were dropped."""
         self.drop_reason = ""
         """Why writing fails at present, for gap rows; empty while it works. The writing thread sets
         it."""
         self.gap_count = 0
         """Gap rows of any reason."""
         self.row_count = 0
-        """Rows that were handed over."""
         self._space = space
         self.waiting_bytes_max = waiting_bytes_max
         """The bound of queued bytes."""

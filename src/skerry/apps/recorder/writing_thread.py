@@ -76,7 +76,6 @@ class WritingThread:
         """Of these, the rows that were reported."""
         self._is_dropping = False
         self.failure: BaseException | None = None
-        """The exception that ended the thread early."""
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:

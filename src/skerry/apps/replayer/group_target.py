@@ -15,7 +15,6 @@ from skerry.engine.carriage.distributor.types import describing
 from skerry.errors import CodecError, LimitExceeded, LocalProtocolError, WouldBlock
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, write_header
-from skerry.protocol.distributor.config import Dialect
 from skerry.protocol.distributor.events import TooLargeForJava
 from skerry.protocol.machine import MachineEvent
 from skerry.runtime.clock import monotonic_ns
@@ -41,16 +40,8 @@ class GroupTarget:
 
     async def open(self) -> None:
         """Join the group; ConnectFailed if that fails."""
-        options = self._options
-        self._connection = await aio.open(
-            options.group,
-            interface=options.interface,
-            ttl=options.ttl,
-            dialect=Dialect(options.dialect),
-            key_file=options.key_file,
-            application="skerry-replay",
-            segment_bytes=options.segment_bytes,
-            hears_own=False,
+        self._connection = await self._options.open(
+            application="skerry-replay", segment_bytes=self._options.segment_bytes, hears_own=False
         )
         self._publisher = self._connection.publisher(on_event=self._note)
 

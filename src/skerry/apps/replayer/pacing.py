@@ -39,7 +39,6 @@ class Pacer:
         self.is_paused = is_paused
         self.is_over = False
         self.round_count = 1
-        """Rounds started."""
         self.played_round = 1
         """The round of the last returned update; the next round may have started already."""
         self.played_count = 0

@@ -37,7 +37,6 @@ class ReplaySummary:
     """Missing updates, according to the gaps that state a number."""
     rounds: int
     left_out: dict[str, int] = field(default_factory=dict)
-    """Updates that could not be played, by reason."""
 
 
 class RowReader:
@@ -97,11 +96,7 @@ class Replayer:
         self._missing_count = 0
 
     async def run(
-        self,
-        is_stopped: Callable[[], bool],
-        *,
-        show: Callable[[Pacer], None] = lambda _pacer: None,
-        played: Callable[[Update], None] = lambda _update: None,
+        self, is_stopped: Callable[[], bool], *, show: Callable[[Pacer], None] = lambda _pacer: None
     ) -> ReplaySummary:
         """Play to the end or until stopped; the target has received all updates when this returns.
 
@@ -110,7 +105,7 @@ class Replayer:
         await self._target.open()
         is_aborted = False
         try:
-            is_aborted = await _run_or_abort(self._run(is_stopped, show, played), is_stopped)
+            is_aborted = await _run_or_abort(self._run(is_stopped, show), is_stopped)
         finally:
             await self._target.close(waits=not is_aborted)
         return ReplaySummary(
@@ -129,12 +124,7 @@ class Replayer:
         """End when no update is due any more: no steps follow. May be called from any thread."""
         self._is_finishing = True
 
-    async def _run(
-        self,
-        is_stopped: Callable[[], bool],
-        show: Callable[[Pacer], None],
-        played: Callable[[Update], None],
-    ) -> None:
+    async def _run(self, is_stopped: Callable[[], bool], show: Callable[[Pacer], None]) -> None:
         while not is_stopped():
             # Read before the actions are called: those that precede `finish` must be called.
             is_finishing = self._is_finishing
@@ -144,7 +134,6 @@ class Replayer:
                 if is_stopped():
                     return
                 await self._play(update)
-                played(update)
             show(self.pacer)
             now_ns = monotonic_ns()
             due_ns = self.pacer.deadline_ns(now_ns)

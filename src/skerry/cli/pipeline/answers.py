@@ -138,14 +138,12 @@ def _sorted(answer: Answer, order: Sequence[str], limit: int | None) -> list[Any
 def print_rows(
     output: Output,
     rows: Rows,
-    *,
-    as_json: bool,
     limit: int | None,
-    to_json: Callable[[_Row], _Row],
+    to_json: Callable[[_Row], _Row] | None,
     to_cells: Callable[[_Row], _Row],
 ) -> int:
-    """Print the rows of a query; returns the number of printed rows."""
-    if as_json:
+    """Print the rows of a query, as JSON if there is `to_json`; returns how many were printed."""
+    if to_json is not None:
         count = 0
         for row in rows(limit):
             output.json_line(to_json(row))

@@ -69,15 +69,13 @@ def asof(
             types = queries.types()
             names = sorted(types) if type_name is None else [type_name]
             fields = {name: fields_of(types, name) for name in names}
+        to_row = (lambda row: _object_row(row, type_name, fields)) if as_json else None
         print_rows(
             output,
             rows,
-            as_json=as_json,
-            limit=limit,
-            to_json=lambda row: _object_row(row, type_name, fields),
-            to_cells=lambda row: object_cells(
-                row, None if type_name is None else fields[type_name]
-            ),
+            limit,
+            to_row,
+            lambda row: object_cells(row, None if type_name is None else fields[type_name]),
         )
 
 
@@ -152,14 +150,8 @@ def between(
         with waiting(output, "querying"):
             rows = queries.between(type_name, from_ns, to_ns, where)
             fields = fields_of(queries.types(), type_name)
-        print_rows(
-            output,
-            rows,
-            as_json=as_json,
-            limit=limit,
-            to_json=lambda row: _update_row(row, type_name, fields),
-            to_cells=lambda row: update_cells(row, fields),
-        )
+        to_row = (lambda row: _update_row(row, type_name, fields)) if as_json else None
+        print_rows(output, rows, limit, to_row, lambda row: update_cells(row, fields))
 
 
 def _update_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict[str, Any]:
@@ -224,14 +216,8 @@ def diff(
         with waiting(output, "comparing"):
             rows = queries.diff(type_name, from_ns, to_ns)
             fields = fields_of(queries.types(), type_name)
-        print_rows(
-            output,
-            rows,
-            as_json=as_json,
-            limit=limit,
-            to_json=lambda row: _difference_row(row, type_name, fields),
-            to_cells=lambda row: _difference_cells(row, fields),
-        )
+        to_row = (lambda row: _difference_row(row, type_name, fields)) if as_json else None
+        print_rows(output, rows, limit, to_row, lambda row: _difference_cells(row, fields))
 
 
 def _difference_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict[str, Any]:

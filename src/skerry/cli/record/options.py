@@ -14,10 +14,11 @@ import click
 
 from skerry.cli.group_options import group_key_option, group_reach_options
 from skerry.cli.output import Output
-from skerry.cli.parameters import CheckedText, Command, check_group, check_pattern, with_options
+from skerry.cli.parameters import CheckedText, Command, check_group, with_options
 from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
+from skerry.protocol.patterns import check_pattern
 
 if TYPE_CHECKING:
     from skerry.apps.recorder.node_source import NodeOptions

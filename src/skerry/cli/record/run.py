@@ -13,7 +13,7 @@ import click
 
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern, count_option
+from skerry.cli.parameters import CheckedText, FiniteFloat, count_option
 from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
     Age,
@@ -25,6 +25,7 @@ from skerry.cli.record.options import (
     shown_size,
 )
 from skerry.cli.stopping import stop_on_signals
+from skerry.protocol.patterns import check_pattern
 
 if TYPE_CHECKING:
     from skerry.apps.recorder.program import Recorder, RecorderSummary

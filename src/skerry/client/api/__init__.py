@@ -5,7 +5,6 @@ aio               the asyncio space
 space_base        operations of both kinds that do not wait, such as publishing
 subscription      subscriptions of both kinds: callbacks, and events for iterators
 container         a live mapping of the objects of a type
-service_handles   handles of claims: services and ownership of objects
-request_handling  calls the handler of a service, and sends its responses
+service_handles   services and ownership of objects: handlers, their responses, handles of claims
 picture           the picture of the system, live
 """

@@ -57,13 +57,11 @@ class Claim:
     is_standby: bool = False
     """Whether to wait while another client holds it, instead of taking it over."""
     on_change: Callable[[], object]
-    """Called when the state has changed."""
     on_request: OnRequest | None = None
     """Called with each request that the node forwards."""
     number: int = 0
     state: ClaimState = ClaimState.ASKED
     reason: str = ""
-    """Why the claim was lost or refused."""
 
     @property
     def identity(self) -> tuple[str, str | None, bytes | None]:

@@ -42,7 +42,6 @@ class Flushes:
         self._doubtful_count = 0
         self._refusals: list[Refusal] = []
         self._why = ""
-        """Why the last connection was lost."""
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -25,7 +25,6 @@ class LocalFilter:
         self._route = route
         self._intake = intake
         self._matching: set[bytes] = set()
-        """Keys of the objects that match."""
 
     def changed(self, key: bytes, event: Event[Any]) -> None:
         """An object was created, updated or removed."""

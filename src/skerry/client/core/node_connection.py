@@ -124,7 +124,6 @@ class NodeConnection(Outbox):
         self._is_paused = False
         self._liveness = Liveness(self.config)
         self._connect_ns: int | None = None
-        """When to open the next stream."""
         self._attempt_count = 0
         self._connected_count = 0
         self._skipped_count = 0

@@ -53,15 +53,8 @@ class NodeSubscription:
         return self.route is None or self.route.store is not None
 
 
-def refuse_condition(what: str) -> LocalProtocolError:
-    return _not_a_type("a condition", what)
-
-
-def refuse_container(what: str) -> LocalProtocolError:
-    return _not_a_type("a container", what)
-
-
-def _not_a_type(user: str, what: str) -> LocalProtocolError:
+def refuse(user: str, what: str) -> LocalProtocolError:
+    """The error of a condition or container on something that is not a known type."""
     error = LocalProtocolError(f"{user} needs a type, and {what:.80} is not a known type")
     error.hint = "name a class, or ask the node for its types first with `request_types`"
     return error

@@ -23,9 +23,7 @@ class ReceivedRequest:
     handler: str
     payload: bytes
     client: int
-    """The number of the client that sent the request."""
     is_over: bool = False
-    """Whether the response was sent."""
 
 
 OnRequest: TypeAlias = Callable[[ReceivedRequest], object]

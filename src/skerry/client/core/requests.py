@@ -42,13 +42,11 @@ class Request:
         self.payload = payload
         self.timeout_s = timeout_s
         self.due_ns = 0
-        """When the request times out."""
         self.is_sent = False
         self.is_done = False
         self.answer: Struct | None = None
         self.error: SkerryError | None = None
         self.wake: Callable[[], object] | None = None
-        """Called when the request is done."""
 
     def finish(self, answer: Struct | None = None, error: SkerryError | None = None) -> None:
         self.is_done = True

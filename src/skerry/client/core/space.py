@@ -15,11 +15,7 @@ from skerry.client.core.events import BYTES_NAME, ReceivedType
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_answers import TypesRequest
 from skerry.client.core.node_connection import NodeConnection
-from skerry.client.core.node_subscription import (
-    NodeSubscription,
-    refuse_condition,
-    refuse_container,
-)
+from skerry.client.core.node_subscription import NodeSubscription, refuse
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
 from skerry.client.core.states import SpaceState
@@ -187,7 +183,7 @@ class SpaceCore:
         self._check_open()
         shape = self._shape(what)
         if shape is None:
-            raise refuse_container(str(what))
+            raise refuse("a container", str(what))
         if not shape.is_cached:
             raise LocalProtocolError(f"{shape.name} is not cached: it has no current objects")
         subscription, _ = self._find(what, where, fields)
@@ -263,7 +259,7 @@ class SpaceCore:
             assert isinstance(what, str)
             is_pattern = what.startswith("/")
             if has_condition:
-                raise refuse_condition(f"the pattern {what}" if is_pattern else what)
+                raise refuse("a condition", f"the pattern {what}" if is_pattern else what)
             if is_pattern and self.connection.has_subjects is False:
                 raise _no_subjects(self.connection.server_name)
             return self.subscriptions.of_group(check_group(what)), None

@@ -68,7 +68,6 @@ class ClaimsChanged(MachineEvent):
     """The states of claims changed with the connection."""
 
     callbacks: tuple[Callable[[], object], ...]
-    """The callbacks to call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,6 @@ class TypeRoute:
         # Both lists are replaced and never changed in place: a callback may subscribe or close
         # while the list is being iterated.
         self.targets: list[Target] = []
-        """The callbacks of the subscriptions to the type."""
         self.filters: list[Any] = []
         """Filtered subscriptions that are evaluated here, because the node has no filters."""
 

@@ -35,14 +35,12 @@ class UpdateIntake:
         self.broken: CodecError | None = None
         """The error of a payload that does not decode as its type."""
         self.failures: list[tuple[Target, BaseException]] = []
-        """Callbacks that raised an error."""
         self.is_sheltered: bool = False
         """Whether callbacks run on a thread of the space, which no error of a callback may end."""
         self.taker: Any = None
         """Receives all objects instead, without stores and events, if it is set: a recorder with
         the methods `take_frames` and `take`."""
         self._delivery: FrameDelivery = FrameDelivery()
-        """Delivers frames with known headers."""
         self._gate: RouteVersion = RouteVersion()
         self._pattern_count: i64 = 0
         self._is_stopped: bool = False

@@ -123,13 +123,7 @@ class AsyncGroupConnection(GroupConnectionBase):
         a list of (subject, data).
         """
         return AsyncSubscriber(
-            self._session,
-            on_update=on_update,
-            on_event=on_event,
-            on_batch=on_batch,
-            delivery="inline",
-            on_slow="block",
-            read=None,
+            self._session, on_update, on_event, on_batch, "inline", "block", None
         )
 
     def tap(self, taker: OnEvent) -> None:

@@ -96,7 +96,6 @@ class SubscriberBase(Closing):
     def __init__(
         self,
         junction: GroupSession,
-        *,
         on_update: OnUpdate | None,
         on_event: OnEvent | None,
         on_batch: OnBatch | None,

@@ -71,11 +71,9 @@ class DeliveryQueue:
         self.is_cut = False
         """Whether the subscriber was too slow and is disconnected."""
         self.count = 0
-        """The number of updates that wait."""
         self.count_peak = 0
         self.dropped_count = 0
         self.error_count = 0
-        """The number of errors of callbacks."""
 
     @property
     def is_empty(self) -> bool:

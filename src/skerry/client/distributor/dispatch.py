@@ -22,7 +22,6 @@ class Routes:
         self.is_single: bool = False
         """Whether there is one subscription only, so that all updates are for it."""
         self.tag: object = None
-        """Its tag."""
 
     def find(self, subject: str) -> list[object]:
         """The tags of a subject that is not cached."""

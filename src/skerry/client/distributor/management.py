@@ -25,7 +25,6 @@ from skerry.runtime.udp.multicast import MulticastSocket
 
 _MS: Final = 1_000_000
 _REQUEST_S_MAX: Final = 5.0
-"""Timeout for a request to the page."""
 
 log = logging.getLogger(__name__)
 

@@ -54,7 +54,6 @@ class PublishBuffer:
         self.pending: list[bytes] = []
         """Updates that wait for bandwidth: head with length, and data of each."""
         self.is_waiting = False
-        """Whether updates wait for bandwidth."""
         self.is_closing = False
         self.publisher_count = 0
         self.deadline_ns = 0

@@ -15,7 +15,6 @@ from skerry.protocol.distributor.events import DistributorStatistics, SenderInfo
 T = TypeVar("T", int, float)
 
 INTERVAL_NS: Final = 1_000_000_000
-"""The sampling interval of totals."""
 WINDOWS_S: Final = (1, 60, 300)
 _COUNTED: Final = tuple(
     (direction, what)
@@ -94,11 +93,9 @@ class QueueStatistics:
 
     name: str
     update_count: int
-    """The number of updates that wait."""
     update_count_peak: int
     dropped_count: int
     error_count: int
-    """The number of errors of callbacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,14 +122,11 @@ class BlockingGroupConnection(GroupConnectionBase):
         they have to be quick; otherwise a thread of the subscriber does.
         """
         config = self._session.config
+        session = self._session
+        delivery = delivery or (config.delivery if self._driving else "inline")
+        on_slow = on_slow or config.on_slow
         return Subscriber(
-            self._session,
-            on_update=on_update,
-            on_event=on_event,
-            on_batch=on_batch,
-            delivery=delivery or (config.delivery if self._driving else "inline"),
-            on_slow=on_slow or config.on_slow,
-            read=self._session.read_for_queue,
+            session, on_update, on_event, on_batch, delivery, on_slow, session.read_for_queue
         )
 
     def poll(self, timeout: float = 0.0) -> None:

@@ -25,7 +25,6 @@ class SourceNames:
 
     def __init__(self, types: Sequence[NamedType]) -> None:
         self.classes = python_names([type_.name for type_ in types], _OUTER)
-        """Class names by the names of the types."""
         self._hidden = {name for type_ in types for name in _names_inside(type_)}
         self._spelled: dict[str, str] = {}
 

@@ -23,29 +23,14 @@ BUILT_IN_NAMES: Final = frozenset(
 )
 """Names that a definition cannot have."""
 
-_FOREIGN_NAMES: Final = {
-    "array": "vector<T>",
-    "blob": "bytes",
-    "boolean": "bool",
-    "byte": "uint8",
-    "char": "int8",
-    "date": "timepoint",
-    "datetime": "timepoint",
-    "double": "float64",
-    "float": "float32 or float64",
-    "guid": "uuid",
-    "half": "float16",
-    "int": "int32",
-    "integer": "int32",
-    "list": "vector<T>",
-    "long": "int64",
-    "short": "int16",
-    "str": "string",
-    "text": "string",
-    "time": "timepoint",
-    "timestamp": "timepoint",
-    "uint": "uint32",
-}
+_FOREIGN_NAMES_TEXT: Final = """\
+array: vector<T>, blob: bytes, boolean: bool, byte: uint8, char: int8, date: timepoint,
+datetime: timepoint, double: float64, float: float32 or float64, guid: uuid, half: float16,
+int: int32, integer: int32, list: vector<T>, long: int64, short: int16, str: string, text: string,
+time: timepoint, timestamp: timepoint, uint: uint32"""
+_FOREIGN_NAMES: Final = dict(
+    pair.split(": ", 1) for pair in _FOREIGN_NAMES_TEXT.replace("\n", " ").split(", ")
+)
 """Names of types in other languages, with the corresponding type."""
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import skerry
 from skerry import aio
-from skerry.client.api.request_handling import check_handler
+from skerry.client.api.service_handles import check_handler
 from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.errors import (
     Disconnected,

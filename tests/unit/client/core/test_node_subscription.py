@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from skerry.client.core.node_subscription import (
     NodeSubscription,
-    refuse_condition,
-    refuse_container,
+    refuse,
 )
 from skerry.client.core.type_route import Target, TypeRoute
 from tests.unit.client.core.test_update_intake import shape_of
@@ -32,7 +31,7 @@ def test_pattern_and_unknown_type_may_have_a_cache_replay() -> None:
 
 
 def test_refusal_names_the_type_and_a_remedy() -> None:
-    for refuse, user in ((refuse_condition, "a condition"), (refuse_container, "a container")):
-        error = refuse("Foo")
+    for user in ("a condition", "a container"):
+        error = refuse(user, "Foo")
         assert f"{user} needs a type, and Foo is not a known type" in str(error)
         assert error.hint is not None
