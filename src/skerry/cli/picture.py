@@ -49,13 +49,7 @@ _FORGET_S_MAX: Final = 5.0
 @json_option
 @click.pass_context
 def picture(
-    context: click.Context,
-    /,
-    *,
-    is_raw: bool,
-    is_watching: bool,
-    choice: NodeChoice,
-    as_json: bool,
+    context: click.Context, /, *, is_raw: bool, is_watching: bool, choice: NodeChoice, as_json: bool
 ) -> None:
     """Show the picture of the system: its nodes, their states and links, and what is wrong.
 

@@ -99,7 +99,7 @@ class NodeSource:
         self._timing: asyncio.Task[None] | None = None
         """Measures the round-trip time of the node."""
         self._session: Session | None = None
-        self._interests: list[NodeSubscription] = []
+        self._subscriptions: list[NodeSubscription] = []
         self._failure: Exception | None = None
         self._is_stopping = False
         self.lost_count = 0
@@ -115,7 +115,7 @@ class NodeSource:
     @property
     def is_complete(self) -> bool:
         """Whether all cached objects were received."""
-        return bool(self._interests) and all(_is_complete(item) for item in self._interests)
+        return bool(self._subscriptions) and all(_is_complete(item) for item in self._subscriptions)
 
     async def start(self) -> None:
         """Connect and join the groups; ConnectFailed if there is no node."""
@@ -127,8 +127,8 @@ class NodeSource:
         session.state_listeners.append(self._state_changed)
         session.refusal_listeners.append(self._refused)
         for group in options.groups:
-            interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
-            self._interests.append(interest)
+            subscription, _ = session.core.subscribe(group, _ignore, monotonic_ns())
+            self._subscriptions.append(subscription)
         session.write_output()
 
     async def stop(self) -> None:
@@ -199,9 +199,9 @@ class NodeSource:
 
     def _refused(self, _refusal: Refusal) -> None:
         # The space itself also subscribes to type descriptions, which the node may refuse.
-        for interest in self._interests:
-            if interest.refusal:
-                self._failure = Refused(f"the node does not permit {interest.refusal}")
+        for subscription in self._subscriptions:
+            if subscription.refusal:
+                self._failure = Refused(f"the node does not permit {subscription.refusal}")
 
     def _served(self, header: Header, payload: bytes) -> None:
         """A protocol message to this client; the space processes it next."""
@@ -215,9 +215,11 @@ class NodeSource:
             self._gaps.finish_snapshot()
 
 
-def _is_complete(interest: NodeSubscription) -> bool:
+def _is_complete(subscription: NodeSubscription) -> bool:
     """Whether all cached objects of a subscription were received."""
-    return interest.is_complete or not (interest.is_pattern or interest.route is not None)
+    return subscription.is_complete or not (
+        subscription.is_pattern or subscription.route is not None
+    )
 
 
 def _ignore(_event: Any) -> None:

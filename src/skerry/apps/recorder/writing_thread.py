@@ -72,7 +72,7 @@ class WritingThread:
         segment fails, and the other way round."""
         self._lost_count = 0
         """Rows that the queue had dropped at the last check."""
-        self._lost_told = 0
+        self._lost_reported = 0
         """Of these, the rows that were reported."""
         self._is_dropping = False
         self.failure: BaseException | None = None
@@ -191,5 +191,5 @@ class WritingThread:
                 self._report("the queue of the recorder is full: new updates are dropped")
         elif self._is_dropping and queue.waiting_bytes <= queue.waiting_bytes_max // 2:
             self._is_dropping = False
-            count, self._lost_told = self._lost_count - self._lost_told, self._lost_count
+            count, self._lost_reported = self._lost_count - self._lost_reported, self._lost_count
             self._report(f"{count:,} updates were dropped, and a gap row states which")

@@ -126,4 +126,4 @@ def _with_state(event: Event[T], operation: str, attributes: int) -> Event[T]:
     header.from_cache = ABSENT
     header.remove_obj = 0
     header.attributes = attributes
-    return event.retold(operation, header, payload)
+    return event.with_update(operation, header, payload)

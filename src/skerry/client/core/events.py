@@ -154,7 +154,7 @@ class Event(ReceivedUpdate, Generic[T]):
             self._received,
         )
 
-    def retold(self, operation: str, header: Header, payload: bytes) -> Event[T]:
+    def with_update(self, operation: str, header: Header, payload: bytes) -> Event[T]:
         """An event about the same state of the object, with another operation and update."""
         return Event(
             operation, header, self._shape, payload, self._entry, self._own_id, self._received

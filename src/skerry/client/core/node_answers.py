@@ -97,8 +97,9 @@ class NodeAnswers:
     def unreadable(self, item: Misread) -> list[MachineEvent] | None:
         """Process an object that does not decode as its type; None if that breaks the protocol.
 
-        Where the node serves an incompatible definition of the type, which the program was told,
-        the object may be valid by that definition. The first one on a connection is reported.
+        Where the node serves an incompatible definition of the type, the object may be valid by
+        that definition. The program was notified of it. The first object on a connection is
+        reported.
         """
         name = item.header.type_name
         if not self._types.has_conflict(name):

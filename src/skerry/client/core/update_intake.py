@@ -286,7 +286,7 @@ class UpdateIntake:
         assert entry is not None
         header = copy_header(event.header)
         header.attributes = entry.present
-        return event.retold(CREATE, header, entry.payload)
+        return event.with_update(CREATE, header, entry.payload)
 
     def call(self, target: Target, event: Event[Any]) -> None:
         """Call one callback. Its error is recorded and does not affect other callbacks."""

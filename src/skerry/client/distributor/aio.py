@@ -63,9 +63,9 @@ async def open(  # noqa: A001 - its public name
 class AsyncPublisher(PublisherBase):
     """Publishes updates to the group."""
 
-    def __init__(self, junction: GroupSession, on_event: OnEvent | None) -> None:
-        super().__init__(junction, on_event, "inline")
-        self._publishing = junction.publishing
+    def __init__(self, session: GroupSession, on_event: OnEvent | None) -> None:
+        super().__init__(session, on_event, "inline")
+        self._publishing = session.publishing
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send an update, at once or with others in one datagram.

@@ -1,7 +1,4 @@
-"""The parts that connections, publishers and subscribers share, blocking and asyncio alike.
-
-The parameter `junction` of publishers and subscribers is the session; its name is public.
-"""
+"""The parts that connections, publishers and subscribers share, blocking and asyncio alike."""
 
 from __future__ import annotations
 
@@ -69,14 +66,12 @@ class GroupConnectionBase:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublisherBase(Closing):
-    def __init__(
-        self, junction: GroupSession, on_event: OnEvent | None, delivery: Delivery
-    ) -> None:
-        self._session = junction
+    def __init__(self, session: GroupSession, on_event: OnEvent | None, delivery: Delivery) -> None:
+        self._session = session
         self._queue = DeliveryQueue(
-            name=f"{junction.name} publisher", on_event=on_event, delivery=delivery
+            name=f"{session.name} publisher", on_event=on_event, delivery=delivery
         )
-        junction.open_publisher(self._queue)
+        session.open_publisher(self._queue)
         self.is_closed = False
 
     def flush(self) -> None:
@@ -95,7 +90,7 @@ class PublisherBase(Closing):
 class SubscriberBase(Closing):
     def __init__(
         self,
-        junction: GroupSession,
+        session: GroupSession,
         on_update: OnUpdate | None,
         on_event: OnEvent | None,
         on_batch: OnBatch | None,
@@ -105,21 +100,21 @@ class SubscriberBase(Closing):
     ) -> None:
         if (on_update is None) == (on_batch is None):
             raise LocalProtocolError("a subscriber has either on_update or on_batch")
-        self._session = junction
-        self._routes = SubscriberRoutes(junction.router)
+        self._session = session
+        self._routes = SubscriberRoutes(session.router)
         self._queue = DeliveryQueue(
-            name=f"{junction.name} subscriber",
+            name=f"{session.name} subscriber",
             on_event=on_event,
             on_update=on_update,
             on_batch=on_batch,
             routes=self._routes,
             delivery=delivery,
             on_slow=on_slow,
-            count_max=junction.config.delivery_queue_count_max,
+            count_max=session.config.delivery_queue_count_max,
             read=read,
-            resume=junction.wake,
+            resume=session.wake,
         )
-        junction.open_subscriber(self._routes, self._queue)
+        session.open_subscriber(self._routes, self._queue)
 
     @property
     def queue_length(self) -> int:

@@ -55,11 +55,9 @@ def open_connection(
 class Publisher(PublisherBase):
     """Publishes updates to the group. Any thread may use it."""
 
-    def __init__(
-        self, junction: GroupSession, on_event: OnEvent | None, delivery: Delivery
-    ) -> None:
-        super().__init__(junction, on_event, delivery)
-        self.publish: Callable[[str, bytes], None] = junction.publishing.publish
+    def __init__(self, session: GroupSession, on_event: OnEvent | None, delivery: Delivery) -> None:
+        super().__init__(session, on_event, delivery)
+        self.publish: Callable[[str, bytes], None] = session.publishing.publish
         """`publish(subject, data)`: send an update, at once or with others in one datagram.
 
         Waits while the bandwidth limit is used up. Raises LocalProtocolError for an invalid
