@@ -46,6 +46,7 @@ HOT_MODULES = (
     "src/skerry/codec/heads.py",
     "src/skerry/codec/pieces.py",
     "src/skerry/codec/plans.py",
+    "src/skerry/codec/projection.py",
     "src/skerry/codec/codec.py",
     "src/skerry/engine/dispatch/frame_forwarding.py",
     "src/skerry/engine/dispatch/frame_intake.py",

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 import skerry
-from skerry.codec.pieces import project
+from skerry.codec.projection import project
 from skerry.engine.delivery.group_members import CONFLATE_BYTES
 from skerry.engine.persistence import Journal, StoredType
 from skerry.objects.base import codec_of, key_of

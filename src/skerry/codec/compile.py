@@ -54,6 +54,7 @@ def value_plan(type_: FieldType, class_of: ClassOf) -> ValuePlan:
     elif isinstance(type_, EnumType):
         plan.member_class = class_of(type_)
         plan.members = {member.tag: member for member in plan.member_class}
+        plan.small_tags = sum(1 << tag for tag in plan.members if 0 <= tag < 24)
     elif isinstance(type_, StructType):
         plan.struct = class_of(type_)._codec.plan
     elif type_.kind in INTEGER_RANGES:

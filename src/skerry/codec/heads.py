@@ -8,7 +8,8 @@ from __future__ import annotations
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from skerry.codec.plans import FieldPlan, StructPlan, refuse_bytes
+from skerry.codec import kinds
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.limits import SKIP_DEPTH_MAX
 
 
@@ -78,6 +79,83 @@ def read_argument(
     if info == 26:
         return i64(read_i32_be(data, pos + 1)) & 0xFFFFFFFF, pos + 5
     return read_i64_be(data, pos + 1), pos + 9
+
+
+def skip_usual(spec: ValuePlan, data: bytes, pos: i64, end: i64, count: i64) -> tuple[i64, i64]:
+    """Skip elements of a vector in canonical form; the end of them, and how many are left.
+
+    It stops at an element that has to be examined: because of another form, or of a kind that is
+    not frequent.
+    """
+    kind = spec.kind
+    head: i64 = 0
+    if kinds.INT8 <= kind <= kinds.UINT64:
+        return _skip_numbers(spec, data, pos, end, count)
+    if kinds.FLOAT16 <= kind <= kinds.FLOAT64 or kinds.TIMEPOINT <= kind <= kinds.DURATION:
+        head = 0xFB
+        size: i64 = 9
+        if kind == kinds.FLOAT32:
+            head, size = 0xFA, 5
+        elif kind == kinds.FLOAT16:
+            head, size = 0xF9, 3
+        while count > 0 and pos + size <= end and data[pos] == head:
+            pos += size
+            count -= 1
+    elif kind == kinds.STRING or kind == kinds.BYTES:
+        head = 0x60 if kind == kinds.STRING else 0x40
+        while count > 0 and pos < end:
+            length: i64 = i64(data[pos]) - head
+            if length < 0 or length >= 24 or pos + 1 + length > end:
+                break
+            pos += 1 + length
+            count -= 1
+    elif kind == kinds.BOOL:
+        while count > 0 and pos < end and (data[pos] == 0xF4 or data[pos] == 0xF5):
+            pos += 1
+            count -= 1
+    elif kind == kinds.ENUM:
+        tags = spec.small_tags
+        while count > 0 and pos < end and data[pos] < 24 and (tags >> i64(data[pos])) & 1:
+            pos += 1
+            count -= 1
+    return pos, count
+
+
+def _skip_numbers(spec: ValuePlan, data: bytes, pos: i64, end: i64, count: i64) -> tuple[i64, i64]:
+    is_signed = spec.low < 0
+    info_max = spec.info_max
+    while count > 0 and pos < end:
+        first: i64 = data[pos]
+        if first < 24:
+            pos += 1
+            count -= 1
+            continue
+        info = first & 0x1F
+        if first >= 0x40 or info > info_max or (first >= 0x20 and not is_signed):
+            break
+        width: i64 = 0
+        if info >= 24:
+            width = i64(1) << (info - 24)
+            if pos + 1 + width > end:
+                break
+            top: i64 = data[pos + 1]
+            if is_signed and info == info_max and top >= 0x80:
+                break
+            # The upper half of the number is not zero if no shorter head could have it.
+            if info == 24:
+                if top < 24:
+                    break
+            elif info == 25:
+                if top == 0:
+                    break
+            elif info == 26:
+                if top == 0 and data[pos + 2] == 0:
+                    break
+            elif top == 0 and data[pos + 2] == 0 and data[pos + 3] == 0 and data[pos + 4] == 0:
+                break
+        pos += 1 + width
+        count -= 1
+    return pos, count
 
 
 # -- values of unknown types

@@ -4,7 +4,11 @@ A node needs to know little about a payload: whether it is valid, its key, and h
 cached object. So it splits a payload into pieces, one per field, and copies the pieces.
 
 A payload may have tags that the plan does not have, at the top or inside a struct. Their bytes are
-kept when objects are cut and merged. `normalize` and `project` leave them out.
+kept when objects are cut and merged. `normalize` leaves them out, as `codec.projection` does.
+
+To find the end of a vector, each of its values has to be read. So the pieces of the last large
+objects are remembered: a node splits the same object for each filtered subscription, and a cached
+one for each update of it.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from skerry.codec.heads import (
     read_tag,
     skip,
     skip_key,
+    skip_usual,
 )
 from skerry.codec.plans import (
     TAG_COUNT,
@@ -34,7 +39,6 @@ from skerry.codec.plans import (
     refuse_bytes,
     refuse_size,
 )
-from skerry.errors import DecodeError, EncodeError
 from skerry.limits import (
     PAYLOAD_BYTES_MAX,
     STRUCT_COUNT_MAX,
@@ -42,9 +46,16 @@ from skerry.limits import (
     VECTOR_COUNT_MAX,
 )
 
-_WIDEST: Final = ValuePlan(kinds.FLOAT64, "float64")
 _BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
 """The bit of each tag in a property set: compiled code would shift a number of 32 bits."""
+
+
+LARGE_BYTES: Final = 16 * 1024
+"""Objects above this size are large."""
+_RECENT_COUNT: Final = 4
+_RECENT_BYTES: Final = 32 * 1024 * 1024
+"""At most so many large objects are remembered: the last one, and others with up to so many bytes
+in all."""
 
 
 class Pieces:
@@ -52,6 +63,8 @@ class Pieces:
 
     def __init__(self, data: bytes) -> None:
         self.data: bytes = data
+        self.plan: StructPlan | None = None
+        """The plan by which it was split."""
         self.present: int = 0
         """Property set of the payload, including unknown tags."""
         self.unknown: i64 = 0
@@ -63,9 +76,11 @@ class Pieces:
         self.stop: int = 0
         """Offset of the end of the object in `data`."""
         self.struct_count: i64 = 0
-        """Number of structs in it, including itself."""
+        """Number of structs in it, including itself; of a joined object at the most."""
         self.starts: list[int] = [0] * TAG_COUNT
         self.stops: list[int] = [0] * TAG_COUNT
+        self.projections: list[tuple[StructPlan, i64, bytes, i64]] = []
+        """The last projections of a large object (`codec.projection`)."""
 
     def value(self, tag: int) -> bytes | None:
         """The encoded value of a tag, or None."""
@@ -82,11 +97,50 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     first: i64 = start
     if end - first > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - first)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
+    if end > LARGE_BYTES and first == 0:
+        known = recent_pieces(data)
+        if known is not None and known.plan is plan:
+            return known
     pieces = Pieces(data)
     stop, exact = _check_struct(plan, data, first, end, pieces, True)
     pieces.stop = stop
     pieces.is_canonical = exact
+    if end > LARGE_BYTES and first == 0:
+        _recent.split_count += 1
+        _remember(plan, pieces)
     return pieces
+
+
+def recent_pieces(data: bytes) -> Pieces | None:
+    """The pieces of a large object that was split or joined recently, by any plan."""
+    for pieces in _recent.pieces:
+        if pieces.data is data:
+            return pieces
+    return None
+
+
+def _remember(plan: StructPlan, pieces: Pieces) -> None:
+    pieces.plan = plan
+    kept = [pieces]
+    size: i64 = len(pieces.data)
+    for other in _recent.pieces:
+        size += len(other.data)
+        if size > _RECENT_BYTES or len(kept) == _RECENT_COUNT:
+            break
+        kept.append(other)
+    # Other threads use it, too: one assignment replaces all.
+    _recent.pieces = kept
+
+
+class _Recent:
+    """The pieces of the large objects that were split or joined last, the last one first."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Pieces] = []
+        self.split_count: int = 0
+
+
+_recent: Final = _Recent()
 
 
 def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> None:
@@ -129,112 +183,12 @@ def normalize(plan: StructPlan, data: bytes) -> bytes:
     pieces = split_whole(plan, data)
     if pieces.is_canonical:
         return data
-    pieces.unknown = 0
-    return _join(plan, pieces, pieces, 0, plan.mask)
+    return _join(plan, pieces, pieces, 0, plan.mask, is_pure=True)
 
 
 def cut(plan: StructPlan, pieces: Pieces, mask: i64) -> bytes:
     """The object with the fields of the mask only."""
     return _join(plan, pieces, pieces, 0, mask)
-
-
-def project(plan: StructPlan, data: bytes, mask: i64) -> tuple[bytes, int]:
-    """Convert an object of another definition to this plan. Returns it and its property set.
-
-    Fields outside the mask, fields that the plan does not have, and values that do not match the
-    plan are left out, also inside of structs.
-    """
-    found, present = _project_struct(plan, data, 0, len(data), mask, Pieces(data))
-    return found, int(present)
-
-
-def _project_struct(
-    plan: StructPlan, data: bytes, start: i64, end: i64, mask: i64, scratch: Pieces
-) -> tuple[bytes, i64]:
-    found: list[bytes | None] = [None] * len(plan.fields)
-    present: i64 = 0
-    count, pos = read_count(plan, None, data, start, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
-    while count > 0:
-        count -= 1
-        tag, pos = read_tag(plan, data, pos, end)
-        field = plan.by_tag[tag] if 0 <= tag < TAG_COUNT else None
-        if field is not None and field.bit & mask:
-            scratch.struct_count = 0
-            value = _readable(plan, field, field.value, data, pos, end, scratch)
-            if value is not None:
-                found[field.index] = value
-                present |= field.bit
-        pos = skip(plan, data, pos, end)
-    parts: list[bytes] = []
-    for field in plan.fields:
-        value = found[field.index]
-        if value is not None:
-            parts.append(field.head)
-            parts.append(value)
-    return head(0xA0, len(parts) >> 1) + b"".join(parts), present
-
-
-def _readable(
-    plan: StructPlan,
-    field: FieldPlan,
-    spec: ValuePlan,
-    data: bytes,
-    pos: i64,
-    end: i64,
-    scratch: Pieces,
-) -> bytes | None:
-    """A value in canonical form, or None if it does not match the plan.
-
-    A nested struct keeps the fields that match, a vector all elements or none. A number is rounded
-    to a narrower float, unless it is a key.
-    """
-    is_readable = True
-    try:
-        after, is_exact = _check_value(plan, field, spec, data, pos, end, scratch)
-        if is_exact:
-            return data[pos:after]
-    except DecodeError:
-        is_readable = False
-    kind = spec.kind
-    if kind == kinds.STRUCT and data[pos] & 0xE0 == 0xA0:
-        nested = spec.struct
-        assert nested is not None
-        return _project_struct(nested, data, pos, end, -1, scratch)[0]
-    if kind == kinds.VECTOR and data[pos] & 0xE0 == 0x80:
-        return _readable_vector(plan, field, spec, data, pos, end, scratch)
-    if kinds.FLOAT16 <= kind <= kinds.FLOAT32 and 0xF9 <= data[pos] <= 0xFB and not field.is_key:
-        number, _ = read_float(plan, field, _WIDEST, data, pos, end)
-        try:
-            return encode_value(plan, field, number, spec)
-        except EncodeError:
-            return None
-    if not is_readable:
-        return None
-    value, _ = decode_value(plan, field, data, int(pos), spec)
-    return encode_value(plan, field, value, spec)
-
-
-def _readable_vector(
-    plan: StructPlan,
-    field: FieldPlan,
-    spec: ValuePlan,
-    data: bytes,
-    pos: i64,
-    end: i64,
-    scratch: Pieces,
-) -> bytes | None:
-    element = spec.element
-    assert element is not None
-    count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
-    items: list[bytes] = []
-    while count > 0:
-        count -= 1
-        item = _readable(plan, field, element, data, after, end, scratch)
-        if item is None:
-            return None
-        items.append(item)
-        after = skip(plan, data, after, end)
-    return head(0x80, len(items)) + b"".join(items)
 
 
 def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:
@@ -248,25 +202,65 @@ def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> by
 
 def merge_pieces(plan: StructPlan, stored: bytes, update: Pieces, attributes: i64) -> bytes:
     """The same for an update that is split already."""
-    return _join(plan, split_whole(plan, stored), update, attributes & ~plan.key_mask, -1)
+    old = split_whole(plan, stored)
+    return _join(plan, old, update, attributes & ~plan.key_mask, -1, is_kept=True)
 
 
-def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> bytes:
-    """Of the fields in the mask, join the named ones of `new` and the others of `old`."""
+def _join(
+    plan: StructPlan,
+    old: Pieces,
+    new: Pieces,
+    named: i64,
+    mask: i64,
+    *,
+    is_pure: bool = False,
+    is_kept: bool = False,
+) -> bytes:
+    """Of the fields in the mask, join the named ones of `new` and the others of `old`.
+
+    With `is_pure`, without tags that the plan does not have, also inside of structs. With
+    `is_kept`, the pieces of a large result are remembered.
+    """
     parts: list[bytes] = []
     for field in plan.fields:
         source = new if (named >> field.tag) & 1 else old
         if (source.present >> int(field.tag)) & (mask >> field.tag) & 1:
             parts.append(field.head)
-            parts.append(_exact_value(plan, field, source, False))
-    extra: i64 = ((new.unknown & named) | (old.unknown & ~named)) & mask & ~plan.mask
-    if extra:
-        _append_unknown(parts, old, new, named, extra)
+            parts.append(_exact_value(plan, field, source, is_pure))
+    unknown: i64 = ((new.unknown & named) | (old.unknown & ~named)) & mask
+    if is_pure:
+        unknown = 0
+    if unknown & ~plan.mask:
+        _append_unknown(parts, old, new, named, unknown & ~plan.mask)
     joined = head(0xA0, len(parts) >> 1) + b"".join(parts)
     # An update can enlarge an object, and so can a wider form of a number.
     if len(joined) > PAYLOAD_BYTES_MAX:
         refuse_size(plan, len(joined))
+    struct_count = old.struct_count + new.struct_count
+    if is_kept and len(joined) > LARGE_BYTES and struct_count <= STRUCT_COUNT_MAX:
+        pieces = _pieces_of(joined, parts, unknown)
+        pieces.struct_count = struct_count
+        _remember(plan, pieces)
     return joined
+
+
+def _pieces_of(joined: bytes, parts: list[bytes], unknown: i64) -> Pieces:
+    """The pieces of an object that was joined of heads and values, without splitting it."""
+    pieces = Pieces(joined)
+    pos: i64 = len(head(0xA0, len(parts) >> 1))
+    for index in range(0, len(parts), 2):
+        # The tag is the last byte of its head.
+        name = parts[index]
+        tag: int = name[len(name) - 1]
+        pos += len(name)
+        pieces.starts[tag] = int(pos)
+        pos += len(parts[index + 1])
+        pieces.stops[tag] = int(pos)
+        pieces.present |= 1 << tag
+    pieces.unknown = unknown & pieces.present
+    pieces.is_canonical = pieces.unknown == 0
+    pieces.stop = int(pos)
+    return pieces
 
 
 def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, extra: i64) -> None:
@@ -278,17 +272,17 @@ def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, ex
             parts.append(source.data[source.starts[tag] : source.stops[tag]])
 
 
-def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces, is_key: bool) -> bytes:
-    """A value in canonical form. A value with unknown tags inside is unchanged, except in a key."""
+def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces, is_pure: bool) -> bytes:
+    """A value in canonical form. With unknown tags inside it is unchanged, unless `is_pure`."""
     tag: int = field.tag
     start = pieces.starts[tag]
-    if pieces.is_canonical or (pieces.unknown & field.bit and not is_key):
+    if pieces.is_canonical or (pieces.unknown & field.bit and not is_pure):
         return pieces.data[start : pieces.stops[tag]]
     value, _ = decode_value(plan, field, pieces.data, start)
     return encode_value(plan, field, value)
 
 
-def _check_value(
+def check_value(
     plan: StructPlan,
     field: FieldPlan,
     spec: ValuePlan,
@@ -337,9 +331,11 @@ def _check_value(
     element = spec.element
     assert element is not None
     while count > 0:
-        count -= 1
-        after, exact_item = _check_value(plan, field, element, data, after, end, pieces)
-        exact = exact and exact_item
+        after, count = skip_usual(element, data, after, end, count)
+        if count > 0:
+            count -= 1
+            after, exact_item = check_value(plan, field, element, data, after, end, pieces)
+            exact = exact and exact_item
     return after, exact
 
 
@@ -412,7 +408,7 @@ def _check_struct(
         else:
             if is_whole:
                 pieces.at_bit = field.bit
-            pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
+            pos, exact_value = check_value(plan, field, field.value, data, pos, end, pieces)
             exact = exact and exact_value
         if is_whole:
             pieces.starts[tag] = value_at

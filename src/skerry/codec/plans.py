@@ -31,6 +31,8 @@ class ValuePlan:
         """Integers: the widest head that the declared width allows."""
         self.members: dict[int, Any] = {}
         """Enums: the member for each tag."""
+        self.small_tags: i64 = 0
+        """Enums: property set of the tags below 24."""
         self.member_class: Any = None
         self.struct: StructPlan | None = None
         self.element: ValuePlan | None = None

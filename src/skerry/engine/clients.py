@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from skerry.codec.pieces import project
+from skerry.codec.projection import project
 from skerry.engine.admission.admission import AddressUsage
 from skerry.engine.admission.origins import Origin
 from skerry.engine.admission.permissions import Rights

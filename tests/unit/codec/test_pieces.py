@@ -9,7 +9,7 @@ import cbor2
 import pytest
 
 from skerry.codec import pieces
-from skerry.codec.pieces import cut, merge, merge_pieces, split
+from skerry.codec.pieces import LARGE_BYTES, cut, merge, merge_pieces, split, split_whole
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
 from skerry.objects.base import codec_of, key_of
@@ -300,53 +300,6 @@ def test_pieces_are_merged_as_their_bytes_are(types: TypeSet) -> None:
         assert result == merge(plan, stored, update, named)
 
 
-# -- as another definition reads it
-
-
-def test_an_object_is_given_as_another_definition_reads_it() -> None:
-    text = """
-    struct Place {{ {place} }}
-    struct Boat {{
-        1: [key] uint32 id; 2: {crew} crew; 3: Place at; 4: vector<Place> route; {more}
-    }}
-    """
-    wide = define_types(
-        text.format(place="1: float64 x; 2: uint32 depth;", crew="uint32", more="5: string s;")
-    )
-    narrow = define_types(text.format(place="1: float32 x; 2: uint8 depth;", crew="uint8", more=""))
-    data = wide.Boat(
-        id=300,
-        crew=300,
-        at=wide.Place(x=0.1, depth=300),
-        route=[wide.Place(x=0.5, depth=3), wide.Place(x=1e300)],
-        s="more",
-    ).encode()
-    found, present = pieces.project(codec_of(narrow.Boat).plan, data, narrow.Boat.descriptor.mask)
-    read = narrow.Boat.decode(found)
-    assert (read.id, read.crew, read.at.depth) == (300, None, None)
-    assert read.at.x == pytest.approx(0.1, rel=1e-6)
-    assert read.route == [narrow.Place(x=0.5, depth=3), narrow.Place()]
-    assert present == 0b11010
-    assert found == read.encode()
-    found, present = pieces.project(codec_of(narrow.Boat).plan, data, 0b1010)
-    assert present == 0b1010
-    assert narrow.Boat.decode(found).route is None
-
-
-def test_a_vector_with_an_element_that_cannot_be_read_is_left_out() -> None:
-    text = "struct Boat {{ 1: [key] uint32 id; 2: vector<{}> crews; }}"
-    wide, narrow = (define_types(text.format(kind)).Boat for kind in ("uint32", "uint8"))
-    plan = codec_of(narrow).plan
-    assert pieces.project(plan, wide(id=1, crews=[1, 300]).encode(), -1)[1] == 0b10
-    assert pieces.project(plan, wide(id=1, crews=[1, 3]).encode(), -1)[1] == 0b110
-
-
-def test_a_float_of_a_key_is_not_rounded() -> None:
-    text = "struct Boat {{ 1: [key] {} id; }}"
-    wide, narrow = (define_types(text.format(kind)).Boat for kind in ("float64", "float32"))
-    assert pieces.project(codec_of(narrow).plan, wide(id=0.5).encode(), -1) == (b"\xa0", 0)
-
-
 def test_an_undescribed_value_of_the_highest_tag_is_kept() -> None:
     boat = define_types("struct Boat { 1: [key] uint32 id; 2: bool a; }").Boat
     plan = codec_of(boat).plan
@@ -360,3 +313,148 @@ def test_an_undescribed_value_of_the_highest_tag_is_kept() -> None:
     assert merge(plan, stored, bytes.fromhex("a1 01 01"), 1 << 31) == bytes.fromhex(
         "a2 01 01 02 f5"
     )
+
+
+# -- vectors
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *("float16", "float32", "float64", "timepoint", "duration"),
+        *("bool", "string", "bytes", "property_set", "Rig", "uuid"),
+    ],
+)
+def test_elements_of_a_vector_are_checked_as_the_decoder_does(kind: str) -> None:
+    cls = define_types(
+        f"enum Rig {{ 1: a, 23: b, 24: c, 300: d }} struct Row {{ 2: vector<{kind}> v; }}"
+    ).Row
+    plan = codec_of(cls).plan
+    seen = set()
+    usual = next(item for item in items() if outcome_of(cls, b"\xa1\x02\x81" + item))
+    for item in items():
+        for elements in ([item], [usual, item], [usual] * 30 + [item]):
+            count = len(elements)
+            data = b"\xa1\x02" + (bytes((0x80 + count,)) if count < 24 else b"\x98\x1f")
+            data += b"".join(elements)
+            is_canonical = outcome_of(cls, data)
+            seen.add(is_canonical)
+            if is_canonical is None:
+                with pytest.raises(DecodeError):
+                    split_whole(plan, data)
+            else:
+                assert split_whole(plan, data).is_canonical == is_canonical, data.hex()
+    assert seen == {None, True, False} or kind in ("bool", "uuid", "float16")
+
+
+def items() -> list[bytes]:
+    """Items with each first byte, and with arguments at the bounds of shorter heads."""
+    arguments = (0, 16, 23, 24, 127, 128, 255, 256, 300, 32767, 32768, 65535)
+    found: dict[bytes, None] = {}
+    for first in range(256):
+        size = {24: 1, 25: 2, 26: 4, 27: 8}.get(first & 0x1F, 0)
+        for argument in [n << shift for n in arguments for shift in (0, 16, 48)]:
+            content = b""
+            if first >> 5 in (2, 3):
+                content = b"x" * (argument % 256 if size else first & 0x1F)
+            head = bytes((first,)) + argument.to_bytes(16, "big")[16 - size :]
+            if head[:1] not in (b"\xf9", b"\xfa", b"\xfb") or argument not in NAN_ARGUMENTS:
+                found[head + content] = None
+    return list(found)
+
+
+NAN_ARGUMENTS = [n << shift for n in (32767, 65535) for shift in (0, 16, 48)]
+"""With a head of a float, numbers that do not keep their bytes when they are decoded."""
+
+
+def outcome_of(cls: Any, data: bytes) -> bool | None:
+    """Whether an object is in the form that the encoder returns; None if it is invalid."""
+    try:
+        return bool(cls.decode(data).encode() == data)
+    except DecodeError:
+        return None
+
+
+# -- large objects
+
+
+@pytest.fixture
+def split_count() -> Callable[[], int]:
+    """How many large objects were split since."""
+    pieces._recent.pieces = []
+    before = pieces._recent.split_count
+    return lambda: pieces._recent.split_count - before
+
+
+SHEET = define_types(
+    """
+    struct Row { 1: int32 a; 2: int32 b; }
+    struct Sheet { 1: [key] uint32 id; 2: vector<uint32> v; 3: string s; 30: vector<Row> rows; }
+    """
+)
+OLDER = define_types(
+    """
+    struct Row { 1: int32 a; }
+    struct Sheet { 1: [key] uint32 id; 3: string s; 30: vector<Row> rows; }
+    """
+)
+
+
+def sheet(size: int = LARGE_BYTES, **values: Any) -> bytes:
+    return bytes(SHEET.Sheet(id=1, v=[7] * size, **values).encode())
+
+
+def test_a_large_object_is_split_once(split_count: Callable[[], int]) -> None:
+    plan, data = codec_of(SHEET.Sheet).plan, sheet(s="s")
+    found = [split(plan, data, 0) for _ in range(3)]
+    assert found[0] is found[2]
+    assert split_count() == 1
+    # By another plan, and with the same bytes elsewhere.
+    split(codec_of(OLDER.Sheet).plan, data, 0)
+    split(plan, bytes(bytearray(data)), 0)
+    assert split_count() == 3
+    small = sheet(10)
+    assert split(plan, small, 0) is not split(plan, small, 0)
+    with pytest.raises(DecodeError):
+        split(plan, data[:-1], 0)
+
+
+@pytest.mark.parametrize("types", [SHEET, OLDER], ids=["known", "unknown"])
+@pytest.mark.parametrize("is_canonical", [True, False])
+def test_a_merged_large_object_is_not_split_again(
+    types: TypeSet, is_canonical: bool, split_count: Callable[[], int]
+) -> None:
+    plan = codec_of(types.Sheet).plan
+    data = sheet(s="s", rows=[SHEET.Row(a=1, b=2)])
+    if not is_canonical:
+        # A longer head of the key.
+        data = data[:2] + b"\x18" + data[2:]
+    for number in range(5):
+        update = SHEET.Sheet(id=1, s=str(number)).encode()
+        data = merge(plan, data, update, 0b1010)
+        remembered = split(plan, data, 0)
+        assert split_count() == 1
+        again = split(plan, bytes(bytearray(data)), 0)
+        for name in ("present", "unknown", "is_canonical", "stop"):
+            assert getattr(remembered, name) == getattr(again, name), name
+        assert [remembered.value(tag) for tag in range(32)] == [
+            again.value(tag) for tag in range(32)
+        ]
+        pieces._recent.split_count -= 1
+    assert SHEET.Sheet.decode(data).s == "4"
+
+
+def test_few_large_objects_are_remembered(split_count: Callable[[], int]) -> None:
+    plan = codec_of(SHEET.Sheet).plan
+    for _ in range(10):
+        split(plan, sheet(), 0)
+    assert len(pieces._recent.pieces) == 4
+    large = define_types("struct Text { 1: string s; }").Text
+    texts = [large(s="x" * 9_000_000).encode() for _ in range(4)]
+    for text in texts:
+        split(codec_of(large).plan, text, 0)
+    assert [found.data for found in pieces._recent.pieces] == texts[:0:-1]
+    assert pieces.recent_pieces(texts[0]) is None
+    assert pieces.recent_pieces(texts[3]) is not None
+    pieces._recent.pieces = []

@@ -14,7 +14,7 @@ from typing import Any, cast
 from skerry.client.core.arguments import check_class
 from skerry.client.core.events import ReceivedType
 from skerry.client.core.send_buffer import SendPlan
-from skerry.codec.pieces import project
+from skerry.codec.projection import project
 from skerry.errors import LocalProtocolError
 from skerry.limits import CONFLICT_COUNT_MAX
 from skerry.objects.base import Struct, codec_of

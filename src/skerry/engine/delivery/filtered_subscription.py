@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from skerry.codec.pieces import canonical_key, cut, split
+from skerry.codec.pieces import LARGE_BYTES, canonical_key, cut, split
 from skerry.engine.admission.shared_quotas import Holder, Resource, SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
@@ -20,7 +20,7 @@ from skerry.engine.delivery.group_members import is_behind, may_see
 from skerry.engine.delivery.query import Query, compile_filter, empty_query
 from skerry.engine.delivery.replay_parts import FoundPart, ReplayWalk
 from skerry.engine.dispatch.cache import Entry
-from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.dispatcher import BYTES_PER_DELIVERY, Dispatcher
 from skerry.engine.dispatch.topics import (
     Topic,
     UpdateInTransit,
@@ -363,6 +363,8 @@ class FilteredSubscription(UpdateListener):
             queue.tally.refused += 1
             return 0
         frame = frame_for(queue, header, projected, subject)
+        if len(frame) > LARGE_BYTES:
+            self._dispatcher.work += len(frame) // BYTES_PER_DELIVERY
         queue.deliver(frame, self.topic.tally)
         return len(frame)
 

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from skerry.codec import kinds
 from skerry.codec.decoder import read_float, read_int
 from skerry.codec.heads import read_argument, read_count, read_span, read_tag, skip
+from skerry.codec.pieces import recent_pieces
 from skerry.codec.plans import TAG_COUNT, FieldPlan, StructPlan, refuse_bytes
 from skerry.limits import FILTER_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
 from skerry.protocol.access.where.like_pattern import LikePattern
@@ -212,18 +213,24 @@ def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
     last = _last_large
     if last.data is data:
         return last.starts
+    pieces = recent_pieces(data)
     starts: list[int] = [-1] * TAG_COUNT
-    end: i64 = len(data)
-    count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
-    while count > 0:
-        count -= 1
-        tag, pos = read_tag(plan, data, pos, end)
-        if tag < TAG_COUNT:
-            starts[tag] = pos
-        pos = skip(plan, data, pos, end)
+    if pieces is not None:
+        for tag in range(TAG_COUNT):
+            if (pieces.present >> tag) & 1:
+                starts[tag] = pieces.starts[tag]
+    else:
+        last.search_count += 1
+        end: i64 = len(data)
+        count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+        while count > 0:
+            count -= 1
+            found, pos = read_tag(plan, data, pos, end)
+            if found < TAG_COUNT:
+                starts[found] = pos
+            pos = skip(plan, data, pos, end)
     last.data = data
     last.starts = starts
-    last.search_count += 1
     return starts
 
 

@@ -9,9 +9,11 @@ progress, a slow client) is an `UpdateListener` of that route. Most updates do n
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
-from skerry.codec.pieces import Pieces, canonical_key, cut, split
+from skerry.codec.pieces import LARGE_BYTES, Pieces, canonical_key, cut, split
 from skerry.codec.subjects import short_subject
 from skerry.engine.dispatch.cache import Cache, Entry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue, Source
@@ -27,6 +29,9 @@ from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
+
+BYTES_PER_DELIVERY: Final = 64
+"""Bytes of a large object that are checked or copied in the time of a delivery."""
 
 
 class Dispatcher:
@@ -82,6 +87,8 @@ class Dispatcher:
                 " (node.admission.limits.update_bytes_max)"
             )
         pieces = split(plan, payload, 0)
+        if len(payload) > LARGE_BYTES:
+            self.work += len(payload) // BYTES_PER_DELIVERY
         if pieces.stop != len(payload):
             return "bytes follow the object"
         if plan.key_mask & ~pieces.present:
@@ -221,6 +228,8 @@ class Dispatcher:
                 CACHE_OBJECT_COUNT_MAX if source is None else source.object_count_max,
                 CACHE_BYTES_MAX if source is None else source.object_bytes_max,
             )
+            if len(update.entry.payload) > LARGE_BYTES:
+                self.work += len(update.entry.payload) // BYTES_PER_DELIVERY
         if object_keeper is not None:
             number = object_keeper.keep(topic, key, update.entry)
             if source is not None:

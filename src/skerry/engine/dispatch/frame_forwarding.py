@@ -16,11 +16,11 @@ from mypy_extensions import i64, u8
 
 from skerry.codec.frame import LARGE_FRAME_BYTES, PREFIX_BYTES, FrameCutter
 from skerry.codec.hot_loops import AlikeFrames, ForwardedHeader, Frames
-from skerry.codec.pieces import split
+from skerry.codec.pieces import LARGE_BYTES, split
 from skerry.codec.plans import StructPlan
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import TIME_S_MAX, ClientQueue, Source
-from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.dispatcher import BYTES_PER_DELIVERY, Dispatcher
 from skerry.engine.dispatch.topics import Route, Topic, UpdateInTransit
 from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import ns_of_seconds
@@ -405,6 +405,9 @@ class FrameForwarding:
             source.object_count_max,
             source.object_bytes_max,
         )
+        if len(entry.payload) > LARGE_BYTES:
+            # A small update of a large object copies all of it.
+            dispatcher.work += len(entry.payload) // BYTES_PER_DELIVERY
         if object_keeper is not None:
             source.stored_number = object_keeper.keep(topic, key, entry)
         return entry

@@ -12,8 +12,9 @@ from typing import Any
 from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.hot_loops import RouteVersion, StructLayout
-from skerry.codec.pieces import Pieces, canonical_key, project, split
+from skerry.codec.pieces import Pieces, canonical_key, split
 from skerry.codec.plans import StructPlan
+from skerry.codec.projection import project
 from skerry.codec.subjects import default_pattern
 from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue, Tally

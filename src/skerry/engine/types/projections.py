@@ -7,8 +7,8 @@ skip long values wrongly and lose the connection.
 
 from __future__ import annotations
 
-from skerry.codec.pieces import project
 from skerry.codec.plans import StructPlan
+from skerry.codec.projection import project
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.schema.model import FieldType, NamedType, StructType, content_of, dependencies

@@ -155,3 +155,29 @@ def test_the_more_subscribers_the_fewer_updates_in_a_turn(harbour: Harbour, make
     harbour.node.receive(data, maker.address, 0)
     assert harbour.node.is_held(maker.address)
     assert len(harbour.cached(Boat)) <= SELECT_SLICE_COUNT // 10
+
+
+def test_small_updates_of_a_large_object_take_many_turns(harbour: Harbour) -> None:
+    """Each of them copies the whole object."""
+    cls = skerry.define_types("struct Sheet { 1: [key] uint32 id; 2: bytes b; 3: uint32 n; }").Sheet
+    maker = harbour.guest("maker")
+    large = frame_of(maker, cls(id=1, b=bytes(2_000_000)))
+    node, count = harbour.node, 10
+    maker.say_bytes(large)
+    updates = [frame_of(maker, cls(id=1, n=number)) for number in range(count)]
+    harbour.guest("other").open_view(cls, 1, where="n > 5", fields=["n"])
+    node.receive(b"".join(updates), maker.address, 0)
+    seen = [harbour.cached(cls)[0].n]
+    while node.is_held(maker.address):
+        node.advance(0)
+        seen.append(harbour.cached(cls)[0].n)
+    assert list(dict.fromkeys(seen)) == list(range(count))
+    # The same for the large object itself.
+    node.receive(large * 3, maker.address, 0)
+    turn_count = 1
+    while node.is_held(maker.address):
+        node.advance(0)
+        turn_count += 1
+    assert turn_count >= 3
+    harbour.pump()
+    harbour.check()
