@@ -211,9 +211,16 @@ def _listening(log: Path, process: subprocess.Popen[bytes]) -> list[str]:
 class Raw:
     """A client that sends whatever bytes it likes, and reads in a thread of its own."""
 
-    def __init__(self, places: Places, name: str = "hostile", *, reads: bool = True) -> None:
+    def __init__(
+        self,
+        places: Places,
+        name: str = "hostile",
+        *,
+        reads: bool = True,
+        extensions: int = 1,
+    ) -> None:
         self.connection = ClientConnection(
-            Wire(), name=name, cnonce="n", secret=None, wants_preload=False, extensions=1
+            Wire(), name=name, cnonce="n", secret=None, wants_preload=False, extensions=extensions
         )
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(places.path)
@@ -692,19 +699,90 @@ def ledgers(places: Places, begin: Callable[[], None]) -> None:
 
 
 def large_vectors(places: Places, begin: Callable[[], None]) -> None:
-    """Objects of ten megabytes with as many values as possible."""
-    types = skerry.define_types(
-        "struct Row { 1: vector<uint8> cells; }"
-        "struct Sheet { 1: [key] uint32 id; 2: vector<Row> rows; }"
-    )
+    """Objects of ten megabytes with as many values as possible, of several kinds."""
     maker, reader = Raw(places, "maker"), Raw(places, "reader")
-    reader.send(reader.join("Sheet"))
-    row = types.Row(cells=[1] * 900_000)
-    data = maker.take(types.Sheet(id=1, rows=[row] * 10))
+    data = []
+    for kind, value, count in (("uint8", 1, 9), ("float16", 1.5, 3), ("string", "", 9)):
+        name = f"Sheet{kind.title()}"
+        types = skerry.define_types(
+            f"struct Row{kind} {{ 1: vector<{kind}> cells; }}"
+            f"struct {name} {{ 1: [key] uint32 id; 2: vector<Row{kind}> rows; }}"
+        )
+        row = getattr(types, f"Row{kind}")(cells=[value] * 900_000)
+        data.append(maker.take(getattr(types, name)(id=1, rows=[row] * count)))
+        reader.send(reader.join(name))
+    reader.settle()
+    begin()
+    for _ in _rounds():
+        for large in data:
+            maker.send(large)
+            maker.settle()
+
+
+def large_updates(places: Places, begin: Callable[[], None]) -> None:
+    """Small updates of an object of ten megabytes, with a reader of some of its fields."""
+    types, large = _sheet()
+    maker, reader = Raw(places, "maker"), Raw(places, "reader")
+    maker.send(maker.take(large))
+    maker.settle()
+    fields = make_filter(types.Sheet.descriptor, None, ["a"])
+    reader.send(reader.join("Sheet", subscription_id=1, filter_=fields))
+    reader.settle()
+    data = b"".join(maker.take(types.Sheet(id=1, a=str(number))) for number in range(200))
     begin()
     for _ in _rounds():
         maker.send(data)
         maker.settle()
+
+
+def large_fields(places: Places, begin: Callable[[], None]) -> None:
+    """Hundreds of subscriptions to the small fields of objects of ten megabytes."""
+    types, large = _sheet()
+    guests, maker = [Raw(places, f"guest-{number}") for number in range(5)], Raw(places, "maker")
+    maker.send(maker.take(types.Sheet(id=0)))
+    maker.settle()
+    for guest in guests:
+        for number in range(100):
+            fields = make_filter(types.Sheet.descriptor, None, ["a", "b", "c"][: 1 + number % 3])
+            guest.send(guest.join("Sheet", subscription_id=number + 1, filter_=fields))
+        guest.settle()
+    data = maker.take(large)
+    begin()
+    for _ in _rounds():
+        maker.send(data)
+        maker.settle()
+
+
+def large_readers(places: Places, begin: Callable[[], None]) -> None:
+    """Clients that read objects of ten megabytes by an older definition."""
+    types, large = _sheet()
+    maker = Raw(places, "maker")
+    maker.send(maker.take(types.Sheet(id=0)))
+    maker.settle()
+    older = skerry.define_types(
+        "struct Row { 1: vector<uint8> cells; }"
+        "struct Sheet { 1: [key] uint32 id; 2: vector<Row> rows; 3: string a; }"
+    ).Sheet
+    for number in range(10):
+        guest = Raw(places, f"guest-{number}", extensions=0)
+        guest.send(guest.describe(older.descriptor) + guest.join("Sheet"))
+        guest.settle()
+    data = maker.take(large)
+    begin()
+    for _ in _rounds():
+        maker.send(data)
+        maker.settle()
+
+
+def _sheet() -> tuple[Any, Any]:
+    """A type, and an object of it with nine million values."""
+    types = skerry.define_types(
+        "struct Row { 1: vector<uint8> cells; }"
+        "struct Sheet {"
+        " 1: [key] uint32 id; 2: vector<Row> rows; 3: string a; 4: string b; 5: string c; }"
+    )
+    row = types.Row(cells=[1] * 900_000)
+    return types, types.Sheet(id=1, rows=[row] * 10, a="a", b="b")
 
 
 def long_keys(places: Places, begin: Callable[[], None]) -> None:
@@ -910,6 +988,9 @@ SHAPES: dict[str, Shape] = {
         visitors,
         ledgers,
         large_vectors,
+        large_updates,
+        large_fields,
+        large_readers,
         long_keys,
         web_publish,
         web_subscribe,
