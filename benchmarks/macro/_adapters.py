@@ -238,7 +238,7 @@ class TypedSession(SpaceSession):
         def on_event(event: Any) -> None:
             tick = event.object
             if tick.ask < 0.0:
-                raise ValueError("nobody published that")
+                raise ValueError("no publisher sent this")
             callback(payloads[tick.seq & mask])
 
         self.space.subscribe(BY_TOPIC[topic], on_event)

@@ -2,8 +2,8 @@
 
 This is a plugin of `benchmarks/peers.py`. Two peers, which differ in how the subscriber is called:
 for each update, or with lists of them. Both have the whole protocol on: subjects, sequence numbers,
-a history to repair from, heartbeats. A third is no peer but the ground below: sockets that send the
-harness's own bytes in trains and call back for each, with no protocol at all.
+a history to repair from, heartbeats. A third is not a peer but the lower bound: sockets that send
+the harness's own bytes in trains and call back for each, with no protocol at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DATAGRAM_BYTES_MAX = 7800
 
 
 class UpdateSession(Session):
-    """A connection whose subscriber is called for each update, by whoever polls."""
+    """A connection whose subscriber is called for each update, by the polling thread."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
@@ -53,7 +53,7 @@ class UpdateSession(Session):
             holdback_delay_ms=0 if env["case"] == "latency" else HOLDBACK_MS,
             delivery="inline",
             hears_own=False,
-            # As the peers are: whoever waits for messages reads them.
+            # As with the peers, the thread that waits for messages reads them.
             is_polled=self.is_polled,
         )
         self.publisher = self.connection.publisher()

@@ -3,7 +3,7 @@
 The objects are small; one program publishes them, and the node replays them to another, through a
 Unix socket. Memory is what the node's resident set grew by, less the encoded objects themselves.
 While the replay goes on, the first program measures round trips of an object that has nothing to
-do with it: nobody waits because somebody asked for much.
+do with it: no client waits for the large replay of another.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A round trip is an update that a guest publishes and receives again, since it su
 type: no library, no event loop, one update at a time, in many short batches. Of each case the batch
 with the lowest p99 counts, since whatever else the machine does only ever adds. What remains of its
 tail is what the node does besides: the goal is a p99 of at most three times the median. Beside the
-node stands a program that sends back what it receives, and does nothing else.
+node is a program that sends back what it receives, and does nothing else.
 
 The CPU time of the node for one object is measured with a guest that publishes and another one that
 receives, as fast as both can.

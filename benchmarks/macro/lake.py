@@ -2,8 +2,8 @@
 
 The commands are whole processes, the start of Python included, on tables with as many rows as ten
 minutes of a small system. Beside the peers the table has four million states of 50 000 objects in
-40 hours. All three are asked anew each time, from the log of the table to the last row; the peers
-get the condition as their users would write it. Tables are written here by Arrow.
+40 hours. All three are queried again each time, from the log of the table to the last row; the
+peers get the condition as their users would write it. Tables are written here by Arrow.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ subscribers do after decoding. For orientation there is also a leaner form of it
 object in one part.
 
 What nothing can be cheaper than shows a load of bare sockets: as many processes, on the same loops,
-exchange as many bytes in as many reads and writes, and nobody looks at any of them.
+exchange as many bytes in as many reads and writes, and does not examine them.
 
 Each side encodes an object when it is published and reads two fields of the decoded
 object in the callback. All loads of both take turns. What counts is the CPU time of the processes
@@ -159,7 +159,7 @@ def facts(key: int) -> dict[str, Any]:
 def look(obj: Any) -> None:
     """What a callback does with an object."""
     if obj.ask < 0.0 or obj.seq < 0:
-        raise ValueError("nobody published that")
+        raise ValueError("no publisher sent this")
 
 
 async def publish_ours(load: Load, place: dict[str, Any], number: int) -> None:
@@ -466,8 +466,8 @@ def measure(load: Load, seconds: float = LOAD_S) -> dict[str, float]:
         env = {"load": asdict(load), "place": place, "page": str(page_file)}
 
         def start(role: str, number: int = 0) -> subprocess.Popen[str]:
-            told = json.dumps({**env, "role": role, "number": number})
-            command = [sys.executable, "-P", __file__, told]
+            arguments = json.dumps({**env, "role": role, "number": number})
+            command = [sys.executable, "-P", __file__, arguments]
             if role == "broker" and not load.peer:
                 command = [sys.executable, "-P", "-m", "skerry", "node", "run"]
                 command += ["--listen", place["endpoint"]]

@@ -5,7 +5,7 @@ is shared. Ours and theirs take turns, each for at least eight rounds, and for s
 has compiled what it runs; the best round counts. The table of the questions about time has 20
 million states, and then ten times as many: its older buckets are the same files under other names,
 which a question about a later time must not open. The scan that a question is held against is the
-same condition on all states, by which Spark itself leaves out what is later. Both are asked anew
+same condition on all states, by which Spark itself leaves out what is later. Both are queried again
 each time, from the log of the table to the last row. Tables are read by sums over each value of
 five columns; of text the number of bytes, since counting characters takes longer than reading them.
 """

@@ -246,7 +246,7 @@ _made_ends: list[str] = []
 
 
 def _ends_of_lines() -> list[str]:
-    """What stands in a line after the envelope: the same in each batch."""
+    """The rest of a line after the envelope, the same in each batch."""
     if not _made_ends:
         for payload in _first_batch().column("payload").to_pylist():
             obj = BenchRecord.decode(payload)

@@ -1,7 +1,7 @@
 """What it costs a node to bring a message to the group of its system, and from there to a client.
 
-A publisher's frames go into one node, its datagrams into another, whose client hears all: machines
-only, without sockets, in batches as a busy node gets them.
+A publisher's frames go into one node, its datagrams into another, whose client receives all:
+machines only, without sockets, in batches as a busy node gets them.
 """
 
 from __future__ import annotations

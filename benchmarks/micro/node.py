@@ -33,7 +33,7 @@ Tick, Track = TYPES.Tick, TYPES.Track
 
 
 def run() -> list[Row]:
-    """CPU time of one update, and how fast a cache is told."""
+    """CPU time of one update, and how fast a cache is replayed."""
     cases: dict[str, Callable[[], object]] = {}
     for count in (1, 4):
         cases[f"typed message, {count} subscribers"] = _load(
@@ -60,7 +60,7 @@ def run() -> list[Row]:
 
 
 class Client:
-    """One that is let in and says what it is told to."""
+    """A client that is accepted and sends what it is given."""
 
     def __init__(self, node: NodeCore, number: int) -> None:
         self.address = Address("client", number, is_stream=True)

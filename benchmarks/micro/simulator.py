@@ -1,7 +1,7 @@
 """How many events a second the simulator carries, with the trace on.
 
 Two loads of machines that do nothing but answer: a pair that plays ping-pong, and one that talks
-to a group of fifty. There is no peer; the figures tell how many seeds a night has room for.
+to a group of fifty. There is no peer; the figures show how many seeds one night can run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GROUP = Address("group", 7)
 
 
 class Answering(Probe):
-    """Sends back what it hears."""
+    """Sends back what it receives."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         """Answer."""

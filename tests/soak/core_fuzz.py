@@ -1,7 +1,7 @@
 """Mutated sessions on a node without a network: many a second, each to be repeated by its seed.
 
 While strangers say what they like, an honest publisher and an honest subscriber go on. Nothing may
-be raised, what the node sends must be readable by whoever it is for, every object of the honest
+be raised, what the node sends must be readable by its receiver, every object of the honest
 must arrive, in order, and the ledger must have no rest.
 """
 
@@ -95,7 +95,7 @@ def run_seed(
 
 
 class Unreadable(Exception):
-    """The node sent what is no frame, or not to whom it should."""
+    """The node sent an invalid frame, or sent one to a wrong client."""
 
 
 class Stage:
@@ -132,7 +132,7 @@ class Stage:
         rng = self._rng
         session = rng.choice(self._sessions)
         self.last = session.name
-        # Who may administer could make rules by which nobody else gets in.
+        # An administrator could make rules that reject all other clients.
         is_near = rng.random() < 0.5 and not session.name.startswith("auth-configure")
         address = Address("stranger", self._next_port, is_stream=True)
         self._next_port += 1
@@ -270,7 +270,7 @@ def _hear(ear: Wire, data: bytes) -> None:
     for message in cut_messages(data):
         header, content = parse_text(message)
         if not isinstance(header, dict) or not isinstance(content, dict):
-            raise Unreadable(f"{message!r:.100} is no header and object")
+            raise Unreadable(f"{message!r:.100} is not a header and an object")
 
 
 def _wire(session: CapturedSession, core: NodeCore) -> Wire:

@@ -286,7 +286,7 @@ async def _attack(door: Door, rng: Random, stop_s: float, report: Report) -> Non
         try:
             reader, writer = await asyncio.wait_for(door.open(), PATIENCE_S)
         except TimeoutError:
-            report.violations.append(f"nobody opens at {door.name}")
+            report.violations.append(f"the listener {door.name} accepts no connection")
             return
         except OSError:
             # It may be full of us; others are served all the same, which is what counts.

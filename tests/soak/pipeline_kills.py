@@ -1,7 +1,7 @@
 """A pipeline that is killed at random steps, a hundred times: nothing is lost, nothing is doubled.
 
 Each trial records something, lets a job die at a random step (the driver with its JVM, or an
-executor of a local cluster), now and then a second time, and then lets one come to its end. What
+executor of a local cluster), now and then a second time, and then lets one job finish. What
 the tables say has to equal what a plain model says. In some trials files are put together and
 snapshots made in between, in some there are the tables about the traffic as well.
 """
@@ -33,7 +33,7 @@ from tests.spark.model import Said, World, world_of  # noqa: E402
 MINUTES = 60.0
 TRIALS = 100
 STEP_COUNTS = {"bare": 24, "kept": 36, "derived": 36}
-"""More than there are, now and then: a job that comes to its end is a trial, too."""
+"""Sometimes more than there are: a job that finishes is a trial, too."""
 TRIAL_S_MAX = 300
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: float64 level; }").Buoy

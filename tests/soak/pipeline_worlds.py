@@ -7,7 +7,7 @@ instant there is one to ask for. What is asked of both engines, the logs answer 
 the pipeline.
 
 A kill takes what was on its way to the recording. Rounds around it remove nothing, since a remove
-that is not recorded cannot be known, and are not asked for; what stands after it is.
+that is not recorded cannot be known, and are not asked for; what follows it is.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class World:
         site.node.wait()
         site.behind_ns = 0
         self._start_node(site)
-        # Programs publish what they have; the recorder finds it, or hears it.
+        # Programs publish what they have; the recorder finds it in the cache, or receives it.
         self._act(site, number, "again")
         time.sleep(FOUND_S)
         site.ends_ns[number] = (site.ends_ns[number][0], time.time_ns())
@@ -279,7 +279,8 @@ class World:
         found = []
         for site in self.sites:
             for number, (_, end_ns) in site.ends_ns.items():
-                # Before a clock has come to where it was, later updates count as of that time.
+                # Until a clock that was set back has reached its former time, updates count as
+                # of that time.
                 later = [began for n, (began, _) in site.ends_ns.items() if n > number]
                 before = [end for n, (_, end) in site.ends_ns.items() if n < number]
                 is_plain = max(before, default=end_ns - 1) < end_ns < min(later, default=end_ns + 1)
@@ -366,18 +367,18 @@ def differences(world: World, instants: list[tuple[int, Site, int]], answers: An
             for number, asked, at_ns in instants:
                 if asked is not site:
                     continue
-                told = answers.get((name, at_ns), {})
-                if told != expected[number]:
-                    found.append(_difference(name, number, at_ns, told, expected[number]))
+                found_state = answers.get((name, at_ns), {})
+                if found_state != expected[number]:
+                    found.append(_difference(name, number, at_ns, found_state, expected[number]))
     return found[:5]
 
 
 def _difference(
-    name: str, number: int, at_ns: int, told: dict[int, Any], wanted: dict[int, Any]
+    name: str, number: int, at_ns: int, found_state: dict[int, Any], wanted: dict[int, Any]
 ) -> str:
-    ids = sorted(id_ for id_ in {*told, *wanted} if told.get(id_) != wanted.get(id_))
+    ids = sorted(id_ for id_ in {*found_state, *wanted} if found_state.get(id_) != wanted.get(id_))
     first = ids[0]
     return (
         f"{name} after round {number} at {at_ns}: {len(ids)} objects differ, {first} is "
-        f"{told.get(first)} and not {wanted.get(first)}"
+        f"{found_state.get(first)} and not {wanted.get(first)}"
     )

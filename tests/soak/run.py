@@ -3,7 +3,7 @@
 A soak is another file of this folder with a function `run(minutes: float) -> dict` that gives
 `name`, `seeds` (how many were run), `faults` (injected), `inputs` (tried), `violations` (a list of
 texts, each with what is needed to repeat it) and `notes`, if there is more to tell. A number
-`MINUTES` in it says how long it takes when nobody says otherwise; given minutes are shared out in
+`MINUTES` in it is its default duration; minutes on the command line are divided in
 that proportion. All results go to `latest.json`.
 """
 

@@ -101,7 +101,7 @@ class Peer:
         )
         self.reason = ""
         self.refusals: list[str] = []
-        self.heard: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
 
     @classmethod
     async def reach(cls, place: str, host: str | None = None) -> Peer:
@@ -130,7 +130,7 @@ class Peer:
             elif isinstance(item, ConnectionBroken):
                 self.reason = f"{item.message}: {item.detail}"
             elif isinstance(item, ReceivedFrame):
-                self.heard[item.header.type_name] += 1
+                self.received[item.header.type_name] += 1
                 if item.header.type_name == "SkerryRefusal":
                     refusal: Any = internal_class("SkerryRefusal").decode(item.payload)
                     self.refusals.append(f"{refusal.what}: {refusal.reason}")
@@ -155,10 +155,10 @@ class Peer:
 
     async def flush(self) -> bool:
         """Until the node has dealt with all; whether it did."""
-        before = self.heard["DotsEcho"]
+        before = self.received["DotsEcho"]
         self.connection.send_message(internal_class("DotsEcho")(request=True, data="x"), 1.0)
         await self.say()
-        while self.heard["DotsEcho"] == before:
+        while self.received["DotsEcho"] == before:
             if not await self.hear():
                 return False
         return True
@@ -334,7 +334,7 @@ async def one_round(place: str, host: str | None, secret: str | None, who: str, 
             return f"ended: {peer.reason}"
         if peer.refusals:
             return f"refused: {peer.refusals[0]}"
-        return "" if peer.heard[name] else "its own object did not come"
+        return "" if peer.received[name] else "its own object did not come"
     finally:
         peer.close()
 

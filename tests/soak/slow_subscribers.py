@@ -370,8 +370,8 @@ def main() -> None:
     if given.what == "run":
         print(json.dumps(run(given.seconds / 60), indent=1))
     elif given.what == "publish":
-        told = publish(given.port, given.framing, echo=given.echo, seconds=given.seconds)
-        print(json.dumps(told), flush=True)
+        report = publish(given.port, given.framing, echo=given.echo, seconds=given.seconds)
+        print(json.dumps(report), flush=True)
     else:
         print(json.dumps(subscribe(given.port, given.framing, rate=given.rate)), flush=True)
 

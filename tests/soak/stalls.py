@@ -224,7 +224,7 @@ class Raw:
         )
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(places.path)
-        self.heard: dict[str, int] = {}
+        self.received: dict[str, int] = {}
         self.last_echo = -1
         self.end = ""
         self._echo = 0
@@ -588,7 +588,7 @@ def claims(places: Places, begin: Callable[[], None]) -> None:
 
 
 def requests(places: Places, begin: Callable[[], None]) -> None:
-    """Ask for what nobody answers."""
+    """Send requests that no program answers."""
     guest = Raw(places)
     guest.send(guest.take(Boat(id=0)))
     begin()

@@ -122,8 +122,8 @@ def test_status_of_the_node_is_shown(live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         watch = NodeWatch(space)
         assert watch.wait_ledger(10.0)
-        with space.subscribe("DotsDaemonStatus") as heard:
-            assert heard.get(10) is not None
+        with space.subscribe("DotsDaemonStatus") as received_events:
+            assert received_events.get(10) is not None
         snapshot = watch.snapshot(time())
     assert snapshot.uptime_s is not None
     assert snapshot.object_count is not None

@@ -40,11 +40,11 @@ def test_sender_is_the_last_publisher_and_age_is_never_negative() -> None:
 
 
 def test_events_are_shown_safely(live_node: Any) -> None:
-    with skerry.connect(live_node.place) as space, space.subscribe("/...") as heard:
+    with skerry.connect(live_node.place) as space, space.subscribe("/...") as received_events:
         space.publish(TYPES.One(id="a\x1b[2J"))
         space.publish("/x", b"\x1b[2J")
         space.publish("/x", b"\xfe")
-        ours = filter(_is_ours, iter(lambda: heard.get(10), None))
+        ours = filter(_is_ours, iter(lambda: received_events.get(10), None))
         events = [next(ours) for _ in range(3)]
     assert [event_text(event) for event in events] == [
         'create One{ .id = "a\\u001b[2J" }',

@@ -243,7 +243,7 @@ def said(core: SpaceCore, name: str = "") -> list[Any]:
     ]
 
 
-def hears(core: SpaceCore, name: str, **fields: Any) -> None:
+def receives(core: SpaceCore, name: str, **fields: Any) -> None:
     """Let a space receive a message of an internal type."""
     peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), 1.0)
@@ -253,12 +253,12 @@ def hears(core: SpaceCore, name: str, **fields: Any) -> None:
 def claimed(core: SpaceCore, number: int, state: str, reason: str | None = None) -> None:
     """Let a space receive the state of a claim."""
     states = internal_class("SkerryClaimState")
-    hears(core, "SkerryClaimed", number=number, state=states[state], reason=reason)
+    receives(core, "SkerryClaimed", number=number, state=states[state], reason=reason)
 
 
 def asked(core: SpaceCore, number: int, obj: Any, handler: str | None = None) -> None:
     """The node gives a request to a space."""
-    hears(
+    receives(
         core,
         "SkerryRequest",
         number=number,
@@ -273,4 +273,4 @@ def asked(core: SpaceCore, number: int, obj: Any, handler: str | None = None) ->
 def responded(core: SpaceCore, number: int, outcome: str, **fields: Any) -> None:
     """The node answers a request of a space."""
     outcomes = internal_class("SkerryOutcome")
-    hears(core, "SkerryResponse", number=number, outcome=outcomes[outcome], **fields)
+    receives(core, "SkerryResponse", number=number, outcome=outcomes[outcome], **fields)

@@ -39,7 +39,7 @@ Tick: Any = TYPES.Tick
 
 
 def free_group() -> Address:
-    """A group nobody is in: with a port that is free."""
+    """A group without members: its port is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
         return Address("239.255.77.7", probe.getsockname()[1])

@@ -24,7 +24,7 @@ def test_node_is_ready_unless_something_is_wrong() -> None:
     faults: list[str] = []
     ready = node_pages(NodeCore(), lambda: faults)["/readyz"]
     assert (ready().status, ready().body) == (200, b"ready\n")
-    faults += ["the disk is full", "nobody listens"]
+    faults += ["the disk is full", "the node does not listen"]
     assert (ready().status, ready().body) == (503, b"the disk is full\nnobody listens\n")
 
 

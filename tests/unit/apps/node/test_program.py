@@ -34,7 +34,7 @@ PATIENCE_S = 10.0
 """Timeout of waits; much longer than any test needs."""
 
 
-def told_by_node(
+def messages_of_node(
     folder: Path,
     *listen: str,
     loop: LoopKind = "asyncio",
@@ -44,7 +44,7 @@ def told_by_node(
     **options: Any,
 ) -> list[str]:
     """Messages of a node that is stopped as soon as it listens, or after a visit."""
-    told: list[str] = []
+    reported: list[str] = []
     environ = {
         "DOTS_ENDPOINT": dots_endpoint,
         "SKERRY_RUNTIME_DIR": str(folder / "run"),
@@ -52,7 +52,7 @@ def told_by_node(
     }
 
     def tell(text: str) -> None:
-        told.append(text)
+        reported.append(text)
         if "listens at" in text:
             asyncio.get_running_loop().create_task(end())
 
@@ -65,7 +65,7 @@ def told_by_node(
 
     config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
     run_loop(run_node(config, report=tell, environ=environ, **run or {}), loop)
-    return told
+    return reported
 
 
 def port_of(taken: socket.socket) -> int:
@@ -95,7 +95,7 @@ def test_node_reports_its_endpoints_and_its_end(loop: LoopKind, tmp_path: Path) 
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     place = f"uds:{tmp_path}/node.sock"
-    assert told_by_node(tmp_path, place, loop=loop) == [
+    assert messages_of_node(tmp_path, place, loop=loop) == [
         f"node harbour listens at {place}",
         "node harbour ends",
     ]
@@ -108,7 +108,7 @@ def test_signal_handlers_are_restored_when_the_node_ends(loop: LoopKind, tmp_pat
         pytest.importorskip("uvloop")
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", loop=loop)
+    messages_of_node(tmp_path, f"uds:{tmp_path}/node.sock", loop=loop)
     assert [signal.getsignal(number) for number in numbers] == before
 
 
@@ -124,13 +124,13 @@ def test_default_endpoints_are_local_and_for_both_framings(tmp_path: Path) -> No
 
 def test_dots_endpoint_gives_endpoints(tmp_path: Path) -> None:
     places = [f"uds:{tmp_path}/a.sock", f"uds-v1:{tmp_path}/b.sock"]
-    told = told_by_node(tmp_path, dots_endpoint="  ".join(places))
-    assert told[0] == f"node harbour listens at {', '.join(places)}"
+    reported = messages_of_node(tmp_path, dots_endpoint="  ".join(places))
+    assert reported[0] == f"node harbour listens at {', '.join(places)}"
 
 
 def test_configured_endpoints_replace_dots_endpoint(tmp_path: Path) -> None:
-    told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", dots_endpoint="no place at all")
-    assert told[0] == f"node harbour listens at uds:{tmp_path}/a.sock"
+    reported = messages_of_node(tmp_path, f"uds:{tmp_path}/a.sock", dots_endpoint="no place at all")
+    assert reported[0] == f"node harbour listens at uds:{tmp_path}/a.sock"
 
 
 def test_default_endpoint_in_use_is_skipped(
@@ -139,7 +139,7 @@ def test_default_endpoint_in_use_is_skipped(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         usual = (f"tcp://127.0.0.1:{port_of(taken)}", "tcp-v1://127.0.0.1:0")
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
-        passed, listens, ends = told_by_node(tmp_path)
+        passed, listens, ends = messages_of_node(tmp_path)
     assert passed.startswith(f"cannot listen at {usual[0]}: ")
     assert passed.endswith("; skipped")
     start = f"node harbour listens at uds:{tmp_path}/run/node.sock, tcp-v1://127.0.0.1:"
@@ -153,7 +153,7 @@ def test_unusable_runtime_folder_is_skipped(
 ) -> None:
     monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", ("tcp://127.0.0.1:0",))
     (tmp_path / "run").write_text("precious")
-    passed, listens, _ = told_by_node(tmp_path)
+    passed, listens, _ = messages_of_node(tmp_path)
     assert "File exists" in passed
     assert listens.startswith("node harbour listens at tcp://")
 
@@ -164,14 +164,14 @@ def test_node_without_any_endpoint_fails(tmp_path: Path, monkeypatch: pytest.Mon
         usual = (f"tcp://127.0.0.1:{port_of(taken)}",)
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
         with pytest.raises(ConnectFailed, match="all default endpoints are in use"):
-            told_by_node(tmp_path)
+            messages_of_node(tmp_path)
 
 
 def test_configured_endpoint_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"tcp://127.0.0.1:{port_of(taken)}"
         with pytest.raises(ConnectFailed, match=f"cannot listen at {place}"):
-            told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", place)
+            messages_of_node(tmp_path, f"uds:{tmp_path}/node.sock", place)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,7 +183,7 @@ def test_pages_are_served_while_the_node_runs(tmp_path: Path) -> None:
         for path in ("/healthz", "/readyz", "/status.json", "/metrics"):
             seen[path] = page(port, path)
 
-    told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, metrics=f"127.0.0.1:{port}")
+    messages_of_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, metrics=f"127.0.0.1:{port}")
     assert {status for status, _ in seen.values()} == {"HTTP/1.1 200 OK"}
     assert seen["/healthz"][1] == "ok\n"
     assert seen["/readyz"][1] == "ready\n"
@@ -195,7 +195,7 @@ def test_configured_metrics_address_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{port_of(taken)}"
         with pytest.raises(ConnectFailed, match=f"cannot serve metrics at {place}"):
-            told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place)
+            messages_of_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place)
 
 
 def test_default_metrics_address_in_use_is_skipped(
@@ -206,9 +206,9 @@ def test_default_metrics_address_in_use_is_skipped(
         monkeypatch.setattr(node, "METRICS_ADDRESS", place)
         ready: list[object] = []
         run = {"ready": lambda _places, pages: ready.append(pages)}
-        told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
-    assert told[0].endswith("; skipped")
-    assert len(told) == 3
+        reported = messages_of_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
+    assert reported[0].endswith("; skipped")
+    assert len(reported) == 3
     # The pages at that address belong to another program.
     assert ready == [None]
 
@@ -223,18 +223,20 @@ def test_chosen_port_of_the_pages_is_reported(tmp_path: Path) -> None:
         seen.append(page(int(port), "/healthz")[0])
 
     run = {"ready": lambda _places, pages: ready.append(pages)}
-    told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, run=run, metrics="127.0.0.1:0")
+    messages_of_node(
+        tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, run=run, metrics="127.0.0.1:0"
+    )
     assert seen == ["HTTP/1.1 200 OK"]
 
 
 def test_node_without_persistent_objects_leaves_nothing_behind(tmp_path: Path) -> None:
-    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock")
+    messages_of_node(tmp_path, f"uds:{tmp_path}/node.sock")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_named_storage_is_opened_at_the_start(tmp_path: Path) -> None:
     storage = StorageConfig(url=f"sqlite:{tmp_path}/mine.db")
-    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", storage=storage)
+    messages_of_node(tmp_path, f"uds:{tmp_path}/node.sock", storage=storage)
     assert (tmp_path / "mine.db").exists()
 
 
@@ -245,8 +247,8 @@ def test_sighup_reloads_certificates_and_does_not_end_the_node(
         os.kill(os.getpid(), signal.SIGHUP)
 
     with caplog.at_level(logging.INFO, "skerry"):
-        told = told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
-    assert told[-1] == "node harbour ends"
+        reported = messages_of_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
+    assert reported[-1] == "node harbour ends"
     assert "certificates reloaded" in [record.getMessage() for record in caplog.records]
 
 
@@ -267,7 +269,7 @@ def test_sighup_reloads_permissions_and_names_keys_that_need_a_restart(
 
     with caplog.at_level(logging.INFO, "skerry"):
         options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
-        told_by_node(tmp_path, place, visit=visit, run=options)
+        messages_of_node(tmp_path, place, visit=visit, run=options)
     arguments = [record.getMessage() for record in caplog.records]
     assert "admission reloaded" in arguments
     (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
@@ -285,7 +287,7 @@ def test_a_configuration_that_went_bad_leaves_the_one_in_use(
         os.kill(os.getpid(), signal.SIGHUP)
 
     place = f"uds:{tmp_path}/node.sock"
-    told_by_node(tmp_path, place, visit=visit, run={"reread": reread})
+    messages_of_node(tmp_path, place, visit=visit, run={"reread": reread})
     (record,) = [r for r in caplog.records if r.getMessage() == "admission not reloaded"]
     assert "bad" in vars(record)["reason"]
 
@@ -342,9 +344,9 @@ def test_keys_of_the_group_that_went_bad_leave_those_in_use(
 def test_a_node_of_a_system_reports_its_group(tmp_path: Path, loop: LoopKind) -> None:
     options = NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=10)
     place = f"uds:{tmp_path}/node.sock"
-    told = told_by_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
-    assert told[0] == "node harbour exchanges messages by 239.193.104.190:4711 on lo"
-    assert told[-1] == "node harbour ends"
+    reported = messages_of_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
+    assert reported[0] == "node harbour exchanges messages by 239.193.104.190:4711 on lo"
+    assert reported[-1] == "node harbour ends"
 
 
 def test_exceptions_of_the_loop_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -366,27 +368,27 @@ def test_some_descriptors_are_kept_free(descriptors: int, connections: int) -> N
 def test_core_gets_the_new_offset_when_the_wall_clock_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     class Core:
         cache = Cache()
 
         def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
-            told.append("offset")
+            reported.append("offset")
 
         def set_usage(self, usage: dict[str, float]) -> None:
-            told.append("usage")
+            reported.append("usage")
 
     async def scene() -> None:
         core: Any = Core()
         clock_check = node._ClockCheck(core)
         await asyncio.sleep(0)
-        assert told == ["usage"]
+        assert reported == ["usage"]
         monkeypatch.setattr(machine_driver, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
         clock_check._timer.cancel()
         clock_check._check()
         clock_check.stop()
-        assert told == ["usage", "offset", "usage"]
+        assert reported == ["usage", "offset", "usage"]
 
     asyncio.run(scene())
 
@@ -394,8 +396,8 @@ def test_core_gets_the_new_offset_when_the_wall_clock_is_set(
 def test_endpoints_are_read_with_their_options(tmp_path: Path) -> None:
     text = f"uds:{tmp_path}/node.sock?extensions=off"
     assert not parse_endpoint(text).extensions
-    told = told_by_node(tmp_path, text)
-    assert told[0] == f"node harbour listens at uds:{tmp_path}/node.sock"
+    reported = messages_of_node(tmp_path, text)
+    assert reported[0] == f"node harbour listens at uds:{tmp_path}/node.sock"
 
 
 @pytest.mark.parametrize(

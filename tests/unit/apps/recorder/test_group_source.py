@@ -186,18 +186,18 @@ def test_retransmissions_are_a_row_of_the_link() -> None:
     options = GroupOptions(group=free_group(), interface="127.0.0.1")
     rows = to_record_batch(asyncio.run(record_with_loss(options, permille=300))).to_pylist()
     links = [row for row in rows if row["type"] == "SkerryLink"]
-    told: list[Any] = [internal_class("SkerryLink").decode(row["payload"]) for row in links]
+    reported: list[Any] = [internal_class("SkerryLink").decode(row["payload"]) for row in links]
     senders = {row["sender"] for row in rows}
     assert {(row["sender"], row["node"], row["source"]) for row in links} == {
         (number, number, "internal") for number in senders
     }
-    assert {item.senderNumber for item in told} == senders
-    assert sum(item.datagrams for item in told) == 100
-    assert sum(item.retransmissions for item in told) > 0
-    assert sum(item.requests for item in told) > 0
-    assert sum(item.lost for item in told) == 0
-    assert all(item.roundTripTime > 0 for item in told if item.roundTrips)
-    assert any(item.roundTrips for item in told)
+    assert {item.senderNumber for item in reported} == senders
+    assert sum(item.datagrams for item in reported) == 100
+    assert sum(item.retransmissions for item in reported) > 0
+    assert sum(item.requests for item in reported) > 0
+    assert sum(item.lost for item in reported) == 0
+    assert all(item.roundTripTime > 0 for item in reported if item.roundTrips)
+    assert any(item.roundTrips for item in reported)
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_bytes_that_are_not_of_the_type_are_kept_without_a_key(stage: Stage) -> 
     assert stage.intake.take_one(header, b"\xa1\x01\x63abc")
     (row,) = stage.rows()
     assert (row["key"], row["fingerprint"], row["subject"]) == (b"", 0, "/Vessel")
-    assert row["operation"] == UPDATE, "nobody can say that it is new"
+    assert row["operation"] == UPDATE, "it is not known to be new"
     assert stage.intake.unreadable_count == 1
     assert stage.intake.types["Vessel"].subjects == {}, "nor that it has to be removed some day"
     header.from_cache = 0

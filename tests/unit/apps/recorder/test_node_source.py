@@ -314,11 +314,11 @@ def test_round_trip_time_of_the_node_is_a_row(
             stage.source.check()
             await stage.until(lambda: len(stage.rows("SkerryLink")) == 1)
             await stage.source.stop()
-            told = stage.rows("SkerryLink")
-            assert len(told) == 2, "the last answer is timed, too"
+            reported = stage.rows("SkerryLink")
+            assert len(reported) == 2, "the last answer is timed, too"
             session = stage.source._session
             assert session is not None
-            for row in told:
+            for row in reported:
                 link: Any = internal_class("SkerryLink").decode(row["payload"])
                 assert (link.carrier, link.roundTrips) == ("access", 1)
                 assert link.senderNumber == row["sender"] == session.core.connection.client_id

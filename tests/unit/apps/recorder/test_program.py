@@ -118,7 +118,7 @@ def test_it_ends_when_it_is_stopped(tmp_path: Path) -> None:
 
 def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
-    source = Numbers(recorder.queue, fault=ConnectFailed("nobody"))
+    source = Numbers(recorder.queue, fault=ConnectFailed("no node"))
     recorder.add(source)
     with pytest.raises(ConnectFailed):
         asyncio.run(recorder.run(lambda: False))

@@ -1,4 +1,4 @@
-"""`skerry pipeline follow`, as a process that is told to end."""
+"""`skerry pipeline follow`, as a process that is stopped."""
 
 from __future__ import annotations
 

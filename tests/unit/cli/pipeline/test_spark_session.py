@@ -213,11 +213,11 @@ def test_the_cause_is_found_in_the_messages_of_the_jvm(tmp_path: Path) -> None:
         "\tat org.apache.X.y(X.scala:1)\nCaused by: java.io.IOException: the reason\n"
         "\tat org.apache.X.y(X.scala:1)\n\t... 3 more\n"
     )
-    told = _not_started("spark://h:1", ValueError("a\nb"), words)
-    assert str(told) == "cannot start Spark on spark://h:1: the reason"
+    reported = _not_started("spark://h:1", ValueError("a\nb"), words)
+    assert str(reported) == "cannot start Spark on spark://h:1: the reason"
     words.write_text("Error occurred\n\nToo small maximum heap\n")
-    told = _not_started("local", ValueError("a\nb"), words)
-    assert str(told).endswith("local: Error occurred; Too small maximum heap")
+    reported = _not_started("local", ValueError("a\nb"), words)
+    assert str(reported).endswith("local: Error occurred; Too small maximum heap")
     words.write_text("")
     assert str(_not_started("local", ValueError("a\nb"), words)).endswith("local: a")
 

@@ -31,7 +31,7 @@ def wait_told(node: Any) -> None:
         for event in iter(lambda: received.get(10), None):
             if "Vessel" in (event.object.publishedTypes or ()):
                 return
-    pytest.fail("nobody publishes vessels")
+    pytest.fail("no client publishes vessels")
 
 
 def test_types_are_listed_with_their_flags(run: Run, harbour: Any) -> None:

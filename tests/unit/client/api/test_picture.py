@@ -50,7 +50,7 @@ def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
     server.carry()
 
 
-def told(node: RunningNode, **facts: Any) -> None:
+def reported(node: RunningNode, **facts: Any) -> None:
     async def on_its_loop() -> None:
         assert node._server is not None
         tell(node.core, node._server, **facts)
@@ -59,7 +59,7 @@ def told(node: RunningNode, **facts: Any) -> None:
 
 
 def test_first_access_waits_for_the_picture(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
         assert_type(picture, skerry.Picture)
@@ -79,12 +79,12 @@ def test_first_access_waits_for_the_picture(running_node: RunningNode) -> None:
 
 
 def test_picture_follows_changes_and_calls_back(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
         picture = space.picture
         picture.on_change(lambda seen: changes.put(seen.sequence))
-        told(
+        reported(
             running_node,
             sequence=2,
             isDetached=True,
@@ -94,17 +94,17 @@ def test_picture_follows_changes_and_calls_back(running_node: RunningNode) -> No
                 {"id": 7, "isDead": True, "generation": 3, "reason": "silent"},
             ],
         )
-        assert changes.get(timeout=30) == 2, "what was known before is no change"
+        assert changes.get(timeout=30) == 2, "a picture that was known before is not a change"
         assert picture.is_detached
         assert picture.digest == 2**64 - 1
         assert [(node.id, node.generation) for node in picture.nodes] == [(-5, 0), (7, 3)]
         assert [node.reason for node in picture.nodes] == ["", "silent"]
         assert repr(picture) == "<picture 2 of harbour: a, 7 (dead)>"
-    assert picture.sequence == 2, "the last that was heard stays"
+    assert picture.sequence == 2, "the last received picture stays"
 
 
 def test_many_threads_share_one_picture(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
         threads = [threading.Thread(target=lambda: seen.put(space.picture)) for _ in range(8)]
@@ -118,7 +118,7 @@ def test_many_threads_share_one_picture(running_node: RunningNode) -> None:
 
 
 def test_callback_cannot_wait_for_the_picture_but_read_it(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
 
@@ -137,21 +137,21 @@ def test_callback_cannot_wait_for_the_picture_but_read_it(running_node: RunningN
 
 
 def test_picture_returns_with_the_node(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
         first = space.picture.elected
         space.picture.on_change(lambda seen: changes.put(seen.elected))
         running_node.stop()
         running_node.start()
-        told(running_node)
+        reported(running_node)
         while changes.get(timeout=30) == first:
             pass
         assert space.picture.elected != first
 
 
 def test_listener_must_be_a_callback(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     with (
         skerry.connect(running_node.place) as space,
         pytest.raises(LocalProtocolError, match="a callback must be a function"),
@@ -160,7 +160,7 @@ def test_listener_must_be_a_callback(running_node: RunningNode) -> None:
 
 
 def test_closed_space_reports_no_changes(running_node: RunningNode) -> None:
-    told(running_node)
+    reported(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
     assert picture.system == "harbour"
@@ -179,7 +179,7 @@ def test_closed_space_reports_no_changes(running_node: RunningNode) -> None:
 
 def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
     async def talk() -> None:
-        await asyncio.to_thread(told, running_node)
+        await asyncio.to_thread(reported, running_node)
         async with await aio.connect(running_node.place) as space:
             space._core.connection.pause()
             picture = space.picture

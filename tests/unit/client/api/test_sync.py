@@ -56,8 +56,8 @@ def test_late_program_receives_current_objects(node: str) -> None:
             vessels = second.container(Vessel)
             assert {vessel.name for vessel in vessels.values()} == {"a", "b"}
             assert vessels.is_complete
-            told = [event.object.mmsi for event in islice(vessels.events, 2)]
-            assert sorted(told) == [1, 2]
+            reported = [event.object.mmsi for event in islice(vessels.events, 2)]
+            assert sorted(reported) == [1, 2]
             vessels.close()
         assert list(vessels.values()) == []
 
@@ -155,14 +155,14 @@ def test_own_publish_is_received_and_marked_as_own(node: str) -> None:
 
 def test_callback_may_publish_but_not_wait(node: str) -> None:
     failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-    heard = threading.Event()
+    received = threading.Event()
 
     with connect(node) as space:
         waiting = space.subscribe(Only)
 
         def answer(event: Event[Any]) -> None:
             if event.object.text == "again":
-                heard.set()
+                received.set()
                 return
             space.publish(Shout(text="again"))
             for wait in (space.flush, space.close, lambda: next(waiting)):
@@ -173,7 +173,7 @@ def test_callback_may_publish_but_not_wait(node: str) -> None:
 
         space.subscribe(Shout, answer)
         space.publish(Shout(text="once"))
-        assert heard.wait(30)
+        assert received.wait(30)
     for _ in range(3):
         assert "cannot wait" in str(failures.get(timeout=30))
 
@@ -330,18 +330,18 @@ def test_system_exit_in_a_callback_does_not_end_the_thread(
     node: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with connect(node) as space:
-        told: list[str] = []
+        reported: list[str] = []
 
         def leave(_: object) -> None:
             raise SystemExit(3)
 
         space.on_state(leave)
         space.subscribe(Vessel, leave)
-        space.subscribe(Vessel, lambda event: told.append(event.object.name))
+        space.subscribe(Vessel, lambda event: reported.append(event.object.name))
         space.publish(Vessel(mmsi=1, name="a"))
         space.publish(Vessel(mmsi=2, name="b"))
         space.flush()
-        assert told == ["a", "b"]
+        assert reported == ["a", "b"]
     assert [record.getMessage() for record in caplog.records] == ["a callback failed"] * 3
 
 

@@ -28,7 +28,7 @@ def sent(to: ClientConnection) -> list[Any]:
     ]
 
 
-def stands(claims: Claims, claim: Claim, state: str, reason: str | None = None) -> None:
+def report_state(claims: Claims, claim: Claim, state: str, reason: str | None = None) -> None:
     states = internal_class("SkerryClaimState")
     message = internal_class("SkerryClaimed")(
         number=claim.number, state=states[state], reason=reason
@@ -36,8 +36,8 @@ def stands(claims: Claims, claim: Claim, state: str, reason: str | None = None) 
     claims.claimed(message)
 
 
-class Told:
-    """Notes the states of a claim."""
+class Changes:
+    """Collects the states of a claim."""
 
     def __init__(self, **facts: Any) -> None:
         self.states: list[str] = []
@@ -61,7 +61,7 @@ def owned(number: int) -> Claim:
 def test_type_is_described_before_it_is_claimed() -> None:
     claims, node = Claims(), connection()
     claims.connected(node, 1.0)
-    first = Told(handler="router", is_standby=True).claim
+    first = Changes(handler="router", is_standby=True).claim
     claims.begin([first, owned(7)], 1.0)
     described, one, also_described, two = sent(node)
     assert described is also_described is None
@@ -75,37 +75,37 @@ def test_type_is_described_before_it_is_claimed() -> None:
 def test_handler_without_a_name_is_still_a_handler() -> None:
     claims, node = Claims(), connection()
     claims.connected(node, 1.0)
-    claims.begin([Told().claim], 1.0)
+    claims.begin([Changes().claim], 1.0)
     assert sent(node)[-1].handler == ""
 
 
 def test_each_change_is_reported_once() -> None:
-    claims, seen = Claims(), Told(is_standby=True)
+    claims, seen = Claims(), Changes(is_standby=True)
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim], 1.0)
     for state in ("standby", "standby", "held", "standby", "held"):
-        stands(claims, seen.claim, state)
+        report_state(claims, seen.claim, state)
     assert seen.states == ["standby", "held", "standby", "held"]
 
 
 @pytest.mark.parametrize("state", ["lost", "refused"])
 def test_ended_claim_is_forgotten(state: str) -> None:
-    claims, seen = Claims(), Told()
+    claims, seen = Claims(), Changes()
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim], 1.0)
-    stands(claims, seen.claim, state, "somebody came")
-    stands(claims, seen.claim, "held")
+    report_state(claims, seen.claim, state, "taken over")
+    report_state(claims, seen.claim, "held")
     assert seen.states == [state]
-    assert seen.claim.reason == "somebody came"
+    assert seen.claim.reason == "taken over"
     assert len(claims) == 0
     node = connection()
     claims.connected(node, 1.0)
     assert sent(node) == []
-    claims.begin([Told().claim], 1.0)
+    claims.begin([Changes().claim], 1.0)
 
 
 def test_released_claim_is_sent_to_the_node_without_a_callback() -> None:
-    claims, seen, node = Claims(), Told(), connection()
+    claims, seen, node = Claims(), Changes(), connection()
     claims.connected(node, 1.0)
     claims.begin([seen.claim], 1.0)
     sent(node)
@@ -113,18 +113,18 @@ def test_released_claim_is_sent_to_the_node_without_a_callback() -> None:
     claims.release(seen.claim, 1.0)
     (release,) = sent(node)
     assert (release.event.label, release.number) == ("release", seen.claim.number)
-    stands(claims, seen.claim, "held")
+    report_state(claims, seen.claim, "held")
     assert seen.claim.state == "closed"
     assert seen.states == []
 
 
 def test_claims_are_sent_again_in_order_after_a_lost_connection() -> None:
-    claims, seen, node = Claims(), Told(), connection()
+    claims, seen, node = Claims(), Changes(), connection()
     claims.connected(connection(), 1.0)
     claims.begin([seen.claim, owned(1), owned(2)], 1.0)
-    stands(claims, seen.claim, "held")
-    for told in claims.disconnected():
-        told()
+    report_state(claims, seen.claim, "held")
+    for reports in claims.disconnected():
+        reports()
     assert seen.states == ["held", "asked"]
     assert claims.disconnected() == (), "those that were asked for anyway did not change"
     claims.begin([owned(3)], 1.0)
@@ -135,40 +135,42 @@ def test_claims_are_sent_again_in_order_after_a_lost_connection() -> None:
 
 
 def test_shared_callback_of_claims_is_called_once() -> None:
-    claims, seen = Claims(), Told()
-    told = seen.note
+    claims, seen = Claims(), Changes()
+    reports = seen.note
     shared = [
-        Claim(type_=Vessel.descriptor, canonical_key=bytes([n]), payload=b"\xa0", on_change=told)
+        Claim(type_=Vessel.descriptor, canonical_key=bytes([n]), payload=b"\xa0", on_change=reports)
         for n in range(3)
     ]
     claims.begin([seen.claim, *shared], 1.0)
-    assert claims.end() == (told,)
+    assert claims.end() == (reports,)
     assert {claim.state for claim in shared} == {ClaimState.CLOSED}
     assert len(claims) == 0
 
 
 def test_claim_is_made_once_and_several_all_or_none() -> None:
     claims = Claims()
-    claims.begin([Told().claim, owned(1)], 1.0)
+    claims.begin([Changes().claim, owned(1)], 1.0)
     with pytest.raises(LocalProtocolError, match="already claimed Vessel 1") as caught:
         claims.begin([owned(2), owned(1)], 1.0)
     assert caught.value.hint is not None
     assert len(claims) == 2
-    claims.begin([owned(2), Told(handler="other").claim, Told(type_=Vessel.descriptor).claim], 1.0)
+    claims.begin(
+        [owned(2), Changes(handler="other").claim, Changes(type_=Vessel.descriptor).claim], 1.0
+    )
 
 
 def test_claims_are_limited() -> None:
     claims = Claims()
     claims.begin([owned(number) for number in range(CLAIM_COUNT_MAX)], 1.0)
     with pytest.raises(LimitExceeded, match="count of claims"):
-        claims.begin([Told().claim], 1.0)
+        claims.begin([Changes().claim], 1.0)
     assert len(claims) == CLAIM_COUNT_MAX
 
 
 @pytest.mark.slow
 def test_key_that_does_not_fit_into_a_message_is_refused_locally() -> None:
     claims = Claims()
-    seen = Told(handler=None, canonical_key=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)
+    seen = Changes(handler=None, canonical_key=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)
     claims.begin([seen.claim], 1.0)
     claims.connected(connection(), 1.0)
     assert seen.states == ["refused"]
@@ -188,9 +190,9 @@ def test_only_handlers_are_found_for_requests() -> None:
     everything = Claim(type_=Ask.descriptor, on_change=lambda: None)
     claims.begin([everything, owned(1)], 1.0)
     assert claims.service("Ask", "") is None
-    claims.begin([Told().claim], 1.0)
+    claims.begin([Changes().claim], 1.0)
     found = claims.service("Ask", "")
     assert found is not None
     assert str(found) == "requests Ask"
     assert str(everything) == "all objects of Ask"
-    assert str(Told(handler="router").claim) == "requests Ask as router"
+    assert str(Changes(handler="router").claim) == "requests Ask as router"

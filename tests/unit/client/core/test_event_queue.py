@@ -46,16 +46,16 @@ def test_failure_is_reported_once(on_slow: OnSlow) -> None:
     stage = Stage()
     events = stage.hear(stage.space(), Vessel)
     stage.publish(stage.spaces[0], *(Vessel(mmsi=number) for number in range(5)))
-    told: list[str] = []
+    reported: list[str] = []
     queue: EventQueue[Any] = EventQueue(
-        count_max=3, on_slow=on_slow, failed=lambda: told.append("failed")
+        count_max=3, on_slow=on_slow, failed=lambda: reported.append("failed")
     )
     for event in events[:3]:
         queue.put(event)
-    assert told == []
+    assert reported == []
     for event in events[3:]:
         queue.put(event)
-    assert told == ["failed"]
+    assert reported == ["failed"]
 
 
 def test_default_limit_is_reached() -> None:

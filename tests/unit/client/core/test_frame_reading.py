@@ -43,8 +43,8 @@ def test_invalid_payload_decoded_in_a_callback_ends_the_connection() -> None:
 def test_object_above_the_limit_is_skipped_and_reported(framing: type[Wire]) -> None:
     core = alone(wire=framing, receive_bytes_max=70_000)
     greeted(core, wire=framing(), accepted=True, preload=False)
-    heard: list[Event[Any]] = []
-    core.subscribe(Vessel, heard.append, SECOND)
+    received: list[Event[Any]] = []
+    core.subscribe(Vessel, received.append, SECOND)
     core.connection.take_events()
     header = Header("Vessel")
     header.attributes = 6
@@ -53,7 +53,7 @@ def test_object_above_the_limit_is_skipped_and_reported(framing: type[Wire]) -> 
     data = b"".join(framing().frame(header, obj.encode()) for obj in objects)
     for start in range(0, len(data), 50_000):
         core.connection.receive(data[start : start + 50_000], NODE, 2 * SECOND)
-    assert [event.object.mmsi for event in heard] == [1, 3]
+    assert [event.object.mmsi for event in received] == [1, 3]
     (skipped,) = core.connection.take_events()
     assert isinstance(skipped, ObjectSkipped)
     assert (skipped.name, skipped.limit) == ("Vessel", 70_000)
@@ -98,9 +98,9 @@ def test_undecodable_objects_are_dropped_and_reported_once() -> None:
     greeted(core, accepted=True, preload=False)
     core.subscribe(Shout, lambda event: event.object, SECOND)
     description = describe(other.descriptor)
-    told = Header("StructDescriptorData")
-    told.attributes = int(description.attributes)
-    core.connection.receive(Wire().frame(told, description.encode()), NODE, 2 * SECOND)
+    reported = Header("StructDescriptorData")
+    reported.attributes = int(description.attributes)
+    core.connection.receive(Wire().frame(reported, description.encode()), NODE, 2 * SECOND)
     header = Header("Shout")
     header.attributes = 2
     for _ in range(2):
@@ -114,10 +114,10 @@ def test_undecodable_objects_are_dropped_and_reported_once() -> None:
 def test_callback_that_closes_the_space_is_the_last_one() -> None:
     stage = Stage()
     core, writer = stage.space(), stage.space()
-    heard: list[str] = []
+    received: list[str] = []
 
     def end(event: Event[Any]) -> None:
-        heard.append(event.object.text)
+        received.append(event.object.text)
         core.close(stage.now_ns)
 
     core.subscribe(Shout, end, stage.now_ns)
@@ -125,7 +125,7 @@ def test_callback_that_closes_the_space_is_the_last_one() -> None:
     writer.publish(Shout(text="1"), 1.0)
     writer.publish(Shout(text="2"), 1.0)
     stage.run()
-    assert heard == ["1"]
+    assert received == ["1"]
 
 
 OLD = skerry.define_types(

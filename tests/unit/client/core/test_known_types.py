@@ -84,7 +84,7 @@ def test_a_type_of_the_node_follows_its_further_definition(live_node: Any) -> No
         old.publish(OLD.Boat(id=1, name="Mary"))
         old.flush()
         reader.request_types()
-        boats, heard = reader.container("Boat"), reader.subscribe("Boat")
+        boats, received = reader.container("Boat"), reader.subscribe("Boat")
         (boat,) = boats.values()
         assert not hasattr(boat, "length")
         new.publish(NEW.Boat(id=1, length=9.5))
@@ -95,7 +95,7 @@ def test_a_type_of_the_node_follows_its_further_definition(live_node: Any) -> No
             (1, "Mary", 9.5),
             (2, None, 3.5),
         ]
-        events = [heard.get(10) for _ in range(3)]
+        events = [received.get(10) for _ in range(3)]
         assert [event.object.length for event in events[1:]] == [9.5, 3.5]  # type: ignore[union-attr]
         assert [f.name for f in reader.request_types()["Boat"].descriptor.fields][-1] == "length"
         selected = reader.container("Boat", where="length > 5")

@@ -128,7 +128,7 @@ def test_idle_skerry_node_gets_an_echo() -> None:
     core = stage.space()
     stage.run(100)
     assert core.connection.statistics().connected_count == 1
-    # The stream is dead, and nobody says so.
+    # The stream is dead, without an error.
     stage.streams.clear()
     core.connection.take_events()
     stage.run(31)

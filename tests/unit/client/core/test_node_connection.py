@@ -51,16 +51,16 @@ def test_reconnect_restores_everything() -> None:
     assert events == []
     stage.run(1)
     assert states(reader) == ["disconnected", "connected"]
-    told = {event.object.mmsi: event for event in events}
-    assert {mmsi: event.operation for mmsi, event in told.items()} == {
+    reported = {event.object.mmsi: event for event in events}
+    assert {mmsi: event.operation for mmsi, event in reported.items()} == {
         0: "remove",
         1: "update",
         2: "update",
         9: "create",
     }
-    assert len(events) == 4, "what did not change is not told"
-    assert told[1].object == Vessel(mmsi=1, name="a", lat=2.0)
-    assert told[2].object == Vessel(mmsi=2, lat=1.0)
+    assert len(events) == 4, "unchanged objects cause no event"
+    assert reported[1].object == Vessel(mmsi=1, name="a", lat=2.0)
+    assert reported[2].object == Vessel(mmsi=2, lat=1.0)
     assert stage.current(reader, Vessel) == stage.cached(Vessel)
 
 

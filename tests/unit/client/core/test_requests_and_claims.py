@@ -41,9 +41,9 @@ from tests.unit.client.stage import (
     asked,
     claimed,
     greeted,
-    hears,
     meet_again,
     met,
+    receives,
     responded,
     said,
     states,
@@ -93,8 +93,8 @@ def test_request_follows_published_objects_and_its_type() -> None:
         "StructDescriptorData",
         "SkerryRequest",
     ]
-    hears(core, "SkerryResponse", number=77)
-    assert not asking.is_done, "that is somebody else's"
+    receives(core, "SkerryResponse", number=77)
+    assert not asking.is_done, "the response is for another request"
     responded(core, asking.number, "answered")
     assert asking.is_done
 
@@ -232,8 +232,10 @@ def test_lost_connection_and_close_are_reported_to_claims() -> None:
     claimed(core, handler.claim.number, "held")
     assert handler.states == ["held"]
     core.connection.stream_closed(NODE, CloseReason.LOST, SECOND)
-    told = [event for event in core.connection.take_events() if isinstance(event, ClaimsChanged)]
-    assert len(told) == 1
+    reported = [
+        event for event in core.connection.take_events() if isinstance(event, ClaimsChanged)
+    ]
+    assert len(reported) == 1
     assert handler.claim.state == "asked"
     core.close(SECOND)
     (ended,) = [
@@ -258,7 +260,7 @@ def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
     assert len(handler.calls) == 1
 
 
-# -- what is wrong is told here
+# -- invalid arguments
 
 
 @pytest.mark.parametrize(

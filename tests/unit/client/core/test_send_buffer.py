@@ -75,7 +75,7 @@ def test_no_frame_is_longer_than_the_limit() -> None:
 def test_types_are_described_before_their_first_object() -> None:
     buffer, outgoing, described = SendBuffer(1000, None), Outgoing(), []
     assert buffer.add(b"a1", "A", "A")
-    assert not buffer.add(b"b1", "B", "B"), "whoever writes was told"
+    assert not buffer.add(b"b1", "B", "B"), "the driver was woken before"
     assert not buffer.add(b"a2", "A", "A")
     assert buffer.types() == ["A", "B"]
 
@@ -86,7 +86,7 @@ def test_types_are_described_before_their_first_object() -> None:
     assert outgoing.take() == b"a1b1a2"
     assert described == [("A", 0), ("B", 2)]
     assert (buffer.added_count, buffer.moved_count) == (3, 3)
-    assert buffer.add(b"a3", "A", "A"), "it has to be told again"
+    assert buffer.add(b"a3", "A", "A"), "the driver must be woken again"
 
 
 def test_moved_bytes_count_until_they_are_written() -> None:

@@ -217,7 +217,7 @@ def test_pattern_and_type_see_each_update_once() -> None:
     typed = stage.hear(core, Vessel)
     stage.publish(core, Vessel(mmsi=1, lat=1.0))
     by_pattern = stage.hear(core, "/Vessel/*")
-    assert operations(by_pattern) == ["create"], "what is here is told at once, and only once"
+    assert operations(by_pattern) == ["create"], "stored objects are delivered at once, but once"
     stage.publish(core, Vessel(mmsi=1, lat=2.0))
     assert operations(typed) == ["create", "update"]
     assert operations(by_pattern) == ["create", "update"]

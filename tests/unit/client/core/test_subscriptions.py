@@ -56,7 +56,7 @@ def test_conflation_is_requested_while_all_subscribers_allow_it() -> None:
     core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
     assert asked(core) == []
     core.subscribe(Vessel, print, stage.now_ns, on_slow="disconnect")
-    assert asked(core) == [("Vessel", "join", None)], "somebody must not miss anything"
+    assert asked(core) == [("Vessel", "join", None)], "a subscriber needs every state"
 
 
 def test_strict_subscriber_beside_a_container_misses_nothing() -> None:
@@ -138,7 +138,7 @@ def test_object_that_moves_during_a_leave_is_complete_for_another_pattern() -> N
     place = core.subscribe("/fleet/*", print, stage.now_ns)
     yard = stage.hear(core, "/yard/*")
     stage.publish(writer, Vessel(mmsi=1, name="a", lat=1.0), subject="/fleet/1")
-    # The node hears of the move before it hears that we left.
+    # The node receives the move before it receives the leave.
     core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
     stage.publish(writer, Vessel(mmsi=1, lat=2.0), subject="/yard/1")
     assert [event.object for event in yard] == [Vessel(mmsi=1, name="a", lat=2.0)]
@@ -201,21 +201,21 @@ def test_pattern_applies_to_a_type_while_it_is_subscribed() -> None:
     stage = Stage()
     core, other = stage.space(), stage.space()
     core.subscribe(Vessel, print, stage.now_ns)
-    heard: list[Any] = []
+    received: list[Any] = []
     patterns = ["/Vessel/1", "/Vessel/*", "/Vessel/*", "/prices/a"]
-    places = [core.subscribe(pattern, heard.append, stage.now_ns) for pattern in patterns]
+    places = [core.subscribe(pattern, received.append, stage.now_ns) for pattern in patterns]
     stage.run()
     route = core.intake.routes["Vessel"]
     assert route.has_patterns
     stage.publish(other, Vessel(mmsi=1))
-    assert len(heard) == 3
+    assert len(received) == 3
     for place, is_asked in zip(places, [True, True, False, False], strict=True):
         core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
         stage.run()
         assert route.has_patterns == is_asked
     stage.publish(other, Vessel(mmsi=1, name="a"))
-    assert len(heard) == 3
-    core.subscribe("/Vessel/2", heard.append, stage.now_ns)
+    assert len(received) == 3
+    core.subscribe("/Vessel/2", received.append, stage.now_ns)
     assert route.has_patterns
 
 

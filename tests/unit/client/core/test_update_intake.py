@@ -143,7 +143,7 @@ def test_removal_uses_the_known_subject() -> None:
     assert yard == []
 
 
-# -- messages, which are told in runs
+# -- messages, which are delivered in runs
 
 
 def shouts(count: int, first: int = 0) -> bytes:
@@ -162,12 +162,12 @@ class Crowd:
         self.route = TypeRoute(shape_of(Shout), False)
         self.route.is_joined = True
         self.intake.routes["Shout"] = self.route
-        self.heard: list[tuple[str, str]] = []
+        self.received_events: list[tuple[str, str]] = []
         self.cutter = FrameCutter()
 
     def join(self, name: str, act: Any = None, shape: ReceivedType | None = None) -> Target:
         def hear(event: Event[Any]) -> None:
-            self.heard.append((name, event.object.text))
+            self.received_events.append((name, event.object.text))
             if act is not None:
                 act(event)
 
@@ -181,7 +181,7 @@ class Crowd:
         return self.intake.take_frames(self.cutter)
 
     def of(self, name: str) -> list[int]:
-        return [int(text) for who, text in self.heard if who == name]
+        return [int(text) for who, text in self.received_events if who == name]
 
 
 def test_all_messages_are_delivered_for_any_cut_of_the_stream() -> None:
@@ -313,10 +313,10 @@ def test_alternating_types_are_delivered_like_single_frames() -> None:
 
     def told_in_pieces(count: int) -> list[Any]:
         intake = UpdateIntake()
-        heard: list[Any] = []
+        received_events: list[Any] = []
 
         def hear(event: Event[Any]) -> None:
-            heard.append(facts(event))
+            received_events.append(facts(event))
 
         vessels(intake, hear)
         condition, messages = TypeRoute(shape_of(Vessel), False), TypeRoute(shape_of(Shout), False)
@@ -335,9 +335,9 @@ def test_alternating_types_are_delivered_like_single_frames() -> None:
             if count == 1:
                 intake._delivery = FrameDelivery()
             while not intake.take_frames(cutter):
-                # What nobody asked for is left to the space.
+                # An object without a subscription is left to the space.
                 assert start >= 180
-        return heard
+        return received_events
 
     alone = told_in_pieces(1)
     assert len(alone) > 250

@@ -44,8 +44,8 @@ def join(group: str) -> Iterator[Callable[..., BlockingGroupConnection]]:
         yield joined
 
 
-class Heard:
-    """A subscriber's callbacks, and what they were called with."""
+class Collector:
+    """The callbacks of a subscriber, which collect updates and events."""
 
     def __init__(self) -> None:
         self.updates: queue.Queue[tuple[str, bytes, object, int]] = queue.Queue()
@@ -70,5 +70,5 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def collected() -> Collector:
+    return Collector()

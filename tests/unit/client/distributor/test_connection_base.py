@@ -22,16 +22,16 @@ def test_a_subscriber_has_one_kind_of_callback(join: Join) -> None:
         connection.subscriber(lambda *_: None, on_batch=lambda _: None)
 
 
-def test_removed_subscription_receives_nothing(join: Join, heard: Any) -> None:
+def test_removed_subscription_receives_nothing(join: Join, collected: Any) -> None:
     connection = join()
-    subscriber = connection.subscriber(heard.on_update)
+    subscriber = connection.subscriber(collected.on_update)
     publisher = connection.publisher()
     first, second = subscriber.add("/a", tag=1), subscriber.add("/*", tag=2)
     publisher.publish("/a", b"1")
-    assert [heard.updates.get(timeout=10)[2] for _ in range(2)] == [1, 2]
+    assert [collected.updates.get(timeout=10)[2] for _ in range(2)] == [1, 2]
     subscriber.remove(first)
     publisher.publish("/a", b"2")
-    assert heard.updates.get(timeout=10)[1:3] == (b"2", 2)
+    assert collected.updates.get(timeout=10)[1:3] == (b"2", 2)
     with pytest.raises(LocalProtocolError):
         subscriber.remove(first)
     subscriber.remove(second)
@@ -77,10 +77,10 @@ def test_publishers_and_subscribers_may_be_closed_after_their_connection(join: J
     assert connection.statistics().counters.sent_update_count == 1
 
 
-def test_disconnected_subscriber_cannot_subscribe(join: Join, heard: Any) -> None:
+def test_disconnected_subscriber_cannot_subscribe(join: Join, collected: Any) -> None:
     connection = join(delivery_queue_count_max=1)
     gate = threading.Event()
-    slow = connection.subscriber(lambda *_: gate.wait(10), heard.on_event, on_slow="disconnect")
+    slow = connection.subscriber(lambda *_: gate.wait(10), collected.on_event, on_slow="disconnect")
     slow.add("/a")
     publisher = connection.publisher()
     while connection.statistics().counters.subscription_count:

@@ -81,15 +81,15 @@ def packed() -> Updates:
 
 @pytest.mark.parametrize("is_single", [True, False])
 def test_updates_in_datagrams_are_delivered_in_the_same_way(is_single: bool) -> None:
-    told: list[list[tuple[object, ...]]] = []
+    reported: list[list[tuple[object, ...]]] = []
     for updates in (Updates(UPDATES), packed()):
         routes, called = Known(), list[tuple[object, ...]]()
         routes.is_single, routes.tag = is_single, "x"
         call_each(updates, lambda *given, called=called: called.append(given), routes, 7)
-        told.append(called)
+        reported.append(called)
         assert not len(updates)
-    assert told[0] == told[1]
-    assert told[0][0][-1] == 9
+    assert reported[0] == reported[1]
+    assert reported[0][0][-1] == 9
 
 
 @pytest.mark.parametrize("is_single", [True, False])

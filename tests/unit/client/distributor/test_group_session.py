@@ -117,7 +117,7 @@ def test_held_updates_share_a_datagram_and_are_sent_in_time(join: Join) -> None:
         sender.publishing.publish("/a", b"%d" % number)
     # The first goes at once, since nothing was published before it; the others wait.
     assert waits(sender)
-    assert woken, "whoever drives sleeps for seconds and must be told"
+    assert woken, "the driving thread sleeps for seconds and must be woken"
     listener.listen()
     assert len(listener.updates) < 10
     sender.publishing.flush()
@@ -141,7 +141,7 @@ def test_receiver_has_nothing_to_settle_until_something_is_due(join: Join) -> No
     listener = Listener(session, "/a")
     add_publisher(other)
     session.turn()
-    # Somebody new is heard of: there is a time to look whether it is still there.
+    # A new sender is known: a deadline is set for its removal.
     now_ns = session.receive()
     assert session.is_due(now_ns) == (session.deadline_ns > (session.machine.deadline_ns() or 0))
     session.settle()
@@ -288,8 +288,8 @@ def test_socket_error_is_reported_once_until_the_socket_recovers(join: Join) -> 
         sender.publishing.publish("/a", b"2")
     sender.turn()
     sender.run_inline()
-    told = [event for event in events if isinstance(event, CommunicationFailed)]
-    assert [(event.direction, event.reason) for event in told] == [
+    reported = [event for event in events if isinstance(event, CommunicationFailed)]
+    assert [(event.direction, event.reason) for event in reported] == [
         (Direction.SEND, "Network is unreachable")
     ]
     # What could not be sent is kept, and asked for by who misses it.
@@ -302,8 +302,8 @@ def test_receive_errors_are_reported(join: Join) -> None:
         listener.session.turn()
         listener.session.turn()
     listener.session.run_inline()
-    (told,) = [event for event in listener.events if isinstance(event, CommunicationFailed)]
-    assert told.direction is Direction.RECEIVE
+    (reported,) = [event for event in listener.events if isinstance(event, CommunicationFailed)]
+    assert reported.direction is Direction.RECEIVE
 
 
 def test_new_subscriber_receives_known_senders(join: Join) -> None:
@@ -342,8 +342,8 @@ def test_own_updates_are_received_only_if_configured(join: Join) -> None:
         session.publishing.publish("/a", b"own")
         other.publishing.publish("/a", b"other")
         listener.listen()
-        heard = {data for _, data, _ in listener.updates}
-        assert heard == ({b"own", b"other"} if hears_own else {b"other"})
+        collected = {data for _, data, _ in listener.updates}
+        assert collected == ({b"own", b"other"} if hears_own else {b"other"})
 
 
 def test_own_updates_are_dropped_without_a_kernel_filter(join: Join) -> None:

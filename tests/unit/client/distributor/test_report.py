@@ -11,15 +11,15 @@ from skerry.client.distributor.sync import BlockingGroupConnection
 
 
 def test_statistics_count_the_traffic(
-    join: Callable[..., BlockingGroupConnection], heard: Any
+    join: Callable[..., BlockingGroupConnection], collected: Any
 ) -> None:
     connection = join(application="feed")
-    subscriber = connection.subscriber(heard.on_update)
+    subscriber = connection.subscriber(collected.on_update)
     subscriber.add("/a")
     publisher = connection.publisher()
     for _ in range(10):
         publisher.publish("/a", b"12345")
-    heard.take(10)
+    collected.take(10)
     statistics = connection.statistics()
     assert statistics.application == "feed"
     assert statistics.group == connection.group

@@ -67,7 +67,7 @@ class Ear:
         router.add_subscriber(self.routes, self.outlet)
         self.handles = [router.subscribe(self.routes, pattern, pattern) for pattern in patterns]
 
-    def heard(self) -> list[tuple[str, object]]:
+    def collected(self) -> list[tuple[str, object]]:
         self.outlet.run()
         tags, self.tags = self.tags, []
         return tags
@@ -82,7 +82,7 @@ def test_only_subscriber_receives_all_subscribed_updates(group: Group) -> None:
     ear = Ear(group.router, "/a")
     assert ear.routes.is_single
     group.publish("/a", "/b", "/a")
-    assert ear.heard() == [("/a", "/a"), ("/a", "/a")]
+    assert ear.collected() == [("/a", "/a"), ("/a", "/a")]
     assert group.router.subscriber_count == 1
     assert group.router.has_subscriptions
 
@@ -90,8 +90,8 @@ def test_only_subscriber_receives_all_subscribed_updates(group: Group) -> None:
 def test_each_subscriber_receives_its_updates_with_each_tag(group: Group) -> None:
     first, second = Ear(group.router, "/a"), Ear(group.router, "/b", "/*", "/b")
     group.publish("/a", "/b", "/c")
-    assert first.heard() == [("/a", "/a")]
-    assert second.heard() == [
+    assert first.collected() == [("/a", "/a")]
+    assert second.collected() == [
         ("/a", "/*"), ("/b", "/b"), ("/b", "/b"), ("/b", "/*"), ("/c", "/*"),
     ]  # fmt: skip
 
@@ -100,7 +100,7 @@ def test_waiting_updates_use_the_current_subscriptions(group: Group) -> None:
     ear = Ear(group.router, "/a", "/b")
     group.publish("/a", "/b")
     group.router.unsubscribe(ear.routes, ear.handles[0])
-    assert ear.heard() == [("/b", "/b")]
+    assert ear.collected() == [("/b", "/b")]
 
 
 def test_routes_above_the_limit_are_forgotten(group: Group) -> None:
@@ -108,8 +108,8 @@ def test_routes_above_the_limit_are_forgotten(group: Group) -> None:
     group.router.route_count_max = 2
     first, second = Ear(group.router, "/...", "/x"), Ear(group.router, "/...")
     group.publish(*(f"/{number}" for number in range(5)))
-    assert [subject for subject, _ in first.heard()] == [f"/{number}" for number in range(5)]
-    assert len(second.heard()) == 5
+    assert [subject for subject, _ in first.collected()] == [f"/{number}" for number in range(5)]
+    assert len(second.collected()) == 5
     assert len(first.routes.known) <= 2
     assert len(group.router._split) <= 2
 
@@ -183,7 +183,7 @@ def test_tap_receives_everything_and_subscribers_only_their_updates(
     group.publish("/a")
     ear = Ear(group.router, "/b")
     group.publish("/a", "/b")
-    assert ear.heard() == [("/b", "/b")]
+    assert ear.collected() == [("/b", "/b")]
     delivered = [event for event in events if isinstance(event, Delivered)]
     assert [subject for event in delivered for subject, _ in event.updates] == ["/a", "/a", "/b"]
     assert delivered[0].sender.sender_id == 2

@@ -23,14 +23,16 @@ Join = Callable[..., BlockingGroupConnection]
 
 @pytest.mark.parametrize("delivery", ["thread", "inline"])
 @pytest.mark.parametrize("holdback_ms", [0, 5])
-def test_updates_arrive_in_order(join: Join, heard: Any, delivery: str, holdback_ms: int) -> None:
+def test_updates_arrive_in_order(
+    join: Join, collected: Any, delivery: str, holdback_ms: int
+) -> None:
     near, far = join(holdback_delay_ms=holdback_ms, application="feed"), join(delivery=delivery)
-    far.subscriber(heard.on_update, heard.on_event).add("/prices/*", tag="x")
+    far.subscriber(collected.on_update, collected.on_event).add("/prices/*", tag="x")
     publisher = near.publisher()
     for number in range(300):
         publisher.publish("/prices/a", b"%d" % number)
-    assert heard.take(300) == [("/prices/a", b"%d" % number) for number in range(300)]
-    assert heard.event(SenderFound).sender.application == "feed"
+    assert collected.take(300) == [("/prices/a", b"%d" % number) for number in range(300)]
+    assert collected.event(SenderFound).sender.application == "feed"
 
 
 def test_batches_are_lists_of_updates(join: Join) -> None:
@@ -52,9 +54,9 @@ def test_batches_are_lists_of_updates(join: Join) -> None:
     assert got == [(f"/{number % 3}", b"%d" % number) for number in range(200)]
 
 
-def test_many_threads_publish_and_each_keeps_its_order(join: Join, heard: Any) -> None:
+def test_many_threads_publish_and_each_keeps_its_order(join: Join, collected: Any) -> None:
     near, far = join(holdback_delay_ms=5), join()
-    far.subscriber(heard.on_update).add("/...")
+    far.subscriber(collected.on_update).add("/...")
     publisher = near.publisher()
 
     def publish(name: str) -> None:
@@ -66,45 +68,45 @@ def test_many_threads_publish_and_each_keeps_its_order(join: Join, heard: Any) -
         thread.start()
     for thread in threads:
         thread.join()
-    got = heard.take(600)
+    got = collected.take(600)
     for name in "abc":
         mine = [data for subject, data in got if subject == f"/{name}"]
         assert mine == [b"%d" % number for number in range(200)]
 
 
 @pytest.mark.parametrize("delivery", ["thread", "inline"])
-def test_callbacks_may_publish(join: Join, heard: Any, delivery: str) -> None:
+def test_callbacks_may_publish(join: Join, collected: Any, delivery: str) -> None:
     near, far = join(), join(delivery=delivery)
     answers = far.publisher()
     far.subscriber(lambda _s, data, _t, _n: answers.publish("/back", data)).add("/there")
-    near.subscriber(heard.on_update).add("/back")
+    near.subscriber(collected.on_update).add("/back")
     near.publisher().publish("/there", b"1")
-    assert heard.take(1) == [("/back", b"1")]
+    assert collected.take(1) == [("/back", b"1")]
 
 
-def test_lost_datagrams_are_requested_and_repaired(join: Join, heard: Any) -> None:
+def test_lost_datagrams_are_requested_and_repaired(join: Join, collected: Any) -> None:
     # That the last one is lost is found out by a heartbeat.
     near, far = join(heartbeat_interval_ms=20), join(fake_receive_loss_permille=300)
-    far.subscriber(heard.on_update, heard.on_event).add("/a")
+    far.subscriber(collected.on_update, collected.on_event).add("/a")
     publisher = near.publisher()
-    heard.event(SenderFound)
+    collected.event(SenderFound)
     for number in range(100):
         publisher.publish("/a", b"%d" % number)
-    assert heard.take(100) == [("/a", b"%d" % number) for number in range(100)]
+    assert collected.take(100) == [("/a", b"%d" % number) for number in range(100)]
     assert far.statistics().counters.requests_sent_count > 0
     assert near.statistics().counters.resent_datagram_count > 0
 
 
-def test_departure_is_announced_to_the_group(join: Join, heard: Any) -> None:
+def test_departure_is_announced_to_the_group(join: Join, collected: Any) -> None:
     near, far = join(request_timeout_ms=20), join(request_timeout_ms=20)
-    far.subscriber(heard.on_update, heard.on_event).add("/a")
+    far.subscriber(collected.on_update, collected.on_event).add("/a")
     publisher = near.publisher()
     publisher.publish("/a", b"1")
-    assert heard.take(1) == [("/a", b"1")]
+    assert collected.take(1) == [("/a", b"1")]
     near.close()
-    assert heard.event(SenderRemoved).reason is RemovalReason.GOODBYE
+    assert collected.event(SenderRemoved).reason is RemovalReason.GOODBYE
     far.close()
-    assert heard.event(ConnectionClosed).port == far.port
+    assert collected.event(ConnectionClosed).port == far.port
     far.close()
 
 
@@ -138,18 +140,18 @@ def test_a_callback_may_close_its_connection(join: Join) -> None:
     assert done.wait(10)
 
 
-def test_slow_subscriber_is_disconnected_and_others_continue(join: Join, heard: Any) -> None:
+def test_slow_subscriber_is_disconnected_and_others_continue(join: Join, collected: Any) -> None:
     near, far = join(), join(delivery_queue_count_max=50, request_timeout_ms=200)
     gate = threading.Event()
-    slow = far.subscriber(lambda *_: gate.wait(10), heard.on_event, on_slow="disconnect")
+    slow = far.subscriber(lambda *_: gate.wait(10), collected.on_event, on_slow="disconnect")
     slow.add("/a")
-    far.subscriber(heard.on_update).add("/a")
+    far.subscriber(collected.on_update).add("/a")
     publisher = near.publisher()
     for number in range(200):
         publisher.publish("/a", b"%d" % number)
-        assert heard.take(1) == [("/a", b"%d" % number)]
+        assert collected.take(1) == [("/a", b"%d" % number)]
     gate.set()
-    assert heard.event(SubscriberCut).update_count == 51
+    assert collected.event(SubscriberCut).update_count == 51
     assert far.statistics().counters.subscription_count == 1
 
 
@@ -183,10 +185,10 @@ def test_senders_are_known(join: Join) -> None:
     assert near.config.application == "feed"
 
 
-def test_publisher_receives_sender_events(join: Join, heard: Any) -> None:
+def test_publisher_receives_sender_events(join: Join, collected: Any) -> None:
     connection = join(application="feed")
-    connection.publisher(heard.on_event)
-    assert heard.event(SenderFound).sender.application == "feed"
+    connection.publisher(collected.on_event)
+    assert collected.event(SenderFound).sender.application == "feed"
 
 
 def test_failed_open_raises_an_error(join: Join) -> None:

@@ -51,23 +51,23 @@ def test_concurrent_closes_all_return_after_the_close(node: str) -> None:
 
 
 def test_waiting_caller_fails_when_another_thread_closes(node: str) -> None:
-    def use(space: Space, begun: threading.Event, told: queue.SimpleQueue[Exception]) -> None:
+    def use(space: Space, begun: threading.Event, reported: queue.SimpleQueue[Exception]) -> None:
         try:
             while True:
                 space.subscribe(Vessel, print).close()
                 space.container(Vessel).close()
                 begun.set()
         except Disconnected as error:
-            told.put(error)
+            reported.put(error)
 
     for _ in range(5):
         space, begun = connect(node), threading.Event()
-        told: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        thread = threading.Thread(target=use, args=(space, begun, told))
+        reported: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        thread = threading.Thread(target=use, args=(space, begun, reported))
         thread.start()
         assert begun.wait(30)
         space.close()
-        assert "the space is closed" in str(told.get(timeout=30))
+        assert "the space is closed" in str(reported.get(timeout=30))
         thread.join()
 
 

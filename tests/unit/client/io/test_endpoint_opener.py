@@ -33,7 +33,7 @@ def test_default_endpoint_is_read_from_the_environment(tmp_path: Path) -> None:
 def test_socket_of_the_local_node_is_preferred_to_tcp(tmp_path: Path) -> None:
     environ = {"SKERRY_RUNTIME_DIR": str(tmp_path)}
     (tmp_path / "node.sock").touch()
-    assert default_endpoint(environ) == DEFAULT_ENDPOINT, "a file is no socket"
+    assert default_endpoint(environ) == DEFAULT_ENDPOINT, "a file is not a socket"
     (tmp_path / "node.sock").unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "node.sock"))
@@ -86,7 +86,7 @@ class Ear:
     """Hears what happens on a stream."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received_events: list[Any] = []
         self.stream: Stream | None = None
         self.is_gone = asyncio.Event()
         self.has_data = asyncio.Event()
@@ -99,15 +99,15 @@ class Ear:
         raise AssertionError(size)
 
     def received(self, data: bytes) -> None:
-        self.heard.append(data)
+        self.received_events.append(data)
         self.has_data.set()
 
     def lost(self, error: Exception | None) -> None:
-        self.heard.append(error)
+        self.received_events.append(error)
         self.is_gone.set()
 
     def paused(self, *, is_full: bool) -> None:
-        self.heard.append(is_full)
+        self.received_events.append(is_full)
         if not is_full:
             self.has_room.set()
 
@@ -129,11 +129,11 @@ def test_bytes_flow_in_both_directions_and_a_slow_reader_pauses() -> None:
         assert ear.stream is not None
         await ear.has_data.wait()
         ear.stream.write(bytes(20_000_000))
-        assert ear.heard == [b"hello", True]
+        assert ear.received_events == [b"hello", True]
         may_read.set()
         await ear.has_room.wait()
         await ear.is_gone.wait()
-        assert ear.heard == [b"hello", True, False, None]
+        assert ear.received_events == [b"hello", True, False, None]
         server.close()
         await server.wait_closed()
 
@@ -209,7 +209,7 @@ def test_unix_socket_has_room_for_a_burst(tmp_path: Path) -> None:
         assert ear.stream is not None
         # More than the usual buffer takes, and what may wait behind it.
         ear.stream.write(bytes(usual_bytes + 300_000))
-        assert ear.heard == []
+        assert ear.received_events == []
         ear.stream.close()
         await ear.is_gone.wait()
         await is_served.wait()

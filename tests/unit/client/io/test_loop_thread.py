@@ -145,7 +145,7 @@ def hold_up(thread: LoopThread) -> threading.Event:
 def test_waiting_caller_is_notified_of_the_end() -> None:
     thread = LoopThread("short")
     begun = threading.Event()
-    told: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+    reported: queue.SimpleQueue[Exception] = queue.SimpleQueue()
 
     async def wait() -> None:
         begun.set()
@@ -155,13 +155,13 @@ def test_waiting_caller_is_notified_of_the_end() -> None:
         try:
             thread.run(wait())
         except Disconnected as error:
-            told.put(error)
+            reported.put(error)
 
     waiting = threading.Thread(target=run)
     waiting.start()
     assert begun.wait(30)
     thread.end()
-    assert "the space is closed" in str(told.get(timeout=30))
+    assert "the space is closed" in str(reported.get(timeout=30))
     waiting.join()
 
 
