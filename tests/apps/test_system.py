@@ -88,6 +88,8 @@ class Site:
         system: str = "harbour",
         heartbeat_ms: int = 100,
         peers: str = "",
+        types: str = "",
+        address: str = "127.0.0.1",
         multicast: bool = True,
         is_member: bool = True,
     ) -> Iterator[Node]:
@@ -103,7 +105,7 @@ class Site:
             storage.url = "none"
             distributor.group = "none"
             [node.peers]
-            control = "127.0.0.1"
+            control = "{address}"
             domain = {self.domain}
             alone_timeout_s = 4
             {peers}
@@ -112,6 +114,7 @@ class Site:
             multicast = {str(multicast).lower()}
             heartbeat_interval_ms = {heartbeat_ms}
             lost_heartbeat_count_max = 10
+            {types}
             """
         )
         command = [sys.executable, "-m", "skerry", "--config", str(config), "node", "run"]
@@ -239,6 +242,46 @@ def test_nodes_find_each_other_by_a_list_of_seeds_without_multicast(site: Site) 
         a = nodes[0]
         assert {one.control for one in a.picture.nodes} == {f"127.0.0.1:{port}" for port in ports}
         assert {one.node_type for one in a.picture.nodes} == {"server"}
+
+
+_PANEL: Final = """
+[[node.peers.types]]
+name = "panel"
+multicast = false
+light = true
+may_form_system = false
+heartbeat_interval_ms = 100
+lost_heartbeat_count_max = 10
+"""
+
+
+def test_a_light_node_attaches_detaches_and_attaches_again(site: Site) -> None:
+    with ExitStack() as ending:
+        # The panel is detached: alone, until there is a full node.
+        panel = ending.enter_context(site.node("panel", "--node-type", "panel", types=_PANEL))
+        assert panel.picture.is_detached
+        assert [(one.kind, one.id < 0) for one in panel.picture.nodes] == [("light", True)]
+        with site.node("a", types=_PANEL) as a:
+            until(lambda: agree(a, panel), "the light node has not attached")
+            assert not panel.picture.is_detached
+            assert a.picture.elected == a.picture.node
+            a.process.kill()
+            until(lambda: panel.picture.is_detached and panel.alive() == {"panel"})
+        with site.node("b", types=_PANEL) as b:
+            until(lambda: agree(b, panel), "the light node has not attached to the other node")
+            assert [one.generation for one in b.picture.nodes if one.name == "panel"] == [0]
+
+
+def test_nodes_find_each_other_over_ipv6(site: Site) -> None:
+    seed = f"[::1]:{7400 + 250 * site.domain + 10}"
+    with ExitStack() as ending:
+        # By unicast: a loopback interface has no route for multicast of IPv6.
+        a, b = (
+            ending.enter_context(site.node(name, "--seed", seed, address="[::1]", multicast=False))
+            for name in "ab"
+        )
+        until(lambda: agree(a, b))
+        assert all(one.control.startswith("[::1]:") for one in a.picture.nodes)
 
 
 def test_an_excluded_node_joins_again_with_a_new_id(site: Site) -> None:

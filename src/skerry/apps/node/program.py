@@ -128,7 +128,7 @@ async def _running(
 ) -> AsyncIterator[_Running]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
-        node_id = rng.getrandbits(63) or 1
+        node_id = _node_id(config, rng)
         storage: NodeStorage | None = None
         journal: Journal | None = None
         if config.storage.url != "none":
@@ -217,6 +217,14 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistrib
     return NodeDistributorCarriage(
         server, group, config.distributor, name=config.name, rng=rng, hear=log_events
     )
+
+
+def _node_id(config: NodeConfig, rng: Random) -> int:
+    """A random id. In a system, it is negative for nodes that may not form one, so that they are
+    never elected."""
+    number = rng.getrandbits(63) or 1
+    own_type = config.peers.node_types().named(config.peers.type_name)
+    return -number if config.system and not own_type.can_form else number
 
 
 def _member(

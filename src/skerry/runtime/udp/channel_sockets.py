@@ -103,6 +103,8 @@ class ChannelSockets:
         self._unicast: socket.socket | None = None
         self._by_group: dict[Address, socket.socket] = {}
         self._warned = False
+        self._unreachable: set[Address] = set()
+        """Destinations to which nothing could be sent, which was logged."""
         self._open(now_ns)
 
     # -- state
@@ -387,10 +389,13 @@ class ChannelSockets:
                     continue
                 if error.errno == errno.ECONNREFUSED:
                     # It reports what became of an earlier datagram; this one was not sent.
-                    self._send_again(made, datagrams[first:stop], where)
-                elif self._failed(error, stop - first):
+                    self._send_again(made, datagrams[first:stop], destination, where)
+                elif self._failed(error, destination, stop - first):
                     self.dropped_count += count - stop
                     return
+            else:
+                if self._unreachable:
+                    self._unreachable.discard(destination)
             first = stop
 
     def _send_some(
@@ -403,15 +408,22 @@ class ChannelSockets:
             made.sendmsg(datagrams, option, _DONT_WAIT, where)
 
     def _send_again(
-        self, made: socket.socket, datagrams: list[bytes], where: _SocketAddress
+        self,
+        made: socket.socket,
+        datagrams: list[bytes],
+        destination: Address,
+        where: _SocketAddress,
     ) -> None:
         try:
             self._send_some(made, datagrams, where)
         except OSError as error:
-            self._failed(error, len(datagrams))
+            self._failed(error, destination, len(datagrams))
 
-    def _failed(self, error: OSError, count: int) -> bool:
-        """Count datagrams that were not sent; whether the sockets were closed because of that."""
+    def _failed(self, error: OSError, destination: Address, count: int) -> bool:
+        """Count datagrams that were not sent; whether the sockets were closed because of that.
+
+        The first failure of a destination is logged, until something can be sent to it again.
+        """
         self.send_error_count += 1
         self.dropped_count += count
         now_ns = monotonic_ns()
@@ -420,6 +432,11 @@ class ChannelSockets:
         if not self._fault():
             # There is no way to this destination, or it is refused by a rule of this computer.
             self._usable_ns = now_ns
+            if destination not in self._unreachable and len(self._unreachable) < _SOURCE_COUNT_MAX:
+                self._unreachable.add(destination)
+                facts = {"address": str(self.address), "destination": str(destination)}
+                reason = error.strerror or str(error)
+                log.warning("datagrams cannot be sent", extra={**facts, "reason": reason})
             return False
         self._lose(error.strerror or str(error))
         return True
