@@ -259,11 +259,11 @@ def test_a_light_node_attaches_detaches_and_attaches_again(site: Site) -> None:
     with ExitStack() as ending:
         # The panel is detached: alone, until there is a full node.
         panel = ending.enter_context(site.node("panel", "--node-type", "panel", types=_PANEL))
-        assert panel.picture.is_detached
+        until(lambda: panel.picture.is_detached)
         assert [(one.kind, one.id < 0) for one in panel.picture.nodes] == [("light", True)]
         with site.node("a", types=_PANEL) as a:
             until(lambda: agree(a, panel), "the light node has not attached")
-            assert not panel.picture.is_detached
+            until(lambda: not panel.picture.is_detached)
             assert a.picture.elected == a.picture.node
             a.process.kill()
             until(lambda: panel.picture.is_detached and panel.alive() == {"panel"})
