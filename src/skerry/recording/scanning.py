@@ -34,7 +34,6 @@ class Scan:
     """Number of bytes after that, without the end marker."""
     has_end: bool
     """Whether the segment ends with the end marker."""
-    is_head_intact: bool
 
 
 def scan(data: memoryview) -> Scan:
@@ -61,7 +60,6 @@ def scan(data: memoryview) -> Scan:
         stop=stop,
         tail=max(0, end - stop),
         has_end=has_end,
-        is_head_intact=head is not None,
     )
 
 

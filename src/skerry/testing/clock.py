@@ -40,10 +40,6 @@ class SimulatedClock:
             passed_ns = passed_ns * (_MILLION + self._drift_ppm) // _MILLION
         return self._local_ns + passed_ns
 
-    def read_wall(self, world_ns: int) -> int:
-        """The node's wall time at `world_ns`."""
-        return self.read(world_ns) + self.wall_offset_ns
-
     def world_ns(self, local_ns: int) -> int:
         """The first world time at which `read` returns `local_ns` or more."""
         passed_ns = local_ns - self._local_ns

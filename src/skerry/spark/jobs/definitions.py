@@ -36,7 +36,6 @@ class TypeContent:
     """By table, the states of all known types."""
     used: Mapping[str, tuple[int, ...]]
     """By table, the fingerprints of the rows in the segments."""
-    undescribed: tuple[Definition, ...]
     notices: tuple[str, ...]
 
 
@@ -44,7 +43,6 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
     """The definitions in segments; only segments with new definitions are opened."""
     states = dict(known)
     used: dict[str, list[int]] = {}
-    undescribed: list[Definition] = []
     notices: list[str] = []
     for segment in segments:
         described: dict[int, StructType] | None = None
@@ -54,8 +52,7 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
                 described = read_types(segment) if described is None else described
                 struct = described.get(number)
                 if struct is None or struct.name != name:
-                    undescribed.append((name, number))
-                    continue
+                    continue  # Its rows belong to `raw`.
                 state, notice = with_definition(states, struct)
                 states[state.table] = state
                 notices += notice
@@ -64,8 +61,6 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
     return TypeContent(
         states=states,
         used={table: tuple(dict.fromkeys(numbers)) for table, numbers in used.items()},
-        # Another segment may have the definition.
-        undescribed=tuple(d for d in dict.fromkeys(undescribed) if _table_of(states, *d) is None),
         notices=tuple(notices),
     )
 

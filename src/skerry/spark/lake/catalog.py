@@ -1,7 +1,8 @@
-"""The columns of the tables, each with its meaning.
+"""The columns of the tables.
 
-A table of a type has the columns below and one for each field of the type. Columns follow tags: a
-column keeps the name under which its field was first recorded.
+The guide of the pipeline describes each. A table of a type has the columns below and one for each
+field of the type. Columns follow tags: a column keeps the name under which its field was first
+recorded.
 """
 
 from __future__ import annotations
@@ -12,16 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.spark.lake.schema import UNKNOWN, TypedSchema, payload_schema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column of a table."""
-
-    name: str
-    type: pa.DataType
-    meaning: str
+from skerry.spark.lake.schema import RECORDED, UNKNOWN, TypedSchema, payload_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,103 +31,50 @@ ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
 """The order of updates. The first three decide; the others order updates without a position."""
 
 
-def _column(name: str, type_: pa.DataType, meaning: str) -> Column:
-    return Column(name=name, type=type_, meaning=meaning)
+def _columns(**types: pa.DataType) -> tuple[pa.Field, ...]:
+    return tuple(pa.field(name, type_) for name, type_ in types.items())
 
 
 _TEXT: Final = pa.string()
 _WHOLE: Final = pa.int64()
+_BYTES: Final = pa.binary()
 _MOMENT: Final = pa.timestamp("us", tz="UTC")
 
-_ENVELOPE: Final = (
-    _column("time_ns", _WHOLE, "wall time of the node where it entered, ns since 1970"),
-    _column("sent_ns", _WHOLE, "wall time of the publisher; null where the wire has none"),
-    _column("space", _TEXT, "space it was published in"),
-    _column("subject", _TEXT, "subject, the default one included"),
-    _column("type", _TEXT, "name of the type"),
-    _column("fingerprint", _WHOLE, "definition of the type that was meant"),
-    _column("operation", pa.int8(), "1 create, 2 update, 3 remove, 4 gap, 5 snapshot"),
-    _column("present", _WHOLE, "property set: bit n is set if the update is about tag n"),
-    _column("key", pa.binary(), "canonical key"),
-    _column("sender", _WHOLE, "client on the node; in multicast a hash of the sender"),
-    _column("node", _WHOLE, "node where it entered"),
-    _column("sequence", _WHOLE, "count of the sender"),
-    _column("position", _WHOLE, "count of the node: the order in which its cache merged"),
-    _column("source", _TEXT, "access, distributor, portal, link or internal"),
-)
-_ORDER_NS: Final = _column(
-    "order_ns", _WHOLE, "latest time_ns that the node had stamped so far; tables are ordered by it"
-)
-_PAYLOAD_BYTES: Final = _column("payload_bytes", _WHOLE, "size of the encoded object")
-
-UPDATES: Final = (
-    _ORDER_NS,
-    *_ENVELOPE,
-    _PAYLOAD_BYTES,
-    _column("hour", _TEXT, "hour of order_ns in UTC, as 2026-11-15T14"),
-)
-"""Of `updates/T`: one row for each update; fields outside its property set are null."""
-
-_OBJECT: Final = (
-    _column("space", _TEXT, "space of the object"),
-    _column("key", pa.binary(), "canonical key"),
-)
-_LIFE: Final = _column(
-    "life", _WHOLE, "how often it had been created; 0: before the recording began"
-)
-_ENTRY: Final = (
-    _column("node", _WHOLE, "node where that update entered"),
-    _column("position", _WHOLE, "count of the node"),
-    _column("sequence", _WHOLE, "count of the sender"),
-)
-_PART: Final = _column("part", pa.int32(), "pmod(xxhash64(space, key), number of parts)")
-
+_ORDER_NS: Final = _columns(order_ns=_WHOLE)
+"""The latest `time_ns` that the node had stamped so far. Tables are ordered by it."""
+_LAST_UPDATE: Final = _columns(sender=_WHOLE, node=_WHOLE, position=_WHOLE, sequence=_WHOLE)
 _STATE: Final = (
-    *_OBJECT,
-    _column("subject", _TEXT, "subject of its last update"),
-    _column("valid_from_ns", _WHOLE, "start of the state, ns since 1970"),
-    _column("valid_to_ns", _WHOLE, "end of the state, exclusive; null while it lasts"),
-    _column("valid_from", _MOMENT, "the same as a timestamp"),
-    _column("valid_to", _MOMENT, "the same as a timestamp"),
-    _LIFE,
-    _column("sender", _WHOLE, "sender of the last update"),
-    *_ENTRY,
+    *_columns(space=_TEXT, key=_BYTES, subject=_TEXT),
+    # The end is exclusive, and null while the state lasts.
+    *_columns(valid_from_ns=_WHOLE, valid_to_ns=_WHOLE, valid_from=_MOMENT, valid_to=_MOMENT),
+    # How often the object had been created; 0: before the recording began.
+    *_columns(life=_WHOLE),
+    *_LAST_UPDATE,
 )
-
-HISTORY: Final = (
-    *_STATE,
-    _column("bucket", _TEXT, "bucket of valid_from in UTC by its start, as 2026-11-15T1400"),
-)
-"""Of `history/T`: one row for each past state of an object, with all its fields."""
-
-LATEST: Final = (*_STATE, _PART)
-"""Of `latest/T`: one row for each object that exists now."""
-
-SNAPSHOTS: Final = (
-    *_STATE,
-    _column("edge_ns", _WHOLE, "the instant of the snapshot"),
-    _column("until_ns", _WHOLE, "valid_to is correct for instants from edge_ns up to this one"),
-)
-"""Of `snapshots/T`: the objects at a few instants, so that queries about the past read little."""
-
-GONE: Final = (
-    *_OBJECT,
-    _LIFE,
-    _column("removed_ns", _WHOLE, "when it was removed, ns since 1970"),
-    _column("removed", _MOMENT, "the same as a timestamp"),
-    _column("sender", _WHOLE, "sender of the remove"),
-    *_ENTRY,
-    _PART,
-)
-"""Of `gone/T`: one row for each object that was removed and not created again."""
-
-RAW_TABLE: Final = (
-    _ORDER_NS,
-    *_ENVELOPE,
-    _column("payload", pa.binary(), "the encoded object; of a gap, a description of the gap"),
-    _column("day", _TEXT, "day of order_ns in UTC, as 2026-11-15"),
-)
-"""Of `raw`: gaps, and updates of types without a recorded definition."""
+_KINDS: Final = {
+    # One row for each update; fields outside its property set are null.
+    "updates": (
+        *_ORDER_NS,
+        *(field for field in RECORDED if field.name != "payload"),
+        *_columns(payload_bytes=_WHOLE, hour=_TEXT),
+    ),
+    # One row for each past state of an object, with all its fields.
+    "history": (*_STATE, *_columns(bucket=_TEXT)),
+    # One row for each object that exists now. The part is pmod(xxhash64(space, key), parts).
+    "latest": (*_STATE, *_columns(part=pa.int32())),
+    # The objects at a few instants, so that queries about the past read little. `valid_to` is
+    # correct for instants from `edge_ns` up to `until_ns`.
+    "snapshots": (*_STATE, *_columns(edge_ns=_WHOLE, until_ns=_WHOLE)),
+    # One row for each object that was removed and not created again.
+    "gone": (
+        *_columns(space=_TEXT, key=_BYTES, life=_WHOLE, removed_ns=_WHOLE, removed=_MOMENT),
+        *_LAST_UPDATE,
+        *_columns(part=pa.int32()),
+    ),
+    # Gaps, and updates of types without a recorded definition.
+    "raw": (*_ORDER_NS, *RECORDED, *_columns(day=_TEXT)),
+}
+"""The columns of each kind of table, without those of fields."""
 
 DIVIDED_BY: Final = {
     "updates": ("hour",),
@@ -147,19 +86,11 @@ DIVIDED_BY: Final = {
 }
 """Partition columns: each file has one value of them."""
 
-_KINDS: Final = {
-    "updates": UPDATES,
-    "history": HISTORY,
-    "latest": LATEST,
-    "snapshots": SNAPSHOTS,
-    "gone": GONE,
-    "raw": RAW_TABLE,
-}
 _ADDED: Final = ("age_s", "change", "order_time", UNKNOWN)
 """Names of columns that query results add to those of tables."""
-_TAKEN: Final = frozenset(
-    name for columns in _KINDS.values() for name in (column.name for column in columns)
-).union(_ADDED)
+_TAKEN: Final = frozenset(field.name for fields in _KINDS.values() for field in fields).union(
+    _ADDED
+)
 
 
 @lru_cache(maxsize=256)
@@ -176,13 +107,9 @@ def field_columns(schema: TypedSchema) -> tuple[FieldColumn, ...]:
     return tuple(columns)
 
 
-def arrow_columns(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(column.name, column.type) for column in columns])
-
-
 def table_schema(kind: str, schema: TypedSchema | None = None) -> pa.Schema:
     """All columns of a table, partition columns last; tables of a type need its `schema`."""
-    own = [pa.field(column.name, column.type) for column in _KINDS[kind]]
+    own = _KINDS[kind]
     divided = DIVIDED_BY[kind]
     fields: list[pa.Field] = []
     if schema is not None and kind != "gone":

@@ -52,9 +52,9 @@ ROW_ORIGIN: Final = (
 )
 """Columns that name the recording, segment and batch of a row."""
 
-_RECORDED: Final = tuple(pa.field(name, _ENVELOPE_TYPES.get(name, pa.int64())) for name in COLUMNS)
+RECORDED: Final = tuple(pa.field(name, _ENVELOPE_TYPES.get(name, pa.int64())) for name in COLUMNS)
 
-RAW: Final = pa.schema([*_RECORDED, *ROW_ORIGIN])
+RAW: Final = pa.schema([*RECORDED, *ROW_ORIGIN])
 """Rows as recorded, in column types that Spark has."""
 
 PAYLOAD_BYTES: Final = "payload_bytes"
@@ -148,21 +148,6 @@ def typed_schema(struct_types: Sequence[StructType]) -> TypedSchema:
     fields = _merged_fields(empty, first, _RESERVED)
     start = TypedSchema(reader=replace(empty, fields=fields), fingerprints=(fingerprint(first),))
     return start.extended(others)
-
-
-def group_definitions(struct_types: Iterable[StructType]) -> list[TypedSchema]:
-    """One schema per set of compatible definitions."""
-    groups: list[TypedSchema] = []
-    for struct in struct_types:
-        for index, group in enumerate(groups):
-            try:
-                groups[index] = group.extended([struct])
-            except PipelineError:
-                continue
-            break
-        else:
-            groups.append(typed_schema([struct]))
-    return groups
 
 
 @lru_cache(maxsize=256)

@@ -49,7 +49,7 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
         added = write_raw(store, work.folder, rows, table) if rows is not None else []
         count = sum(file.rows for file in added)
         named = tuple(("raw", file) for file in added)
-        return SlotResult(table=number, slot=slot, rows=count, added=named)
+        return SlotResult(table=number, rows=count, added=named)
     return _Slot(work, number, slot, store).merged(rows)
 
 
@@ -116,14 +116,13 @@ class _Slot:
             return self._result(0)
         updates = self._updates(rows)
         if self.table.is_cached and not self._write_states(updates, _Objects(rows)):
-            return SlotResult(table=self.number, slot=self.slot, is_late=True)
+            return SlotResult(table=self.number, is_late=True)
         self._write_updates(updates)
         return self._result(updates.num_rows)
 
     def _result(self, rows: int) -> SlotResult:
         return SlotResult(
             table=self.number,
-            slot=self.slot,
             rows=rows,
             added=tuple(self.added),
             removed=tuple(self.removed),

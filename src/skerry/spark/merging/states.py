@@ -114,9 +114,6 @@ class MergedStates:
         """Indices of removes that are the last step of their object."""
         return np.flatnonzero(self._is_remove & self._is_last)
 
-    def objects(self, indices: Numbers) -> Numbers:
-        return self._objects[indices]
-
     def begun_ns(self, indices: Numbers) -> Numbers:
         """When the states at these indices begin."""
         return self._order_ns[indices]

@@ -82,7 +82,6 @@ class SlotResult:
     """The files and the number of rows of one merged slot."""
 
     table: int
-    slot: int
     rows: int = 0
     """Number of new rows."""
     is_late: bool = False

@@ -17,11 +17,10 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
-from skerry.spark.transforms.events import day_of, minute_of, with_columns
+from skerry.spark.transforms.events import columns, day_of, minute_of, with_columns
 
 NAME: Final = "alarms"
 PARTITION: Final = "day"
@@ -61,47 +60,20 @@ class AlarmConfig:
     """Clocks of two synchronised computers differ by less."""
 
 
-SCHEMA: Final = T.StructType(
-    [
-        T.StructField("kind", T.StringType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("sender", T.LongType()),
-        T.StructField("type", T.StringType()),
-        T.StructField("name", T.StringType()),
-        T.StructField("since", T.TimestampType()),
-        T.StructField("until", T.TimestampType()),
-        T.StructField("score", T.DoubleType()),
-        T.StructField("evidence", T.StringType()),
-        T.StructField("day", T.StringType()),
-    ]
+SCHEMA: Final = columns(
+    "kind string, space string, node long, sender long, type string, name string,"
+    " since timestamp, until timestamp, score double, evidence string, day string"
 )
 
-STATISTICS: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("operation", T.ByteType()),
-        T.StructField("clientId", T.LongType()),
-        T.StructField("currentQueuedBytes", T.LongType()),
-        T.StructField("overflowDisconnected", T.BooleanType()),
-    ]
+STATISTICS: Final = columns(
+    "order_ns long, space string, node long, operation byte, clientId long,"
+    " currentQueuedBytes long, overflowDisconnected boolean"
 )
 """The columns read from `updates/DotsClientStatistics`."""
 
-LEDGER: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("position", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("operation", T.ByteType()),
-        T.StructField("kind", T.StringType()),
-        T.StructField("name", T.StringType()),
-        T.StructField("conflated", T.LongType()),
-        T.StructField("expired", T.LongType()),
-    ]
+LEDGER: Final = columns(
+    "order_ns long, position long, space string, node long, operation byte, kind string,"
+    " name string, conflated long, expired long"
 )
 """The columns read from `updates/SkerryLedger`."""
 

@@ -50,8 +50,6 @@ class Derived:
     schema: StructType
     build: Callable[[Inputs], DataFrame]
     """Returns its rows for the hours or days of the inputs, and no others."""
-    made_of: tuple[str, ...] = ()
-    """The derived tables it is built from, which precede it."""
 
 
 def _rates(inputs: Inputs) -> DataFrame:
@@ -96,15 +94,8 @@ DERIVED: Final = (
         partition_by=sessions.PARTITION,
         schema=sessions.SCHEMA,
         build=_sessions,
-        made_of=(links.NAME,),
     ),
-    Derived(
-        name=alarms.NAME,
-        partition_by=alarms.PARTITION,
-        schema=alarms.SCHEMA,
-        build=_alarms,
-        made_of=(rates.NAME, links.NAME, sessions.NAME),
-    ),
+    Derived(name=alarms.NAME, partition_by=alarms.PARTITION, schema=alarms.SCHEMA, build=_alarms),
 )
 
 

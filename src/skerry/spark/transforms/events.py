@@ -18,21 +18,27 @@ from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
 from skerry.spark.lake.buckets import floor_column
 
-EVENTS: Final = T.StructType(
-    [
-        T.StructField("time_ns", T.LongType()),
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("sent_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("subject", T.StringType()),
-        T.StructField("type", T.StringType()),
-        T.StructField("operation", T.ByteType()),
-        T.StructField("sender", T.LongType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("payload_bytes", T.LongType()),
-        T.StructField("payload", T.BinaryType()),
-    ]
+_KINDS: Final = {
+    "binary": T.BinaryType(),
+    "byte": T.ByteType(),
+    "boolean": T.BooleanType(),
+    "double": T.DoubleType(),
+    "long": T.LongType(),
+    "string": T.StringType(),
+    "strings": T.ArrayType(T.StringType()),
+    "timestamp": T.TimestampType(),
+}
+
+
+def columns(text: str) -> T.StructType:
+    """A schema from "name kind, name kind, ..."; Spark's own parser would need a session."""
+    pairs = (item.split() for item in text.split(","))
+    return T.StructType([T.StructField(name, _KINDS[kind]) for name, kind in pairs])
+
+
+EVENTS: Final = columns(
+    "time_ns long, order_ns long, sent_ns long, space string, subject string, type string,"
+    " operation byte, sender long, node long, source string, payload_bytes long, payload binary"
 )
 """The columns of an event. Only gap rows have a `payload`, which describes the gap."""
 

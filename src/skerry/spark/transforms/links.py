@@ -11,7 +11,6 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
 from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT
@@ -20,60 +19,35 @@ from skerry.ids import NODE_CLIENT
 from skerry.recording.gaps import Gap, gap_of
 from skerry.schema.internal import LINK_TYPE
 from skerry.spark.lake.schema import no_rows
-from skerry.spark.transforms.events import hour_of, instant, latency_ms, minute_of, with_columns
+from skerry.spark.transforms.events import (
+    columns,
+    hour_of,
+    instant,
+    latency_ms,
+    minute_of,
+    with_columns,
+)
 
 NAME: Final = "links"
 PARTITION: Final = "hour"
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")
 _STATISTICS: Final = ("last_ns", "datagrams", "retransmissions", "roundTrips", "waited_ms")
 
-SCHEMA: Final = T.StructType(
-    [
-        T.StructField("minute", T.TimestampType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("sender", T.LongType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("updates", T.LongType()),
-        T.StructField("bytes", T.LongType()),
-        T.StructField("types", T.ArrayType(T.StringType())),
-        T.StructField("first", T.TimestampType()),
-        T.StructField("last", T.TimestampType()),
-        T.StructField("latency_p50_ms", T.DoubleType()),
-        T.StructField("latency_p90_ms", T.DoubleType()),
-        T.StructField("latency_p99_ms", T.DoubleType()),
-        T.StructField("latency_max_ms", T.DoubleType()),
-        T.StructField("lost", T.LongType()),
-        T.StructField("gaps", T.LongType()),
-        T.StructField("gap_reasons", T.ArrayType(T.StringType())),
-        T.StructField("datagrams", T.LongType()),
-        T.StructField("retransmissions", T.LongType()),
-        T.StructField("round_trip_ms", T.DoubleType()),
-        T.StructField("clock_back_ms", T.DoubleType()),
-        T.StructField("sender_ahead_ms", T.DoubleType()),
-        T.StructField("hour", T.StringType()),
-    ]
+SCHEMA: Final = columns(
+    "minute timestamp, space string, source string, sender long, node long, updates long,"
+    " bytes long, types strings, first timestamp, last timestamp, latency_p50_ms double,"
+    " latency_p90_ms double, latency_p99_ms double, latency_max_ms double, lost long, gaps long,"
+    " gap_reasons strings, datagrams long, retransmissions long, round_trip_ms double,"
+    " clock_back_ms double, sender_ahead_ms double, hour string"
 )
 
-LINKS: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("carrier", T.StringType()),
-        T.StructField("senderNumber", T.LongType()),
-        T.StructField("receiver", T.StringType()),
-        T.StructField("datagrams", T.LongType()),
-        T.StructField("retransmissions", T.LongType()),
-        T.StructField("roundTrips", T.LongType()),
-        T.StructField("roundTripTime", T.DoubleType()),
-    ]
+LINKS: Final = columns(
+    "order_ns long, space string, node long, carrier string, senderNumber long, receiver string,"
+    " datagrams long, retransmissions long, roundTrips long, roundTripTime double"
 )
 """The columns read from `updates/SkerryLink`. Each row covers the time since the previous one."""
 
-_GAP: Final = T.StructType(
-    [T.StructField("missing", T.LongType()), T.StructField("reason", T.StringType())]
-)
+_GAP: Final = columns("missing long, reason string")
 _GAP_COUNT_MAX: Final = 2**63 - 1
 
 

@@ -56,8 +56,6 @@ class OrderSurvey:
 
     blocks: tuple[ClockBlock, ...]
     """Of rows that have a position."""
-    order_min_ns: int
-    order_max_ns: int
     cleared: int
     """Property set of the fields that some row unsets."""
     has_removes: bool
@@ -85,7 +83,6 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
             F.min("position").alias("position_min"),
             F.max("position").alias("position_max"),
             F.min("order_ns").alias("order_min_ns"),
-            F.max("order_ns").alias("order_max_ns"),
             F.max(F.when(_is_stamped(), F.col("order_ns"))).alias("stamped_max_ns"),
             (F.lit(0) if cleared is None else cleared).alias("cleared"),
             F.max(F.col("operation") == REMOVE).alias("has_removes"),
@@ -106,8 +103,6 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
     )
     return OrderSurvey(
         blocks=placed,
-        order_min_ns=min((row.order_min_ns for row in found), default=0),
-        order_max_ns=max((row.order_max_ns for row in found), default=0),
         cleared=reduce(or_, (row.cleared for row in found), 0),
         has_removes=any(row.has_removes for row in found),
     )

@@ -6,29 +6,18 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT
-from skerry.spark.transforms.events import hour_of, minute_of
+from skerry.spark.transforms.events import columns, hour_of, minute_of
 
 NAME: Final = "rates"
 PARTITION: Final = "hour"
 PREFIX_CHARS_MAX: Final = 120
 """A longer first level is cut to this length; publishers choose subjects."""
 
-SCHEMA: Final = T.StructType(
-    [
-        T.StructField("minute", T.TimestampType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("type", T.StringType()),
-        T.StructField("prefix", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("updates", T.LongType()),
-        T.StructField("removes", T.LongType()),
-        T.StructField("bytes", T.LongType()),
-        T.StructField("senders", T.LongType()),
-        T.StructField("hour", T.StringType()),
-    ]
+SCHEMA: Final = columns(
+    "minute timestamp, space string, type string, prefix string, node long, updates long,"
+    " removes long, bytes long, senders long, hour string"
 )
 
 

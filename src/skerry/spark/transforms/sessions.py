@@ -11,91 +11,42 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from skerry.codec.envelope import GAP, REMOVE
 from skerry.ids import NODE_CLIENT
-from skerry.spark.transforms.events import day_of, instant, with_columns
+from skerry.spark.transforms.events import columns, day_of, instant, with_columns
 
 NAME: Final = "sessions"
 PARTITION: Final = "day"
 
-_NAMES: Final = T.ArrayType(T.StringType())
 _STATES: Final = ("connecting", "early_subscribe", "connected", "suspended", "closed")
 _UNNAMED: Final = "<not_set>"
 """The name in a node's status objects of a client that has not sent its name yet."""
 _SESSION: Final = ("space", "node", "sender")
 
-CLIENTS: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("operation", T.ByteType()),
-        T.StructField("id", T.LongType()),
-        T.StructField("name", T.StringType()),
-        T.StructField("connectionState", T.StringType()),
-        T.StructField("publishedTypes", _NAMES),
-        T.StructField("subscribedTypes", _NAMES),
-    ]
+CLIENTS: Final = columns(
+    "order_ns long, space string, node long, operation byte, id long, name string,"
+    " connectionState string, publishedTypes strings, subscribedTypes strings"
 )
 """The columns read from `updates/DotsClient`, the status objects of clients."""
 
-NODES: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("serverName", T.StringType()),
-    ]
-)
+NODES: Final = columns("order_ns long, space string, node long, serverName string")
 """The columns read from `updates/DotsDaemonStatus`, the status object of a node."""
 
-SENDERS: Final = T.StructType(
-    [
-        T.StructField("order_ns", T.LongType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("senderNumber", T.LongType()),
-        T.StructField("application", T.StringType()),
-    ]
+SENDERS: Final = columns(
+    "order_ns long, space string, node long, senderNumber long, application string"
 )
 """The columns read from `updates/SkerryLink`, the statistics about programs of a group."""
 
-SCHEMA: Final = T.StructType(
-    [
-        T.StructField("kind", T.StringType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("sender", T.LongType()),
-        T.StructField("name", T.StringType()),
-        T.StructField("first", T.TimestampType()),
-        T.StructField("last", T.TimestampType()),
-        T.StructField("state", T.StringType()),
-        T.StructField("ended", T.StringType()),
-        T.StructField("updates", T.LongType()),
-        T.StructField("bytes", T.LongType()),
-        T.StructField("published", _NAMES),
-        T.StructField("subscribed", _NAMES),
-        T.StructField("day", T.StringType()),
-    ]
+SCHEMA: Final = columns(
+    "kind string, space string, node long, sender long, name string, first timestamp,"
+    " last timestamp, state string, ended string, updates long, bytes long, published strings,"
+    " subscribed strings, day string"
 )
 
-_OBSERVATIONS: Final = T.StructType(
-    [
-        T.StructField("kind", T.StringType()),
-        T.StructField("space", T.StringType()),
-        T.StructField("node", T.LongType()),
-        T.StructField("sender", T.LongType()),
-        T.StructField("first", T.TimestampType()),
-        T.StructField("last", T.TimestampType()),
-        T.StructField("name", T.StringType()),
-        T.StructField("state", T.StringType()),
-        T.StructField("updates", T.LongType()),
-        T.StructField("bytes", T.LongType()),
-        T.StructField("published", _NAMES),
-        T.StructField("subscribed", _NAMES),
-    ]
+_OBSERVATIONS: Final = columns(
+    "kind string, space string, node long, sender long, first timestamp, last timestamp,"
+    " name string, state string, updates long, bytes long, published strings, subscribed strings"
 )
 """Observations of a session: when it was active, its name, state and traffic."""
 

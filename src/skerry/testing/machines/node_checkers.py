@@ -218,11 +218,6 @@ class ConfirmedIsKept(Checker):
         """The last confirmed publish of each object."""
         self._last_remove: dict[str, int] = {}
 
-    @property
-    def confirmed_count(self) -> int:
-        """Number of objects with a confirmed publish."""
-        return len(self._confirmed)
-
     def published(self, publish: Publish) -> None:
         """Record a publish or the removal of a persistent object."""
         self._pending.setdefault(publish.publisher, []).append(publish)

@@ -17,7 +17,6 @@ from skerry.spark.lake.schema import (
     ENVELOPE,
     RAW,
     arrow_type,
-    group_definitions,
     payload_schema,
     spark_schema,
     typed_schema,
@@ -185,16 +184,6 @@ def test_another_key_does_not_fit() -> None:
     new = defined("1: [key] uint32 id", "2: [key] uint32 x")
     with pytest.raises(PipelineError, match=r"tags \[1\] are the key of one, \[1, 2\]"):
         typed_schema([old, new])
-
-
-def test_definitions_are_grouped_by_compatibility() -> None:
-    first, odd = defined("1: int8 x"), defined("1: string x")
-    third, fourth = defined("1: int16 x"), defined("1: string x", "2: bool y")
-    groups = group_definitions([first, odd, third, fourth])
-    assert [group.fingerprints for group in groups] == [
-        (fingerprint(first), fingerprint(third)),
-        (fingerprint(odd), fingerprint(fourth)),
-    ]
 
 
 def test_the_same_definition_again_changes_nothing() -> None:

@@ -22,7 +22,7 @@ def test_slots_are_as_many_as_bytes_need() -> None:
 def test_each_slot_belongs_to_one_table() -> None:
     made = work(TableWork(name="a", slot_count=2), TableWork(name="b", first_slot=2))
     assert [made.table_of(slot) for slot in range(3)] == [0, 0, 1]
-    assert SlotResult(table=1, slot=2).rows == 0
+    assert SlotResult(table=1).rows == 0
 
 
 def test_slots_whose_parts_are_divided_again_have_work_without_rows() -> None:
