@@ -31,7 +31,8 @@ from skerry.spark.jobs.maintenance import make_snapshots
 from skerry.spark.lake.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
-from skerry.spark.lake.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
+from skerry.spark.lake.lake import Lake, LakeConfig, delta_schema
+from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.startup.session import session
 from skerry.spark.tables import Tables

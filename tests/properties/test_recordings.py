@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from skerry.codec.envelope import GAP, OPERATION_NAMES, Update
 from skerry.errors import RecordingError
-from skerry.recording.format import decode_block, encode_block, encode_head, to_record_batch
+from skerry.recording.format import (
+    decode_block,
+    encode_block,
+    encode_head,
+    head_at,
+    to_record_batch,
+)
 from skerry.recording.gaps import gap_of
 from skerry.recording.index import NO_CRC
 from skerry.recording.messages import END_OF_STREAM
@@ -96,7 +102,8 @@ def test_one_flipped_byte_costs_at_most_its_batch(
     whole = [(c.batch.offset, c.batch.stop) for c in found.contents if c.batch.crc != NO_CRC]
     assert whole == [span for span in places if not span[0] <= place < span[1]]
     lost = [content for content in found.contents if content.batch.crc == NO_CRC]
-    assert is_noticed
+    head = head_at(memoryview(damaged))
+    assert lost or found.tail or not found.has_end or head is None
 
 
 @settings(deadline=None)

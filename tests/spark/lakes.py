@@ -19,7 +19,8 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.lake.catalog import ORDER
-from skerry.spark.lake.lake import Lake, LakeConfig, Plan
+from skerry.spark.lake.lake import Lake, LakeConfig
+from skerry.spark.lake.plans import Plan
 from skerry.spark.tables import Tables
 
 SECOND_NS = 1_000_000_000

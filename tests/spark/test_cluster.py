@@ -23,13 +23,13 @@ import pytest
 from deltalake import DeltaTable
 
 from skerry.codec.envelope import ACCESS, CREATE, REMOVE, UPDATE, Update
-from skerry.lake.layout import LakeLayout
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.runtime.java import find_java
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
+from skerry.spark.lake.plans import table_folders
 from skerry.spark.lake.store import TableStore
 
 pytestmark = pytest.mark.slow
@@ -123,7 +123,7 @@ def made(master: str, recordings: Path, lake: Path, *options: str) -> dict[str, 
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == 40
-    return {name: rows(lake / name) for name in LakeLayout(TableStore(lake)).folders()}
+    return {name: rows(lake / name) for name in table_folders(TableStore(lake))}
 
 
 def rows(table: Path) -> list[str]:

@@ -7,7 +7,6 @@ Using it needs the extra `lake`; importing this module does not. In reading orde
 
 - `reader`: `OpenLake`, which has a method for each query
 - `answer`: `Answer`, the rows of a query as a stream of Arrow batches or as a whole
-- `layout`: the types and tables of a lake
 - `scanning`: files of a table as an Arrow dataset; irrelevant files are not read
 - `states`: states at an instant or in a range, and differences between two instants
 - `updates`: updates in order

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from skerry.lake.answer import Answer
-    from skerry.lake.layout import TypeTables
     from skerry.spark.lake.data_files import Contents, TableSize
+    from skerry.spark.lake.plans import TypeState
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +49,6 @@ class OpenLake:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        from skerry.lake.layout import LakeLayout
         from skerry.spark.lake.store import TableStore
 
         self.store = TableStore(path)
@@ -57,7 +56,6 @@ class OpenLake:
             error = PipelineError(f"cannot open the lake: there is no folder {path}")
             error.hint = "create tables from recordings with `skerry pipeline run`"
             raise error
-        self._layout = LakeLayout(self.store)
 
     # -- types and tables
 
@@ -65,23 +63,35 @@ class OpenLake:
         """The types that have tables, message types included."""
         return sorted(self.known_types())
 
-    def known_types(self) -> Mapping[str, TypeTables]:
-        """The schemas of these types, by the names of their tables."""
-        return self._layout.types()
+    def known_types(self) -> Mapping[str, TypeState]:
+        """The states of these types, by the names of their tables.
+
+        The pipeline writes a plan before it commits, so the last plan has all columns.
+        """
+        from skerry.spark.lake.plans import last_plan
+
+        return last_plan(self.store).types
 
     def table_names(self) -> list[str]:
         """The names of all tables: `history/Vessel`, `links` and so on; reads no logs."""
-        return self._layout.folders()
+        from skerry.spark.lake.plans import table_folders
+
+        return table_folders(self.store)
 
     def contents(self, name: str) -> Contents | None:
         """The files and columns of a table by its log, or None if there is no such table."""
-        return self._layout.contents(name)
+        from skerry.spark.lake.delta import Table
+
+        return Table(self.store, name).contents()
 
     def tables(self) -> list[TableSize]:
         """All tables with their number of rows, files and bytes."""
-        return self._layout.sizes()
+        from skerry.spark.lake.data_files import TableSize
 
-    def type_tables(self, type_name: str) -> TypeTables:
+        found = ((name, self.contents(name)) for name in self.table_names())
+        return [TableSize.of(name, contents) for name, contents in found if contents is not None]
+
+    def type_tables(self, type_name: str) -> TypeState:
         """The schema of a type; PipelineError if there is no such type."""
         from skerry.spark.lake.state_lookup import known_type
 
@@ -272,7 +282,7 @@ class OpenLake:
 
     # -- types and notes
 
-    def _cached(self, type_name: str) -> TypeTables:
+    def _cached(self, type_name: str) -> TypeState:
         from skerry.spark.lake.state_lookup import cached_type
 
         return cached_type(self.known_types(), type_name)

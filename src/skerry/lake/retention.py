@@ -17,25 +17,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skerry.lake.layout import LakeLayout, TypeTables
 from skerry.lake.rollups import rolled_up, rollup_schema
 from skerry.lake.scanning import dataset_of, scan
 from skerry.spark.lake.buckets import HOUR_NS, bucket_start_ns
 from skerry.spark.lake.data_files import Contents, DataFile, TableChange, column_ranges
 from skerry.spark.lake.delta import Table
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
-
-if TYPE_CHECKING:
-    from skerry.spark.lake.lake import Lake
-
 
 _APPLICATION: Final = "skerry-retention"
 
@@ -66,27 +62,25 @@ def retain(
     from skerry.spark.lake.lake import Lake
 
     lake = Lake(cast("Any", None), path)
-    layout = LakeLayout(lake.store)
-    types = layout.types()
     found = []
     with lake.writing():
         # An uncommitted plan refers to files that retention would remove.
-        lake.commit_plan(lake.last_plan())
-        for name in sorted(ages_ns.keys() & types.keys()):
+        plan = lake.last_plan()
+        lake.commit_plan(plan)
+        for name in sorted(ages_ns.keys() & plan.types.keys()):
             before_ns = bucket_start_ns(now_ns - ages_ns[name], HOUR_NS)
-            found.append(_Retention(lake, layout, types[name], before_ns).run(dry_run=dry_run))
+            found.append(_Retention(lake.store, plan.types[name], before_ns).run(dry_run=dry_run))
     return [dropped for dropped in found if dropped.updates or dropped.states]
 
 
 class _Retention:
     """Retention of one type, with the instant before which its rows are deleted."""
 
-    def __init__(self, lake: Lake, layout: LakeLayout, state: TypeTables, before_ns: int) -> None:
-        self._store: TableStore = lake.store
-        self._layout = layout
+    def __init__(self, store: TableStore, state: TypeState, before_ns: int) -> None:
+        self._store = store
         self._state = state
         # Rows before an earlier cutoff are already deleted, even if the age is longer now.
-        self._before_ns = max(before_ns, kept_from(lake.store).get(state.table, before_ns))
+        self._before_ns = max(before_ns, kept_from(store).get(state.table, before_ns))
 
     def run(self, *, dry_run: bool) -> Dropped:
         updates = self._contents("updates", lambda file: _is_before(file, self._before_ns))
@@ -102,7 +96,7 @@ class _Retention:
         return Dropped(type_name=self._state.table, before_ns=self._before_ns, **counts)
 
     def _contents(self, kind: str, wanted: Any) -> Contents | None:
-        contents = self._layout.contents(f"{kind}/{self._state.table}")
+        contents = Table(self._store, f"{kind}/{self._state.table}").contents()
         return None if contents is None else contents.only(wanted)
 
     def _has_ended_states(self, file: DataFile) -> bool:
@@ -131,7 +125,7 @@ class _Retention:
                     writer.write_table(rows)
                 added.append(self._file(name, path, {"hour": hour}))
         hours = {file.parts["hour"] for file in added}
-        old = self._layout.contents(name)
+        old = Table(self._store, name).contents()
         again = () if old is None else old.only(lambda file: file.parts["hour"] in hours).files
         if added:
             self._commit(name, schema, ("hour",), added, again)

@@ -9,19 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
-from skerry.lake.layout import TypeTables
 from skerry.lake.series import key_columns, with_numbers
 from skerry.lake.updates import TIMESTAMP, floor_ns, in_slices, timestamps
 from skerry.spark.lake.buckets import MINUTE_NS
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.store import TableStore
 
 _NUMBERS: Final = ("mean", "min", "max")
 _OWN: Final = ("minute", "minute_ns", "update_count")
 
 
-def rollup_schema(state: TypeTables) -> pa.Schema:
+def rollup_schema(state: TypeState) -> pa.Schema:
     """The columns of `rollups/T`: each field is a struct of its figures in a minute."""
     wanted = table_schema("updates", state.schema)
     keys = key_columns(state)
@@ -42,7 +42,7 @@ def rollup_schema(state: TypeTables) -> pa.Schema:
     )
 
 
-def rolled_up(store: TableStore, state: TypeTables, contents: Contents) -> Iterator[pa.Table]:
+def rolled_up(store: TableStore, state: TypeState, contents: Contents) -> Iterator[pa.Table]:
     """The figures of some files of updates, in tables of whole minutes, in order."""
     columns = list(dict.fromkeys((*ORDER, *OBJECT, *key_columns(state), *_fields(state))))
     # Snapshot rows repeat earlier updates.
@@ -56,7 +56,7 @@ def rolled_up(store: TableStore, state: TypeTables, contents: Contents) -> Itera
             yield _aggregated(table, state, schema)
 
 
-def _fields(state: TypeTables) -> list[str]:
+def _fields(state: TypeState) -> list[str]:
     """Columns of single values that are not keys."""
     wanted = table_schema("updates", state.schema)
     names = [column.name for column in field_columns(state.schema)]
@@ -75,7 +75,7 @@ def _figures(kind: pa.DataType) -> list[pa.Field]:
     return [pa.field("count", pa.int64()), pa.field("last", kind), *numbers]
 
 
-def _aggregated(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table:
+def _aggregated(table: pa.Table, state: TypeState, schema: pa.Schema) -> pa.Table:
     fields, keys = _fields(state), key_columns(state)
     rows = with_numbers(table, ["order_ns", *fields])
     rows = rows.append_column("minute_of_row", floor_ns(table.column("order_ns"), MINUTE_NS))

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import REMOVE
 from skerry.errors import PipelineError
 from skerry.lake.answer import Answer
-from skerry.lake.layout import TypeTables
 from skerry.lake.updates import TIMESTAMP, floor_ns, in_slices, timestamps
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.state_lookup import unknown_name
 from skerry.spark.lake.store import TableStore
 
@@ -34,7 +34,7 @@ _NUMBERS: Final = ("mean", "min", "max")
 
 def series_of(
     store: TableStore,
-    state: TypeTables,
+    state: TypeState,
     contents: Contents | None,
     field: str,
     every_ns: int,
@@ -97,7 +97,7 @@ def duration_ns(text: str | float) -> int:
     return ns
 
 
-def key_columns(state: TypeTables) -> list[str]:
+def key_columns(state: TypeState) -> list[str]:
     tags = {field.tag for field in state.schema.reader.fields if field.is_key}
     return [column.name for column in field_columns(state.schema) if column.tag in tags]
 
@@ -114,7 +114,7 @@ def with_numbers(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return rows
 
 
-def _path_of(state: TypeTables, field: str) -> list[str]:
+def _path_of(state: TypeState, field: str) -> list[str]:
     """The column of a field and the path inside of it: `place.lat` is a field of a struct."""
     columns = {column.source: column.name for column in field_columns(state.schema)}
     first, *inner = field.split(".")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from skerry.errors import PipelineError
 from skerry.lake.answer import Answer
 from skerry.lake.extras import require_lake
-from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import BATCH_ROWS, dataset_of
+from skerry.spark.lake.plans import TypeState
 
 if TYPE_CHECKING:
     import duckdb
@@ -117,7 +117,7 @@ def _make_views(connection: duckdb.DuckDBPyConnection, lake: OpenLake, query: st
 
 
 def _type_views(
-    connection: duckdb.DuckDBPyConnection, types: Mapping[str, TypeTables], made: set[str]
+    connection: duckdb.DuckDBPyConnection, types: Mapping[str, TypeState], made: set[str]
 ) -> None:
     connection.execute("CREATE SCHEMA IF NOT EXISTS states")
     for name in types:

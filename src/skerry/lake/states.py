@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.lake.answer import Answer
-from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import conformed, dataset_of, scan
 from skerry.lake.updates import in_order
 from skerry.spark.lake.catalog import OBJECT, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.state_lookup import StateFiles, states_around
 from skerry.spark.lake.store import TableStore
 
@@ -28,7 +28,7 @@ _ContentsOf = Callable[[str], Contents | None]
 
 def live_at(
     store: TableStore,
-    state: TypeTables,
+    state: TypeState,
     contents_of: _ContentsOf,
     at_ns: int,
     where: pc.Expression | None = None,
@@ -62,7 +62,7 @@ def live_at(
 
 def states_between(
     store: TableStore,
-    state: TypeTables,
+    state: TypeState,
     contents_of: _ContentsOf,
     first_ns: int | None,
     stop_ns: int | None,

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
 from skerry.lake.answer import Answer
-from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import BATCH_ROWS, conformed, dataset_of, scan
 from skerry.lake.slices import slices
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.store import TableStore
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -29,7 +29,7 @@ _FACTS: Final = ("subject", "present", "sender", "node", "position", "sequence")
 
 def changed_between(
     store: TableStore,
-    state: TypeTables,
+    state: TypeState,
     contents: Contents | None,
     from_ns: int | None,
     to_ns: int | None,
@@ -61,7 +61,7 @@ def changed_between(
 
 def in_slices(
     store: TableStore,
-    state: TypeTables,
+    state: TypeState,
     contents: Contents | None,
     columns: list[str],
     *,

@@ -13,7 +13,8 @@ import skerry
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.delta import Table
-from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.lake.store import TableStore
 

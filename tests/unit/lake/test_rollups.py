@@ -8,7 +8,7 @@ import pytest
 import skerry
 from skerry.lake.rollups import rolled_up, rollup_schema
 from skerry.spark.lake.delta import Table
-from skerry.spark.lake.lake import TypeState
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import VESSEL, put, update
@@ -28,7 +28,7 @@ def test_each_object_has_its_figures_by_the_minute(tmp_path: Path) -> None:
     put(tmp_path, "updates", VESSEL, said)
     contents = Table(TableStore(tmp_path), "updates/Vessel").contents()
     assert contents is not None
-    tables = list(rolled_up(TableStore(tmp_path), VESSEL, contents))  # type: ignore[arg-type]
+    tables = list(rolled_up(TableStore(tmp_path), VESSEL, contents))
     rows = pa.concat_tables(tables).to_pylist()
     assert [(row["minute"].minute, row["mmsi"], row["update_count"]) for row in rows] == [
         (0, 1, 3),
@@ -46,7 +46,7 @@ def test_fields_with_the_names_of_figures_are_renamed() -> None:
     text = "struct T { 1: [key] uint32 minute; 2: int32 update_count; }"
     struct = skerry.define_types(text).T.descriptor
     state = TypeState(table="T", schema=typed_schema([struct]), is_cached=True)
-    names = rollup_schema(state).names  # type: ignore[arg-type]
+    names = rollup_schema(state).names
     assert names == [
         "minute",
         "minute_ns",

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.lake import Lake, Plan
+from skerry.spark.lake.lake import Lake
+from skerry.spark.lake.plans import Plan
 from skerry.spark.tables import Tables
 from tests.unit.spark.deltas import change, data_file
 from tests.unit.spark.lake.test_lake import STATE

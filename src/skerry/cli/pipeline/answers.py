@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.schema.model import FieldType
-    from skerry.spark.lake.state_lookup import TableType
+    from skerry.spark.lake.plans import TypeState
 
 
 _ROWS_SHOWN: Final = 100
@@ -72,7 +72,7 @@ class Fields:
         return values[0] if len(values) == 1 else values
 
 
-def fields_of(types: Mapping[str, TableType], type_name: str) -> Fields:
+def fields_of(types: Mapping[str, TypeState], type_name: str) -> Fields:
     """The fields of a type; none if the tables do not have the type."""
     from skerry.spark.lake.catalog import field_columns
     from skerry.spark.lake.state_lookup import known_type

@@ -27,7 +27,7 @@ from skerry.cli.pipeline.spark_session import (
 
 if TYPE_CHECKING:
     from skerry.lake.reader import OpenLake
-    from skerry.spark.lake.state_lookup import TableType
+    from skerry.spark.lake.plans import TypeState
     from skerry.spark.tables import Tables
 
 _ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")

@@ -23,7 +23,8 @@ from skerry.spark.jobs.lateness import stale_snapshots
 from skerry.spark.lake.buckets import HOUR_NS, hour_text
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
-from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.merging.duplicates import (
     SKEW_NS,
     KnownCounters,

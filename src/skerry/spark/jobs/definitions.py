@@ -17,7 +17,7 @@ from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.reader import read_types
 from skerry.schema.model import StructType
-from skerry.spark.lake.lake import TypeState
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.schema import typed_schema
 
 _SAFE_CHARS: Final = frozenset(ascii_letters + digits + "_-")

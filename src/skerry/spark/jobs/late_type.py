@@ -29,7 +29,8 @@ from skerry.spark.lake.buckets import bucket_column, hour_column
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.delta import read_files
-from skerry.spark.lake.lake import Lake, TypeState, delta_schema
+from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.schema import quoted, spark_schema
 from skerry.spark.lake.schema_json import schema_to_text
 from skerry.spark.merging.duplicates import SKEW_NS

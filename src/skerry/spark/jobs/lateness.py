@@ -20,19 +20,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.lake.catalog import OBJECT, FieldColumn
 from skerry.spark.lake.data_files import DataFile
+from skerry.spark.lake.plans import Clock
 from skerry.spark.transforms.dedupe import IDENTITY, has_position, with_identity
 from skerry.spark.transforms.merge import merged, steps_of_gone, steps_of_states, steps_of_updates
-from skerry.spark.transforms.order import (
-    Clock,
-    ClockBlock,
-    blocks,
-    priors,
-    with_order,
-    with_priors,
-)
+from skerry.spark.transforms.order import ClockBlock, blocks, priors, with_order, with_priors
 
 if TYPE_CHECKING:
-    from skerry.spark.lake.lake import Lake, TypeState
+    from skerry.spark.lake.lake import Lake
+    from skerry.spark.lake.plans import TypeState
 
 
 # -- updates

@@ -13,7 +13,8 @@ from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake.buckets import DAY_NS, bucket_start_ns
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, table_schema
 from skerry.spark.lake.data_files import TableChange
-from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
 _LOG = logging.getLogger(__name__)

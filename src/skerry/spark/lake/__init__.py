@@ -1,6 +1,7 @@
 """The tables of a lake: columns, files, logs and plans.
 
-- `lake`: the tables, and the plans that commit a batch exactly once
+- `lake`: the tables, and how a batch is committed exactly once
+- `plans`: the changes of a batch and the state after it, as files
 - `catalog`: the columns of all tables
 - `schema`: types as columns, over all definitions of a type
 - `schema_json`: such a schema as JSON text

@@ -10,25 +10,31 @@ the version of its commits, and holds the state that the next batch needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from skerry.errors import ConfigError, PipelineError, SkerryError
+from skerry.errors import ConfigError, PipelineError
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.conform import conformed
-from skerry.spark.lake.data_files import Contents, DataFile, TableChange
+from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.delta import ContentsCache, Table
 from skerry.spark.lake.delta_log import LOG_KEEP_S
-from skerry.spark.lake.schema import TypedSchema, no_rows, spark_schema
-from skerry.spark.lake.schema_json import schema_from_text, schema_to_text
+from skerry.spark.lake.plans import (
+    Plan,
+    TypeState,
+    last_plan,
+    plan_numbers,
+    plan_path,
+    plan_to_text,
+    table_folders,
+)
+from skerry.spark.lake.schema import no_rows, spark_schema
 from skerry.spark.lake.store import TableStore
-from skerry.spark.merging.identity import CounterGroup
 from skerry.spark.transforms.derived import DERIVED, Derived
-from skerry.spark.transforms.order import Clock
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +50,6 @@ SAFE_HOURS: Final = 1.0
 """A batch takes less time; younger files may belong to a batch that is being written."""
 
 _OWN: Final = "_skerry"
-_PLANS: Final = f"{_OWN}/plans"
 _IDENTITY: Final = f"{_OWN}/lake.json"
 _PLANS_KEPT: Final = 3
 """Only the last plan is used; two more are kept for diagnosis."""
@@ -98,42 +103,6 @@ class LakeConfig:
         return self.bucket_s * 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeState:
-    """The state of the tables of one type after a batch."""
-
-    table: str
-    """Their name: that of the type, with `@2` and so on for incompatible definitions."""
-    schema: TypedSchema
-    is_cached: bool
-    clocks: Mapping[int, Clock] = field(default_factory=dict)
-    part_count: int = 1
-    marks: Mapping[CounterGroup, int] | None = field(default_factory=dict)
-    """Highest numbers of all counters except node positions; None if they were not recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The changes of one batch, and the state after it."""
-
-    number: int = -1
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    """By recording id, the number of manifest lines that are in the tables."""
-    types: Mapping[str, TypeState] = field(default_factory=dict)
-    changes: tuple[TableChange, ...] = ()
-    notices: tuple[str, ...] = ()
-    row_count: int = 0
-    """Number of new rows."""
-    read_count: int = 0
-    """Number of rows that were read."""
-    raw_marks: Mapping[CounterGroup, int] | None = field(default_factory=dict)
-    """Highest numbers of the counters of `raw`; None if they were not recorded."""
-    stale_hours: tuple[str, ...] = ()
-    """Hours for which derived tables have to be built."""
-    damaged: tuple[str, ...] = ()
-    """Segments that had a damaged batch; `raw` has gap rows for them."""
-
-
 class Lake:
     """A folder of tables."""
 
@@ -180,14 +149,7 @@ class Lake:
 
     def names(self) -> list[str]:
         """The names of all tables."""
-        found = [name for name in self.store.folders("") if not name.startswith(("_", "."))]
-        names: list[str] = []
-        for name in found:
-            if name in DIVIDED_BY and name != "raw":
-                names += [f"{name}/{inner}" for inner in self.store.folders(name)]
-            else:
-                names.append(name)
-        return [name for name in names if self.table(name).exists()]
+        return [name for name in table_folders(self.store) if self.table(name).exists()]
 
     def rows(
         self,
@@ -237,19 +199,12 @@ class Lake:
 
     def last_plan(self) -> Plan:
         """The last plan; an empty one if there is none yet."""
-        for number in reversed(self._plan_numbers()):
-            try:
-                text = self.store.read_text(f"{_PLANS}/{number:010}.json")
-                if text is not None:
-                    return _plan_from_text(text)
-            except (ArithmeticError, LookupError, SkerryError, TypeError, ValueError) as error:
-                raise self._damaged_plan(number) from error
-        return Plan()
+        return last_plan(self.store, self._hint_for_damaged_plan)
 
     def write_plan(self, plan: Plan) -> None:
         """Write the plan atomically; from here on the batch is certain to be committed."""
         self.trace("plan")
-        self.store.write_text(f"{_PLANS}/{plan.number:010}.json", _plan_to_text(plan))
+        self.store.write_text(plan_path(plan.number), plan_to_text(plan))
 
     def commit_plan(self, plan: Plan) -> int:
         """Make the commits of a plan that are not made yet; returns how many were made."""
@@ -264,13 +219,9 @@ class Lake:
             )
         self.trace("done")
         self._completed = plan.number
-        for number in self._plan_numbers()[:-_PLANS_KEPT]:
-            self.store.delete(f"{_PLANS}/{number:010}.json")
+        for number in plan_numbers(self.store)[:-_PLANS_KEPT]:
+            self.store.delete(plan_path(number))
         return count
-
-    def _plan_numbers(self) -> list[int]:
-        names = (file.path.rpartition("/")[2] for file in self.store.listed(_PLANS))
-        return sorted(int(name[:10]) for name in names if name.endswith(".json"))
 
     def _application(self) -> str:
         try:
@@ -292,26 +243,23 @@ class Lake:
             raise PipelineError(f"{self.store.root} was written by a newer skerry")
         return f"skerry-{number}"
 
-    def _damaged_plan(self, number: int) -> PipelineError:
-        """The error for a plan that cannot be read, with a hint whether it may be deleted.
+    def _hint_for_damaged_plan(self, number: int) -> str:
+        """Whether a plan that cannot be read may be deleted.
 
         A new plan of the same number would not be committed to a table that has that number. So
         the plan may be deleted only if no table has it.
         """
-        error = PipelineError(f"{self.store.root}/{_PLANS}/{number:010}.json is damaged")
-        has_older = number == 0 or self._plan_numbers()[0] < number
+        has_older = number == 0 or plan_numbers(self.store)[0] < number
         begun = []
         if has_older and any(file.path == _IDENTITY for file in self.store.listed(_OWN)):
             application = self._application()
             begun = [n for n in self.names() if self.table(n).version_of(application) >= number]
         if has_older and not begun:
-            error.hint = "no table has a part of this batch: delete the file to repeat the batch"
-        else:
-            error.hint = (
-                f"{f'{begun[0]} has' if begun else 'tables may have'} a part of this batch, so it "
-                "cannot be repeated: restore the file, or rebuild the tables in another folder"
-            )
-        return error
+            return "no table has a part of this batch: delete the file to repeat the batch"
+        return (
+            f"{f'{begun[0]} has' if begun else 'tables may have'} a part of this batch, so it "
+            "cannot be repeated: restore the file, or rebuild the tables in another folder"
+        )
 
 
 def delta_schema(schema: pa.Schema) -> str:
@@ -323,82 +271,3 @@ def delta_schema(schema: pa.Schema) -> str:
 
 def _no_trace(_step: str) -> None:
     return None
-
-
-def _plan_to_text(plan: Plan) -> str:
-    values = {
-        "number": plan.number,
-        "offsets": dict(plan.offsets),
-        "notices": list(plan.notices),
-        "row_count": plan.row_count,
-        "read_count": plan.read_count,
-        "raw_marks": _marks_to_json(plan.raw_marks),
-        "stale_hours": list(plan.stale_hours),
-        "damaged": list(plan.damaged),
-        "types": [_state_to_json(state) for state in plan.types.values()],
-        "changes": [asdict(change) for change in plan.changes],
-    }
-    return json.dumps(values, ensure_ascii=False)
-
-
-def _plan_from_text(text: str) -> Plan:
-    values = json.loads(text)
-    states = [_state_from_json(state) for state in values["types"]]
-    return Plan(
-        number=values["number"],
-        # A plan of an earlier version has no offsets: its rows are read again and found known.
-        offsets=values.get("offsets", {}),
-        notices=tuple(values["notices"]),
-        row_count=values["row_count"],
-        read_count=values.get("read_count", 0),
-        raw_marks=_marks_from_json(values.get("raw_marks")),
-        stale_hours=tuple(values.get("stale_hours", ())),
-        damaged=tuple(values.get("damaged", ())),
-        types={state.table: state for state in states},
-        changes=tuple(_change_from_json(change) for change in values["changes"]),
-    )
-
-
-def _state_to_json(state: TypeState) -> dict[str, Any]:
-    clocks = {str(node): [c.position, c.order_ns] for node, c in state.clocks.items()}
-    return {
-        "table": state.table,
-        "schema": schema_to_text(state.schema),
-        "is_cached": state.is_cached,
-        "part_count": state.part_count,
-        "clocks": clocks,
-        "marks": _marks_to_json(state.marks),
-    }
-
-
-def _state_from_json(values: Mapping[str, Any]) -> TypeState:
-    return TypeState(
-        table=values["table"],
-        schema=schema_from_text(values["schema"]),
-        is_cached=values["is_cached"],
-        part_count=values["part_count"],
-        marks=_marks_from_json(values.get("marks")),
-        clocks={
-            int(node): Clock(position=position, order_ns=order_ns)
-            for node, (position, order_ns) in values["clocks"].items()
-        },
-    )
-
-
-def _marks_to_json(marks: Mapping[CounterGroup, int] | None) -> list[list[int]] | None:
-    return None if marks is None else [[*group, number] for group, number in marks.items()]
-
-
-def _marks_from_json(values: list[list[int]] | None) -> dict[CounterGroup, int] | None:
-    if values is None:
-        return None
-    return {CounterGroup(kind, node, sender): number for kind, node, sender, number in values}
-
-
-def _change_from_json(values: Mapping[str, Any]) -> TableChange:
-    change = TableChange(**{**values, "added": (), "removed": tuple(values["removed"])})
-    return replace(
-        change,
-        divided_by=tuple(values["divided_by"]),
-        added=tuple(DataFile(**file) for file in values["added"]),
-    )

@@ -9,24 +9,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from skerry.errors import PipelineError
 from skerry.spark.lake.data_files import Contents, DataFile
-from skerry.spark.lake.schema import TypedSchema
-
-
-class TableType(Protocol):
-    """The properties of a type that queries need."""
-
-    @property
-    def schema(self) -> TypedSchema: ...
-
-    @property
-    def is_cached(self) -> bool: ...
-
-
-Known = TypeVar("Known", bound=TableType)
+from skerry.spark.lake.plans import TypeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +53,7 @@ def states_around(
     return states
 
 
-def known_type(types: Mapping[str, Known], name: str) -> Known:
+def known_type(types: Mapping[str, TypeState], name: str) -> TypeState:
     """The type of this name, by its table or by its own; PipelineError if there is none."""
     if name in types:
         return types[name]
@@ -78,7 +64,7 @@ def known_type(types: Mapping[str, Known], name: str) -> Known:
     raise unknown_name(name, types)
 
 
-def cached_type(types: Mapping[str, Known], name: str) -> Known:
+def cached_type(types: Mapping[str, TypeState], name: str) -> TypeState:
     """As `known_type`; PipelineError also for a message type, which has no objects."""
     state = known_type(types, name)
     if not state.is_cached:

@@ -16,6 +16,7 @@ import numpy as np
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
 from skerry.spark.lake.catalog import table_schema
 from skerry.spark.lake.data_files import DataFile
+from skerry.spark.lake.plans import Clock
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import read_rows
 from skerry.spark.merging.identity import (
@@ -27,7 +28,6 @@ from skerry.spark.merging.identity import (
     identity_of,
 )
 from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
-from skerry.spark.transforms.order import Clock
 
 SKEW_NS: Final = 300_000_000_000
 """Maximum difference of the times that receivers stamp on one multicast update."""

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.spark.lake.plans import Clock
 from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_position
 
 if TYPE_CHECKING:
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
 
 
 _EARLIEST: Final = -(2**63)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The highest position of a node, and its latest `order_ns`."""
-
-    position: int
-    order_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from skerry.spark.jobs.batch import Range, process_batch
-from skerry.spark.lake.lake import Lake, Plan
+from skerry.spark.lake.lake import Lake
+from skerry.spark.lake.plans import Plan
 from tests.unit.spark.deltas import change, data_file
 
 NO_SPARK: Any = None

@@ -10,7 +10,7 @@ import skerry
 from skerry.limits import NAME_BYTES_MAX
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.definitions import TypeContent, content_of_segments, with_definition
-from skerry.spark.lake.lake import TypeState
+from skerry.spark.lake.plans import TypeState
 from tests.spark.lakes import Teller, record
 
 FIRST: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; }").T

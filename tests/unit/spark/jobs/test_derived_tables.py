@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from skerry.spark.jobs.derived_tables import BuildInputs, build_derived
-from skerry.spark.lake.lake import Lake, LakeConfig, Plan
+from skerry.spark.lake.lake import Lake, LakeConfig
+from skerry.spark.lake.plans import Plan
 from skerry.spark.transforms.derived import Derived, Inputs
 
 NO_SPARK: Any = None

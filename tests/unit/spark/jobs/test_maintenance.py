@@ -9,7 +9,8 @@ import pytest
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.jobs.maintenance import clean_up, maintain, make_snapshots
-from skerry.spark.lake.lake import KEEP_HOURS, Lake, LakeConfig, Plan
+from skerry.spark.lake.lake import KEEP_HOURS, Lake, LakeConfig
+from skerry.spark.lake.plans import Plan
 from tests.unit.spark.deltas import change, data_file
 from tests.unit.spark.lake.test_lake import STATE
 

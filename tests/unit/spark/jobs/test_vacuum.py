@@ -8,7 +8,8 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
-from skerry.spark.lake.lake import Lake, LakeConfig, Plan
+from skerry.spark.lake.lake import Lake, LakeConfig
+from skerry.spark.lake.plans import Plan
 from tests.object_store import ObjectStore
 from tests.unit.spark.deltas import change, data_file, stored_file
 

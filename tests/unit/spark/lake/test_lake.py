@@ -7,18 +7,10 @@ import pytest
 
 import skerry
 from skerry.errors import ConfigError, PipelineError
-from skerry.spark.lake.lake import (
-    KEEP_HOURS,
-    SAFE_HOURS,
-    Lake,
-    LakeConfig,
-    Plan,
-    TypeState,
-    delta_schema,
-)
+from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake, LakeConfig, delta_schema
+from skerry.spark.lake.plans import Clock, Plan, TypeState
 from skerry.spark.lake.schema import typed_schema
 from skerry.spark.merging.identity import CounterGroup
-from skerry.spark.transforms.order import Clock
 from tests.unit.spark.deltas import SCHEMA, change, data_file, stored_file
 
 NO_SPARK: Any = None

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.spark.lake.data_files import DataFile
+from skerry.spark.lake.plans import Clock
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.duplicates import KnownCounters, RowDecisions, decide_rows
 from skerry.spark.merging.files import write_file
 from skerry.spark.merging.identity import BY_CONTENT, BY_POSITION, CounterGroup
 from skerry.spark.merging.survey import CounterTally, Detail, TableTally
-from skerry.spark.transforms.order import Clock
 
 NODE = CounterGroup(BY_POSITION, 7, 0)
 

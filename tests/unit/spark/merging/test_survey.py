@@ -8,6 +8,7 @@ import skerry
 from skerry.codec.envelope import DISTRIBUTOR, UPDATE, Update
 from skerry.recording.format import to_record_batch
 from skerry.recording.rows import Rows
+from skerry.spark.lake.plans import Clock
 from skerry.spark.merging.duplicates import (
     KnownCounters,
     advanced_clocks,
@@ -22,7 +23,6 @@ from skerry.spark.merging.identity import (
     CounterGroup,
 )
 from skerry.spark.merging.survey import RAW, Survey, TableAssignment, survey
-from skerry.spark.transforms.order import Clock
 from tests.spark.lakes import START_NS, Teller, found
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; }").Buoy

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.spark.lake.plans import Clock
 from skerry.spark.transforms.dedupe import BLOCK_COUNT, with_identity
 from skerry.spark.transforms.order import (
-    Clock,
     ClockBlock,
     OrderSurvey,
     advanced,
