@@ -30,9 +30,7 @@ from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.jobs.follow import follow
-from skerry.spark.jobs.loop import Progress
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import Progress, follow, run_all
 from skerry.spark.lake.lake import Lake
 from skerry.spark.startup.session import session
 

@@ -29,8 +29,7 @@ from skerry.runtime.clock import monotonic_ns  # noqa: E402
 from skerry.runtime.recordings.config import Durability, RecordingConfig  # noqa: E402
 from skerry.runtime.recordings.writer import RecordingWriter  # noqa: E402
 from skerry.schema.fingerprint import fingerprint  # noqa: E402
-from skerry.spark.jobs.loop import Progress  # noqa: E402
-from skerry.spark.jobs.run import run_all  # noqa: E402
+from skerry.spark.jobs.loop import Progress, run_all  # noqa: E402
 from skerry.spark.lake.lake import Lake  # noqa: E402
 from skerry.spark.startup.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402

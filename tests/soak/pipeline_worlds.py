@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 import skerry  # noqa: E402
 import skerry.lake  # noqa: E402
-from skerry.spark.jobs.run import run_all  # noqa: E402
+from skerry.spark.jobs.loop import run_all  # noqa: E402
 from skerry.spark.lake.lake import Lake  # noqa: E402
 from skerry.spark.startup.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402

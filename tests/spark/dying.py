@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake, LakeConfig
 from skerry.spark.startup.session import session
 from tests.spark.lakes import BARE, KEPT

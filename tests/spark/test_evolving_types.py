@@ -10,7 +10,7 @@ import pytest
 
 import skerry
 from skerry.runtime.clock import wall_ns
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake
 from tests.apps.test_recorder import Site, ended, wait_for
 from tests.spark.lakes import BARE, BothTables

@@ -21,9 +21,7 @@ from skerry.objects.base import build
 from skerry.objects.classes import class_of
 from skerry.schema.model import Field, Kind, ScalarType, StructType
 from skerry.spark.jobs.compact import compact
-from skerry.spark.jobs.follow import follow
-from skerry.spark.jobs.loop import Progress
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import Progress, follow, run_all
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake.delta import Table
 from skerry.spark.lake.lake import Lake

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import BARE, BothTables, Pipeline, Teller, record
 

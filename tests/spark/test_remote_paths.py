@@ -16,9 +16,7 @@ from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
 from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.uploads import upload_recording
-from skerry.spark.jobs.follow import follow
-from skerry.spark.jobs.loop import Progress
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import Progress, follow, run_all
 from skerry.spark.lake.lake import Lake
 from skerry.spark.source.options import read_options
 from skerry.spark.source.planning import segments

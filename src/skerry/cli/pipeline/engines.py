@@ -95,7 +95,7 @@ class Queries:
     def __init__(self, lake: OpenLake) -> None:
         self._lake = lake
 
-    def types(self) -> Mapping[str, TableType]:
+    def types(self) -> Mapping[str, TypeState]:
         """The types by the names of their tables."""
         return self._lake.known_types()
 

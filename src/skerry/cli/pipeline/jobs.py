@@ -110,7 +110,7 @@ def run(
         batch_bytes=batch_bytes,
         is_brief=is_small(tables, recordings),
     ) as (lake, stop, show):
-        from skerry.spark.jobs.run import run_all
+        from skerry.spark.jobs.loop import run_all
 
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     output.result(
@@ -191,7 +191,7 @@ def follow(
         batch_bytes=batch_bytes,
         is_brief=False,
     ) as (lake, stop, show):
-        from skerry.spark.jobs.follow import follow as follow_recordings
+        from skerry.spark.jobs.loop import follow as follow_recordings
 
         output.note(f"following {', '.join(recordings)}; stop with Ctrl-C")
         done = follow_recordings(

@@ -1,8 +1,6 @@
 """The jobs of the pipeline, and the batches they run.
 
-- `run`: merges everything recorded, then ends
-- `follow`: keeps tables up to date with recordings that are being written
-- `loop`: runs batches one after the other, and reports progress
+- `loop`: the jobs `run_all` and `follow`, which run batches one after the other
 - `batch`: one batch, from segments to committed tables
 - `definitions`: assigns each definition of a type to a table
 - `late_type`: merges one type with Spark jobs, if its rows may precede known ones

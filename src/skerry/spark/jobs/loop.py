@@ -72,13 +72,60 @@ class Progress:
         return self.backlog_rows / self.rows_per_s if self.rows_per_s else None
 
 
+INTERVAL_S: Final = 1.0
+"""Minimum time from the start of one batch to the start of the next."""
+DERIVED_INTERVAL_S: Final = 60.0
+"""Derived tables have figures by the minute, so a shorter interval gains nothing."""
+
+_Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+def run_all(
+    lake: Lake,
+    recordings: _Paths,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    is_stopping: Callable[[], bool] | None = None,
+    batch_bytes: int | None = None,
+) -> Progress:
+    """Merge all sealed segments into the tables, starting after the last committed batch."""
+    loop = Loop(lake, recordings, batch_bytes=batch_bytes)
+    return loop.run(on_progress=on_progress, is_stopping=is_stopping)
+
+
+def follow(
+    lake: Lake,
+    recordings: _Paths,
+    *,
+    is_stopping: Callable[[], bool],
+    on_progress: Callable[[Progress], None] | None = None,
+    interval_s: float = INTERVAL_S,
+    derived_interval_s: float = DERIVED_INTERVAL_S,
+    batch_bytes: int | None = None,
+    name: str = "pipeline",
+) -> Progress:
+    """Keep the tables up to date until `is_stopping` returns true.
+
+    Recorders see `name` as the name of a follower, and do not delete segments it has not read.
+    """
+    loop = Loop(
+        lake,
+        recordings,
+        batch_bytes=batch_bytes,
+        follower=name,
+        interval_s=interval_s,
+        derived_interval_s=derived_interval_s,
+    )
+    return loop.run(on_progress=on_progress, is_stopping=is_stopping)
+
+
 class Loop:
     """A job that merges recordings into tables."""
 
     def __init__(
         self,
         lake: Lake,
-        recordings: str | PathLike[str] | Sequence[str | PathLike[str]],
+        recordings: _Paths,
         *,
         batch_bytes: int | None = None,
         follower: str | None = None,

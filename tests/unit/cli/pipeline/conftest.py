@@ -75,7 +75,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def lake(spark: Any, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the fleet."""
-    from skerry.spark.jobs.run import run_all
+    from skerry.spark.jobs.loop import run_all
     from skerry.spark.lake.lake import Lake
 
     folder = tmp_path_factory.mktemp("tables") / "lake"

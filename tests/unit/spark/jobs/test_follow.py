@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.spark.jobs.follow import follow
+from skerry.spark.jobs.loop import follow
 from skerry.spark.lake.lake import Lake
 
 NO_SPARK: Any = None

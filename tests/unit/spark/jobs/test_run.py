@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake
 
 NO_SPARK: Any = None
