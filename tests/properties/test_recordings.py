@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skerry.codec.envelope import GAP, OPERATION_NAMES, Update
 from skerry.errors import RecordingError
 from skerry.recording.format import (
+    END_OF_STREAM,
     decode_block,
     encode_block,
     encode_head,
@@ -24,7 +25,6 @@ from skerry.recording.format import (
 )
 from skerry.recording.gaps import gap_of
 from skerry.recording.index import NO_CRC
-from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.recording.updates import updates_of

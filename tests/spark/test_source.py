@@ -298,4 +298,4 @@ def test_a_stream_continues_after_the_manifest_was_shortened(
     assert positions() == [1, 2, 3, 4, 5, 6, 7]
     (recording,) = open_recordings(folder)
     assert [segment.line for segment in recording.segments()] == [8, 11]
-    assert recording.forgotten.segments == {"size": 5}
+    assert recording.lines.forgotten.segments == {"size": 5}

@@ -37,7 +37,7 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
-    from skerry.lake.extras import require_lake
+    from skerry.spark.startup.extras import require_lake
 
     require_lake("duckdb")
     from skerry.lake.reader import OpenLake

@@ -3,7 +3,6 @@
 columns         the columns of a row
 rows            collects rows in buffers, one per column
 format          encodes batches of rows as blocks of a segment, and decodes them
-messages        the framing of Arrow messages
 index           the index of a segment: its batches and what they contain
 scanning        builds the index by scanning the bytes of a segment
 manifest_lines  the lines of a manifest
@@ -14,6 +13,5 @@ selection       selects rows by time, type and subject
 seen            detects updates that several recordings have
 states          the state of objects after some updates
 unions          the union of compatible definitions of a type
-json_rows       rows as JSON
-json_schema     JSON schemas of types
+json_rows       rows as JSON, and JSON schemas of types
 """

@@ -16,25 +16,27 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skerry.errors import RecordingError
 from skerry.recording.columns import SCHEMA
-from skerry.recording.messages import (
-    DICTIONARY,
-    END_OF_STREAM,
-    RECORD_BATCH,
-    SCHEMA_MESSAGE,
-    Message,
-    message_at,
-)
 from skerry.recording.rows import NO_SENT_TIME, Columns
 
 FORMAT_VERSION: Final = 1
 
+MARK: Final = b"\xff\xff\xff\xff"
+"""Every Arrow message begins with this marker. The size of its metadata, the metadata, and a body
+whose size is in the metadata follow."""
+END_OF_STREAM: Final = MARK + b"\0\0\0\0"
+"""The end marker: a message without metadata."""
+
+_SCHEMA: Final = "schema"
+_DICTIONARY: Final = "dictionary"
+_RECORD_BATCH: Final = "record batch"
+"""Kinds of messages, by the names of pyarrow."""
 _ZEROS: Final = b"00000000"
 _LABEL: Final = re.compile(
     rb"crc32=([0-9a-f]{8}) recording=([0-9a-f]{16}) segment=(\d{1,10}) batch=(\d{1,10})"
@@ -46,6 +48,17 @@ _BLOCK_MESSAGE_COUNT_MAX: Final = 8
 
 _UNLABELLED_HEAD: Final[bytes] = SCHEMA.serialize().to_pybytes()
 """The schema message with which a block is decoded."""
+
+
+class Message(NamedTuple):
+    """Kind and offsets of one Arrow message."""
+
+    kind: str
+    start: int
+    body: int
+    """Offset of the body; the metadata precedes it."""
+    stop: int
+    """Offset of the next message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +111,38 @@ def decode_block(block: memoryview | bytes, *, is_checked: bool = True) -> pa.Re
     return batch
 
 
+def message_at(data: memoryview, start: int) -> Message | None:
+    """The message that begins at `start`; None if there is no complete message.
+
+    The stream reader of Arrow cannot continue after damage, so messages are read one by one.
+    """
+    if bytes(data[start : start + 4]) != MARK:
+        return None
+    try:
+        found = pa.ipc.read_message(pa.py_buffer(data[start:]))
+    except (EOFError, OSError, pa.ArrowException):
+        return None
+    size, body_size = found.metadata.size, found.body.size
+    if size % 8 or body_size % 8 or found.type not in (_SCHEMA, _DICTIONARY, _RECORD_BATCH):
+        return None
+    body = start + 8 + size
+    return Message(found.type, start, body, body + body_size)
+
+
 def head_size(data: memoryview) -> int:
     """Size of the schema message at the start of a segment; 0 if there is none."""
     message = message_at(data, 0)
-    return message.stop if message is not None and message.kind == SCHEMA_MESSAGE else 0
+    return message.stop if message is not None and message.kind == _SCHEMA else 0
 
 
 def block_at(data: memoryview, start: int) -> Block | None:
     """The complete, undamaged block that begins at `start`; None if there is none."""
-    return _labelled(data, start, RECORD_BATCH)
+    return _labelled(data, start, _RECORD_BATCH)
 
 
 def head_at(data: memoryview) -> Block | None:
     """The undamaged header of a segment; None if it is damaged or missing."""
-    return _labelled(data, 0, SCHEMA_MESSAGE)
+    return _labelled(data, 0, _SCHEMA)
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
@@ -182,13 +213,13 @@ def _last_message(data: memoryview, start: int) -> Message | None:
     """The message with the label: the first that is not a dictionary."""
     for _ in range(_BLOCK_MESSAGE_COUNT_MAX):
         message = message_at(data, start)
-        if message is None or message.kind != DICTIONARY:
+        if message is None or message.kind != _DICTIONARY:
             return message
         start = message.stop
     return None
 
 
-def _labelled(data: memoryview, start: int, kind: int) -> Block | None:
+def _labelled(data: memoryview, start: int, kind: str) -> Block | None:
     message = _last_message(data, start)
     if message is None or message.kind != kind:
         return None

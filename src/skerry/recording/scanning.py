@@ -14,9 +14,8 @@ from typing import Final
 import numpy as np
 
 from skerry.errors import RecordingError
-from skerry.recording.format import Block, block_at, decode_block, head_at
+from skerry.recording.format import END_OF_STREAM, MARK, Block, block_at, decode_block, head_at
 from skerry.recording.index import SegmentContent, batch_of_rows, damaged_content
-from skerry.recording.messages import END_OF_STREAM, MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.columns import SCHEMA
 from skerry.recording.format import (
+    END_OF_STREAM,
     block_at,
     decode_block,
     encode_block,
@@ -22,7 +23,6 @@ from skerry.recording.format import (
     head_at,
     head_size,
 )
-from skerry.recording.messages import END_OF_STREAM
 
 ID = "0123456789abcdef"
 BatchOf = Callable[..., pa.RecordBatch]

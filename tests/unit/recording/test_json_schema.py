@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from skerry.objects.typeset import define_types
-from skerry.recording.json_rows import FACT_NAMES
-from skerry.recording.json_schema import json_schema
+from skerry.recording.json_rows import FACT_NAMES, json_schema
 
 TYPES = define_types(
     "enum Color { 1: red, 2: green }\n"

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from skerry.codec.envelope import Update
-from skerry.recording.format import encode_block, encode_head
+from skerry.recording.format import END_OF_STREAM, encode_block, encode_head
 from skerry.recording.index import NO_CRC, SegmentContent
-from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
 
 ID = "0123456789abcdef"

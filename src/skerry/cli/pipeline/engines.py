@@ -68,7 +68,7 @@ def opened_queries(
     output: Output, tables: str, choice: SparkChoice | None, app_name: str, *instants_ns: int
 ) -> Iterator[Queries]:
     """Opens a query engine; prints notes about instants outside of the recorded range."""
-    from skerry.lake.extras import require_lake
+    from skerry.spark.startup.extras import require_lake
 
     require_lake()
     from skerry.lake.reader import OpenLake

@@ -38,7 +38,7 @@ def tables(*, tables: str, as_json: bool) -> None:
       skerry pipeline tables --tables lake
       skerry pipeline tables --tables lake --json
     """
-    from skerry.lake.extras import require_lake
+    from skerry.spark.startup.extras import require_lake
 
     require_lake()
     from skerry.lake.reader import OpenLake
@@ -77,7 +77,7 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
     require_tables(tables)
     output = current_output()
     with choice.session(output, "skerry pipeline compact") as spark:
-        from skerry.spark.jobs.compact import compact as compact_tables
+        from skerry.spark.jobs.maintenance import compact as compact_tables
         from skerry.spark.lake.lake import Lake
 
         with waiting(output, "compacting"):
@@ -118,7 +118,7 @@ def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> N
       skerry pipeline vacuum --tables lake --older-than 24
     """
     require_tables(tables)
-    from skerry.spark.jobs.vacuum import vacuum as vacuum_tables
+    from skerry.spark.jobs.maintenance import vacuum as vacuum_tables
     from skerry.spark.lake.lake import Lake
     from skerry.spark.report.formatting import bytes_text, count
 

@@ -13,8 +13,7 @@ from typing import IO, Any, Final, Literal
 
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
-from skerry.recording.json_rows import json_row
-from skerry.recording.json_schema import json_schema
+from skerry.recording.json_rows import json_row, json_schema
 from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.files.folders import open_private

@@ -18,11 +18,10 @@ from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.descriptions import described_types, description_rows
-from skerry.recording.format import block_at, decode_block, head_at
+from skerry.recording.format import END_OF_STREAM, block_at, decode_block, head_at
 from skerry.recording.gaps import readable_gap
 from skerry.recording.index import NO_CRC, RecordedBatch, Segment, batch_of_rows
 from skerry.recording.json_rows import time_text
-from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.files.segment_files import read_open
 from skerry.runtime.recordings.reader import Recording

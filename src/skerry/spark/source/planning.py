@@ -124,7 +124,7 @@ class Recordings:
         """The segments in the manifests, whose line number is final."""
         for recording in self.all():
             for segment in recording.segments():
-                if segment.line < recording.line_count:
+                if segment.line < recording.lines.count:
                     yield recording, segment
 
 
@@ -163,7 +163,7 @@ def require_lines(recording: Recording, stop: int) -> None:
     After two concurrent copies the older manifest may be the last one written; continuing would
     skip rows.
     """
-    if isinstance(recording.path, RemotePath) and recording.line_count < stop:
+    if isinstance(recording.path, RemotePath) and recording.lines.count < stop:
         error = PipelineError(
             f"the manifest of {recording.path} has fewer lines than when this batch began"
         )
@@ -188,7 +188,7 @@ def _drop_notice(recording: Recording, first: int, stop: int) -> str:
     gone = recording.dropped_between(first, stop)
     rows = sum(segment.rows for segment in gone)
     times = [(segment.time_min_ns, segment.time_max_ns) for segment in gone]
-    reasons = {recording.dropped[segment.name] for segment in gone}
+    reasons = {recording.lines.dropped[segment.name] for segment in gone}
     forgotten = recording.forgotten_between(first, stop)
     if forgotten is not None:
         # Its manifest lines are gone, so how much of it was within the range is unknown.

@@ -8,14 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from skerry.errors import RecordingError
-from skerry.recording.format import encode_block, encode_head, to_record_batch
+from skerry.recording.format import END_OF_STREAM, encode_block, encode_head, to_record_batch
 from skerry.recording.index import (
     Segment,
     SegmentContent,
     batch_of_columns,
     segment_of,
 )
-from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Columns
 from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import RecordingError
+from skerry.recording.format import END_OF_STREAM
 from skerry.recording.index import NO_CRC, Segment, SegmentContent, damaged_content, segment_of
 from skerry.recording.manifest_lines import Repair
-from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import Scan, scan
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.files.folders import (

@@ -8,12 +8,9 @@ import pyarrow as pa
 import pytest
 
 from skerry.recording.columns import SCHEMA
-from skerry.recording.messages import (
-    DICTIONARY,
+from skerry.recording.format import (
     END_OF_STREAM,
     MARK,
-    RECORD_BATCH,
-    SCHEMA_MESSAGE,
     message_at,
 )
 
@@ -32,7 +29,7 @@ def test_messages_follow_each_other_to_the_end(stream: memoryview) -> None:
         assert message.start == offset < message.body <= message.stop
         kinds.append(message.kind)
         offset = message.stop
-    assert kinds == [SCHEMA_MESSAGE, DICTIONARY, DICTIONARY, DICTIONARY, RECORD_BATCH]
+    assert kinds == ["schema", *["dictionary"] * 3, "record batch"]
     assert bytes(stream[offset:]) == END_OF_STREAM
 
 
