@@ -37,8 +37,7 @@ from skerry.spark.lake.schema import typed_schema
 from skerry.spark.startup.session import session
 from skerry.spark.tables import Tables
 from skerry.spark.transforms.asof import is_live_at
-from skerry.spark.transforms.latest import with_part
-from skerry.spark.transforms.merge import cleared_tags, merged, steps_of_updates
+from skerry.spark.transforms.merge import cleared_tags, merged, steps_of_updates, with_part
 
 START_NS = 1_794_700_800_000_000_000
 STATE_COUNT = 20_000_000

@@ -24,7 +24,7 @@ from skerry.runtime.clock import wall_ns  # noqa: E402
 from skerry.runtime.recordings.config import Durability, RecordingConfig  # noqa: E402
 from skerry.runtime.recordings.writer import RecordingWriter  # noqa: E402
 from skerry.spark.jobs.loop import follow, run_all  # noqa: E402
-from skerry.spark.jobs.vacuum import vacuum  # noqa: E402
+from skerry.spark.jobs.maintenance import vacuum  # noqa: E402
 from skerry.spark.lake.lake import Lake  # noqa: E402
 from skerry.spark.startup.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402

@@ -32,7 +32,7 @@ from deltalake import DeltaTable
 import skerry
 import skerry.lake
 from skerry.apps.demo.fleet import Fleet
-from skerry.lake.rollups import rollup_schema
+from skerry.lake.retention import rollup_schema
 from skerry.spark.tables import Tables
 from tests.spark.lakes import BothTables, Teller, record
 

@@ -20,9 +20,8 @@ from skerry.errors import PipelineError
 from skerry.objects.base import build
 from skerry.objects.classes import class_of
 from skerry.schema.model import Field, Kind, ScalarType, StructType
-from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.loop import Progress, follow, run_all
-from skerry.spark.jobs.vacuum import vacuum
+from skerry.spark.jobs.maintenance import compact, vacuum
 from skerry.spark.lake.delta import Table
 from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import BARE, HOUR_NS, BothTables, Pipeline, Teller, record

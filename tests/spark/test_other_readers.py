@@ -22,9 +22,8 @@ from deltalake import DeltaTable
 import skerry
 import skerry.lake
 from skerry.lake.retention import retain
-from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.derived_tables import build_derived
-from skerry.spark.jobs.vacuum import vacuum
+from skerry.spark.jobs.maintenance import compact, vacuum
 from skerry.spark.lake.lake import Lake, LakeConfig
 from tests.spark.lakes import BothTables, Pipeline, Teller, record
 

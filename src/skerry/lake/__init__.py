@@ -9,13 +9,10 @@ Using it needs the extra `lake`; importing this module does not. In reading orde
 - `answer`: `Answer`, the rows of a query as a stream of Arrow batches or as a whole
 - `scanning`: files of a table as an Arrow dataset; irrelevant files are not read
 - `states`: states at an instant or in a range, and differences between two instants
-- `updates`: updates in order
-- `slices`: slices of time whose rows fit into memory
+- `updates`: updates in order, in slices of time that fit into memory
 - `series`: values of a field in equal intervals
-- `retention`: deletes rows by age
-- `rollups`: the figures by the minute that retention keeps
+- `retention`: deletes rows by age, and keeps figures by the minute
 - `sql`: SQL over the tables, with DuckDB
-- `extras`: checks that the extra `lake` is installed
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skerry.lake.extras import require_lake
+from skerry.spark.startup.extras import require_lake
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,8 +10,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import PipelineError
-from skerry.lake.extras import require_lake
 from skerry.spark.instants import Instant, instant_ns
+from skerry.spark.startup.extras import require_lake
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.lake.answer import Answer
-from skerry.lake.extras import require_lake
 from skerry.lake.scanning import BATCH_ROWS, dataset_of
 from skerry.spark.lake.plans import TypeState
+from skerry.spark.startup.extras import require_lake
 
 if TYPE_CHECKING:
     import duckdb

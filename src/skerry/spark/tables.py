@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from skerry.errors import PipelineError
 from skerry.spark.instants import Instant, instant_ns
 from skerry.spark.lake.catalog import field_columns
-from skerry.spark.lake.file_systems import require_file_system
 from skerry.spark.lake.lake import Lake, LakeConfig
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.retention_limits import require_kept
 from skerry.spark.lake.schema import quoted
 from skerry.spark.lake.state_lookup import cached_type, known_type, states_around, unknown_name
+from skerry.spark.lake.store import require_file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,6 @@ must hold. The same seed gives the same run, byte for byte.
 
 world         clock, event queue and random sources of a run
 node          one simulated node: a machine with its clock and input queue
-clock         the monotonic and wall clock of a node
 network       datagrams between nodes
 packet        a datagram, or a part of a stream, on the network
 streams       streams between nodes

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from skerry.errors import LimitExceeded, SimulationError
 from skerry.protocol.machine import Address, Durable, Machine, MachineEvent, WallClocked
 from skerry.testing.checkers import Checker
-from skerry.testing.clock import SimulatedClock
 from skerry.testing.network import Network
-from skerry.testing.node import Factory, Node, Setting
+from skerry.testing.node import Factory, Node, Setting, SimulatedClock
 from skerry.testing.trace import Trace
 from skerry.tracing import TraceEvent, trace_line
 

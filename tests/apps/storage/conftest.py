@@ -20,8 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
-from skerry.runtime.storage.config import SyncPolicy
-from skerry.runtime.storage.contract import Storage
+from skerry.runtime.storage.contract import Storage, SyncPolicy
 from skerry.runtime.storage.open import open_storage
 
 PATIENCE_S = 60

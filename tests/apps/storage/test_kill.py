@@ -29,7 +29,7 @@ from random import Random
 import skerry
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import POSITION, Journal
-from skerry.runtime.storage.config import StorageConfig, SyncPolicy
+from skerry.runtime.storage.contract import StorageConfig, SyncPolicy
 from skerry.runtime.storage.storage_writer import StorageWriter
 from skerry.runtime.storage.open import open_storage
 

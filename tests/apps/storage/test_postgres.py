@@ -9,8 +9,7 @@ import pytest
 
 from skerry.engine.persistence import StoredObject, WriteBatch
 from skerry.errors import StorageError
-from skerry.runtime.storage.config import SyncPolicy
-from skerry.runtime.storage.contract import Storage
+from skerry.runtime.storage.contract import Storage, SyncPolicy
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from skerry.engine.persistence import WriteBatch
-from skerry.runtime.storage.config import SyncPolicy
+from skerry.runtime.storage.contract import SyncPolicy
 from skerry.runtime.storage.sqlite import SqliteStorage
 
 storage = SqliteStorage(Path(sys.argv[1]), sync=SyncPolicy(sys.argv[2]))

@@ -22,7 +22,7 @@ from skerry.engine.admission.admission import AdmissionConfig
 from skerry.engine.admission.authentication import AuthenticationRule
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
-from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.storage.contract import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 from tests.unit.apps.node.test_peers import MISTAKES
 

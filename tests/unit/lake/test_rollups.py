@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.lake.rollups import rolled_up, rollup_schema
+from skerry.lake.retention import rolled_up, rollup_schema
 from skerry.spark.lake.delta import Table
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.schema import typed_schema

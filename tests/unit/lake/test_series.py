@@ -9,7 +9,7 @@ import skerry.lake
 from skerry.errors import PipelineError
 from skerry.lake import updates as module
 from skerry.lake.series import duration_ns
-from skerry.lake.slices import slices
+from skerry.lake.updates import slices
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, put, update, write_plan
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.lake.slices import slices
+from skerry.lake.updates import slices
 from skerry.spark.lake.data_files import DataFile
 
 FIRST_NS, STOP_NS = -50, 300

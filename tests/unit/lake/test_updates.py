@@ -11,8 +11,7 @@ import pytest
 
 import skerry.lake
 from skerry.lake import updates as module
-from skerry.lake.slices import slices
-from skerry.lake.updates import in_order, timestamps
+from skerry.lake.updates import in_order, slices, timestamps
 from tests.unit.lake.lakes import START_NS, VESSEL, S, put, update, write_plan
 
 

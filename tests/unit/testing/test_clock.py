@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.testing.clock import WALL_START_NS, SimulatedClock
+from skerry.testing.node import WALL_START_NS, SimulatedClock
 
 
 def test_a_clock_without_drift_runs_with_the_world() -> None:

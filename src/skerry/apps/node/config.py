@@ -14,7 +14,7 @@ from skerry.observe.logs import Form, Level
 from skerry.protocol.discovery.descriptions import NODE_NAME_CHAR_COUNT_MAX
 from skerry.runtime.loops import LoopKind
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.storage.contract import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.tls import TlsFiles
 from skerry.runtime.streams.websocket import WebSocketConfig

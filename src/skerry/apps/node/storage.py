@@ -18,8 +18,7 @@ from urllib.parse import unquote
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal, StoredObject
 from skerry.errors import ConfigError, StorageError
-from skerry.runtime.storage.config import StorageConfig
-from skerry.runtime.storage.contract import Storage
+from skerry.runtime.storage.contract import Storage, StorageConfig
 from skerry.runtime.storage.open import default_url, open_storage
 from skerry.runtime.storage.storage_writer import StorageWriter
 from skerry.runtime.system_folders import make_folder, state_folder

@@ -1,7 +1,6 @@
 """Storage of persistent objects, in SQLite or PostgreSQL.
 
-config          configuration: URL and sync policy
-contract        the interface of a storage
+contract        the configuration and the interface of a storage
 open            opens the storage that a URL names
 sqlite          a storage in an SQLite file
 postgres        a storage in a PostgreSQL database

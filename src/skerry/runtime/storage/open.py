@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from skerry.runtime.storage.config import SyncPolicy
-from skerry.runtime.storage.contract import Storage, failure
+from skerry.runtime.storage.contract import Storage, SyncPolicy, failure
 from skerry.runtime.storage.sqlite import SqliteStorage
 from skerry.runtime.system_folders import state_folder
 

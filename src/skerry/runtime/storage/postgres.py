@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
-from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import (
     FORMAT_VERSION,
+    SyncPolicy,
     failure,
     text_of_subject,
     wrong_version,

@@ -7,6 +7,4 @@
 - `lateness`: rebuilds updates and states when new rows precede known ones
 - `derived_tables`: builds the derived tables
 - `maintenance`: snapshots, compaction and vacuum after a batch
-- `compact`: compacts small files
-- `vacuum`: deletes files that no table names
 """

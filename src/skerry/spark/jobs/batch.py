@@ -35,7 +35,7 @@ from skerry.spark.merging.duplicates import (
     groups_to_check,
 )
 from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER
-from skerry.spark.merging.runners import BatchRunner, InProcess, SparkTasks
+from skerry.spark.merging.runners import InProcess, SparkTasks
 from skerry.spark.merging.survey import RAW, Survey, TableAssignment, TableTally
 from skerry.spark.merging.work import SLOT_BYTES, SlotResult, TableWork, Work, slot_count_for
 from skerry.spark.source.options import ReadOptions, read_options
@@ -117,7 +117,7 @@ class _Batch:
         self.changes: dict[str, TableChange] = {}
         self.states = dict(self.content.states)
 
-    def _runner(self) -> BatchRunner:
+    def _runner(self) -> InProcess | SparkTasks:
         size = sum(segment.byte_count for _, segment in self.segments)
         master = self.lake.spark.sparkContext.master or ""
         is_little = size <= min(_HERE_BYTES_MAX, self.lake.config.here_bytes)

@@ -19,10 +19,9 @@ from pyspark.sql import types as T  # noqa: N812
 
 from skerry.spark.lake.buckets import day_column, hour_column
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
-from skerry.spark.lake.conform import conformed
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.delta import read_files
-from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.lake import Lake, conformed, delta_schema
 from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.lake.schema import no_rows, spark_schema
 from skerry.spark.startup.small_batches import FEW_ROWS, few_rows

@@ -36,14 +36,17 @@ from skerry.spark.lake.schema_json import schema_to_text
 from skerry.spark.merging.duplicates import SKEW_NS
 from skerry.spark.source.options import ReadOptions
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
-from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
 from skerry.spark.transforms.merge import (
     CLOSED,
     cleared_tags,
+    gone_rows,
     merged,
+    open_rows,
+    replaced,
     steps_of_gone,
     steps_of_states,
     steps_of_updates,
+    with_part,
 )
 from skerry.spark.transforms.order import (
     OrderSurvey,

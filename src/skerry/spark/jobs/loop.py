@@ -24,9 +24,9 @@ from skerry.runtime.recordings.reader import Recording, open_recordings
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.maintenance import clean_up, maintain
-from skerry.spark.lake.file_systems import require_file_system
 from skerry.spark.lake.lake import Lake
 from skerry.spark.lake.plans import Plan
+from skerry.spark.lake.store import require_file_system
 from skerry.spark.source.planning import Recordings
 from skerry.spark.source.stream_source import FollowerPresence, Offset, next_offset
 from skerry.spark.startup.session import batch_bytes_of

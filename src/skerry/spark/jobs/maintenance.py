@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections import Counter
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.spark.jobs.compact import compact_table, crowded_parts
-from skerry.spark.jobs.vacuum import vacuum
-from skerry.spark.lake.buckets import DAY_NS, bucket_start_ns
+from skerry.spark.lake.buckets import DAY_NS, HOUR_NS, bucket_start_ns
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, table_schema
-from skerry.spark.lake.data_files import TableChange
-from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange
+from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake, delta_schema
 from skerry.spark.lake.plans import Plan, TypeState
+from skerry.spark.merging.files import read_rows, write_file
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
 _LOG = logging.getLogger(__name__)
@@ -120,3 +128,222 @@ def _make_snapshot(
             added=tuple(files),
         )
     )
+
+
+# -- compaction
+
+
+Compacted = tuple[int, int]
+"""The number of files before and after."""
+_Part = tuple[tuple[str, str | None], ...]
+
+_FULL_ROWS: Final = 50_000
+_FULL_BYTES: Final = 4 * 1024 * 1024
+"""A file of this size is not compacted: a larger one would not be read faster."""
+_TOGETHER_ROWS: Final = 500_000
+_TOGETHER_BYTES: Final = 24 * 1024 * 1024
+"""Size of one compaction, which needs about ten times as much memory."""
+_LEFT_OVER: Final = 4
+"""Number of small files at which a part that gets no more rows is compacted."""
+_ORDERS: Final = {
+    "updates": ("order_ns", "node", "position"),
+    "history": ("space", "key", "valid_from_ns", "position"),
+    "snapshots": ("space", "key"),
+    "latest": ("space", "key"),
+    "gone": ("space", "key"),
+    "raw": ("order_ns",),
+}
+
+
+def compact(lake: Lake) -> dict[str, Compacted]:
+    """Compact all tables that have small files; returns the counts of the compacted tables.
+
+    The rows stay the same, in sorted order.
+    """
+    with lake.writing():
+        # An uncommitted plan refers to files that compaction would remove.
+        lake.commit_plan(lake.last_plan())
+        made = {name: compact_table(lake, name) for name in lake.names()}
+    return {name: counts for name, counts in made.items() if counts[0]}
+
+
+def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[_Part]:
+    """Parts with at least `count_max` small files; for parts before the newest, a few suffice."""
+    parts = _small(files)
+    newest = max(parts, key=str, default=None)
+    return [
+        part
+        for part, small in parts.items()
+        if len(small) >= (count_max if part == newest else min(count_max, _LEFT_OVER))
+    ]
+
+
+def compact_table(lake: Lake, name: str, parts: Iterable[_Part] | None = None) -> Compacted:
+    """Compact the parts of one table with several small files, optionally only some parts."""
+    contents = lake.table(name).contents()
+    if contents is None:
+        return 0, 0
+    small = _small(contents.files)
+    wanted = small.keys() if parts is None else set(parts)
+    before = after = 0
+    for part, files in small.items():
+        if part in wanted and len(files) > 1:
+            for group in _together(files):
+                _compact_files(lake, name, contents, group, dict(part))
+                before, after = before + len(group), after + 1
+    return before, after
+
+
+def _small(files: Iterable[DataFile]) -> dict[_Part, list[DataFile]]:
+    parts: defaultdict[_Part, list[DataFile]] = defaultdict(list)
+    for file in files:
+        if file.rows < _FULL_ROWS and file.byte_count < _FULL_BYTES:
+            parts[tuple(sorted(file.parts.items()))].append(file)
+    return parts
+
+
+def _together(files: list[DataFile]) -> Iterator[list[DataFile]]:
+    """Groups of files to compact together, at least two each."""
+    group: list[DataFile] = []
+    rows = size = 0
+    for file in files:
+        is_full = rows + file.rows > _TOGETHER_ROWS or size + file.byte_count > _TOGETHER_BYTES
+        if len(group) > 1 and is_full:
+            yield group
+            group, rows, size = [], 0, 0
+        group.append(file)
+        rows, size = rows + file.rows, size + file.byte_count
+    if len(group) > 1:
+        yield group
+
+
+def _compact_files(
+    lake: Lake, name: str, contents: Contents, files: list[DataFile], part: dict[str, str | None]
+) -> None:
+    inside = pa.schema([f for f in contents.schema if f.name not in contents.divided_by])
+    lake.trace(f"compact {name}")
+    rows = pa.concat_tables([read_rows(lake.store, name, file, inside) for file in files])
+    order = _ORDERS.get(name.partition("/")[0], ())
+    keys = [(column, "ascending") for column in order if column in inside.names]
+    rows = rows.sort_by(keys) if keys else rows
+    values = {column: part[column] for column in contents.divided_by}
+    added = write_file(lake.store, name, f"c-{uuid4().hex[:12]}", rows, values)
+    lake.trace(f"commit {name}")
+    lake.table(name).rewrite(
+        TableChange(
+            table=name,
+            schema=delta_schema(contents.schema),
+            divided_by=contents.divided_by,
+            added=(added,),
+            removed=tuple(file.path for file in files),
+        )
+    )
+
+
+# -- vacuum
+
+
+__all__ = ["KEEP_HOURS", "Vacuumed", "vacuum"]
+
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_ENTRY: Final = re.compile(r"(\d{20})\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuumed:
+    """The number and size of the deleted files."""
+
+    file_count: int
+    byte_count: int
+
+
+def vacuum(lake: Lake, keep_hours: float = KEEP_HOURS, *, dry_run: bool = False) -> Vacuumed:
+    """Delete files that no table has named for `keep_hours`; with `dry_run`, only count them.
+
+    They are those of old versions, and of batches that were aborted.
+    Below one hour the writer lock is held, because files of an unfinished batch look the same.
+    """
+    if keep_hours < 0:
+        raise PipelineError(f"cannot keep files for {keep_hours} hours: the number is negative")
+    is_alone = keep_hours < SAFE_HOURS
+    with lake.writing() if is_alone else nullcontext():
+        if is_alone:
+            lake.commit_plan(lake.last_plan())
+        before_ns = wall_ns() - int(keep_hours * HOUR_NS)
+        planned = _planned(lake)
+        files = bytes_ = 0
+        for name in lake.names():
+            counts = _vacuum_table(lake, name, before_ns, planned, dry_run=dry_run)
+            files, bytes_ = files + counts[0], bytes_ + counts[1]
+    return Vacuumed(file_count=files, byte_count=bytes_)
+
+
+def _planned(lake: Lake) -> set[str]:
+    """Files of the last plan, which may not be committed yet."""
+    plan = lake.last_plan()
+    return {f"{change.table}/{file.path}" for change in plan.changes for file in change.added}
+
+
+def _vacuum_table(
+    lake: Lake, name: str, before_ns: int, planned: set[str], *, dry_run: bool
+) -> tuple[int, int]:
+    table = lake.table(name)
+    named = {f"{name}/{file.path}" for file in table.files()} | planned
+    removed_ns = _removals(lake, name)
+    count = size = 0
+    folders: set[str] = set()
+    for stored in lake.store.listed(name):
+        inner = stored.path[len(name) + 1 :]
+        if inner.startswith("_delta_log/") or stored.path in named:
+            continue
+        # A file may be removed from its table long after it was written.
+        if max(stored.changed_ns, removed_ns.get(inner, 0)) > before_ns:
+            continue
+        count, size = count + 1, size + stored.byte_count
+        folders.add(f"{name}/{inner.partition('/')[0]}")
+        if not dry_run:
+            lake.store.delete(stored.path)
+    if not dry_run:
+        for folder in folders:
+            if not lake.store.listed(folder):
+                lake.store.delete_folder(folder)
+    return count, size
+
+
+def _removals(lake: Lake, name: str) -> dict[str, int]:
+    """By file, when it was removed from the table according to the log.
+
+    A checkpoint has the removals of the last week, so entries before the last checkpoint are not
+    read.
+    """
+    removed: dict[str, int] = {}
+    stored = {
+        file.path.rpartition("/")[2]: file for file in lake.store.listed(f"{name}/_delta_log")
+    }
+    checkpoints = [found for found in map(_CHECKPOINT.fullmatch, stored) if found is not None]
+    last = max(checkpoints, key=lambda found: found[1], default=None)
+    if last is not None:
+        removed |= _removals_in(lake, stored[last[0]].path)
+    for entry in filter(None, map(_ENTRY.fullmatch, stored)):
+        if last is None or entry[1] > last[1]:
+            for line in (lake.store.read_text(stored[entry[0]].path) or "").splitlines():
+                action = json.loads(line).get("remove")
+                if action is not None:
+                    removed[unquote(action["path"])] = action["deletionTimestamp"] * 1_000_000
+    return removed
+
+
+def _removals_in(lake: Lake, checkpoint: str) -> dict[str, int]:
+    """By file, when it was removed from the table according to a checkpoint."""
+    import pyarrow.parquet as pq
+
+    path = lake.store.arrow_path(checkpoint)
+    with pq.ParquetFile(path, filesystem=lake.store.files) as file:
+        rows = file.read(columns=["remove.path", "remove.deletionTimestamp"])
+    # A checkpoint without removals may not have the column.
+    actions = rows.column("remove").to_pylist() if "remove" in rows.column_names else []
+    return {
+        unquote(action["path"]): (action["deletionTimestamp"] or 0) * 1_000_000
+        for action in actions
+        if action is not None
+    }

@@ -5,13 +5,11 @@
 - `catalog`: the columns of all tables
 - `schema`: types as columns, over all definitions of a type
 - `schema_json`: such a schema as JSON text
-- `conform`: converts rows to a wider schema
 - `buckets`: hours, days and buckets by which tables are partitioned
 - `data_files`: the files of a table, and the changes of a commit
 - `delta`: one table: reading, writing and committing its files
 - `delta_log`: reads and writes the Delta log of a table
 - `store`: the folder of the lake, local or remote
-- `file_systems`: checks that Spark can use the folder
 - `state_lookup`: finds the files that a query about an instant needs
 - `retention_limits`: the instant from which rows of each type are kept
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
@@ -20,6 +20,7 @@ from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_pat
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+    from pyspark.sql import SparkSession
 
 
 _DISK_FULL: Final = re.compile(
@@ -219,3 +220,34 @@ def _write_whole(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+# -- the file system of Spark
+
+
+def require_file_system(spark: SparkSession, store: TableStore) -> None:
+    """PipelineError if Spark, which does not use Arrow's, has no file system for the tables.
+
+    Checked before anything is written, because the error of the JVM is hard to read.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    if store.remote_path is None:
+        return
+    scheme = store.spark_path("").partition("://")[0]
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only access to Hadoop
+    hadoop = jvm.org.apache.hadoop
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    try:
+        hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Py4JJavaError as error:
+        fault = PipelineError(f"Spark cannot use {store.root}: no file system for {scheme}://")
+        fault.hint = _hint(scheme, str(hadoop.util.VersionInfo.getVersion()))
+        raise fault from error
+
+
+def _hint(scheme: str, version: str) -> str:
+    if scheme == "s3a":
+        package = f"org.apache.hadoop:hadoop-aws:{version}"
+        return f"add the jars: --conf spark.jars.packages={package}"
+    return f"add the jars for {scheme}://: --conf spark.jars.packages=GROUP:NAME:VERSION"

@@ -7,10 +7,9 @@ In the order of a batch:
 - `duplicates`: decides which rows the tables already have, and the order of the others
 - `work`: the work of the tasks, as the driver distributes it
 - `hashing`: the hash of an object, equal to that of Spark
-- `splitting`: divides recorded rows into slots
 - `slots`: merges the rows of one slot and writes its files
 - `states`: merges updates into states
 - `raw`: writes the rows of `raw`
 - `files`: reads and writes Parquet files with Arrow
-- `runners`: runs these steps in this process or as Spark tasks
+- `runners`: divides rows into slots, and runs these steps in this process or as Spark tasks
 """

@@ -10,16 +10,17 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from skerry.recording.index import NO_CRC
 from skerry.runtime.recordings.files.blocks import read_blocks
 from skerry.runtime.recordings.reader import is_intact, read_block
-from skerry.spark.merging.identity import CounterGroup
+from skerry.spark.merging.hashing import object_hashes, part_of
+from skerry.spark.merging.identity import CounterGroup, Numbers
 from skerry.spark.merging.slots import merge_slot
-from skerry.spark.merging.splitting import packed, split, unpacked
 from skerry.spark.merging.survey import Detail, Survey, TableAssignment, details, survey
 from skerry.spark.merging.work import SlotResult, Work
 from skerry.spark.source.planning import Run
@@ -34,17 +35,6 @@ _Found = dict[tuple[int, CounterGroup], Detail]
 
 _THREADS = 2
 """Numpy and Arrow release the interpreter lock for most of the work."""
-
-
-class BatchRunner(Protocol):
-    def survey(self, tasks: _Tasks, assignment: TableAssignment) -> Survey:
-        """Count the rows of all tasks."""
-
-    def details(self, tasks: _Tasks, assignment: TableAssignment, wanted: _Wanted) -> _Found:
-        """The rows of the wanted groups."""
-
-    def merge(self, work: Work) -> list[SlotResult]:
-        """Merge the rows and write the files of a batch."""
 
 
 # -- steps of both runners
@@ -175,3 +165,77 @@ def _write_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.R
         yield pa.RecordBatch.from_arrays(
             [pa.array([pickle.dumps(result)], pa.binary())], ["result"]
         )
+
+
+# -- dividing rows into slots
+
+
+_PACK_BYTES = 2 * 1024 * 1024
+"""Size at which the rows of a slot are sent: as one value, the shuffle does not process rows."""
+_NO_SLOT = -1
+
+
+def split(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each slot, batch by batch, in recorded order."""
+    for rows in batches:
+        if not rows.num_rows:
+            continue
+        slots = _slots(work, rows)
+        first = int(slots[0])
+        if (slots == first).all():
+            if first != _NO_SLOT:
+                yield first, rows
+            continue
+        order = np.argsort(slots, kind="stable")
+        placed = slots[order]
+        starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
+        stops = np.append(starts[1:], len(placed))
+        sorted_rows = rows.take(pa.array(order))
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            if placed[start] != _NO_SLOT:
+                yield int(placed[start]), sorted_rows.slice(start, stop - start)
+
+
+def _slots(work: Work, rows: pa.RecordBatch) -> Numbers:
+    tables = work.assignment.of(rows)
+    slots = np.full(rows.num_rows, _NO_SLOT, np.int64)
+    for number in np.unique(tables).tolist():
+        table = work.tables.get(number)
+        if table is None:
+            continue
+        indices = np.flatnonzero(tables == number)
+        if table.slot_count == 1:
+            slots[indices] = table.first_slot
+            continue
+        chosen = rows if len(indices) == rows.num_rows else rows.take(pa.array(indices))
+        hashes = object_hashes(chosen.column("space"), chosen.column("key"))
+        slots[indices] = table.first_slot + part_of(hashes, table.slot_count)
+    return slots
+
+
+def packed(pieces: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.Buffer]]:
+    """The rows of each slot as Arrow streams of about equal size."""
+    waiting: dict[int, list[pa.RecordBatch]] = {}
+    sizes: dict[int, int] = {}
+    for slot, rows in pieces:
+        waiting.setdefault(slot, []).append(rows)
+        sizes[slot] = sizes.get(slot, 0) + rows.nbytes
+        if sizes[slot] >= _PACK_BYTES:
+            yield slot, _stream(waiting.pop(slot))
+            del sizes[slot]
+    for slot, batches in waiting.items():
+        yield slot, _stream(batches)
+
+
+def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for rows in batches:
+            writer.write_batch(rows)
+    return sink.getvalue()
+
+
+def unpacked(data: pa.Buffer) -> list[pa.RecordBatch]:
+    """The rows of an Arrow stream."""
+    with pa.ipc.open_stream(data) as reader:
+        return list(reader)

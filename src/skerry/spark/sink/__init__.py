@@ -2,5 +2,4 @@
 
 - `sink`: the writers of the data source
 - `row_objects`: converts rows to objects
-- `published_parts`: records which parts of a stream were published
 """

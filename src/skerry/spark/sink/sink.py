@@ -4,15 +4,17 @@ Each task publishes over its own connection to the node. Guarantee of a stream: 
 at least once. It is published more than once only if its task dies between its first row and the
 node's confirmation of the last; then all rows of that task are published again. For a cached type
 this has no effect, because the state is the same. Subscribers of a message type receive the rows
-again. `published_parts` records which parts need not be repeated.
+again. `PublishedParts` records which parts need not be repeated.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,7 +29,6 @@ from skerry.codec.envelope import OPERATION_NAMES, REMOVE
 from skerry.errors import CodecError, PipelineError, WouldBlock
 from skerry.objects.base import Struct
 from skerry.schema.model import StructType
-from skerry.spark.sink.published_parts import PublishedParts
 from skerry.spark.sink.row_objects import RowObjects
 from skerry.spark.source.options import WriteOptions
 
@@ -172,3 +173,67 @@ def _ledger_folder(options: WriteOptions) -> str:
         error.hint = "give a folder that all executors can reach with the option ledger"
         raise error
     return str(Path(folder.removeprefix("file://").removeprefix("file:"), "skerry-sink"))
+
+
+# -- published parts
+
+
+_DONE: Final = re.compile(r"(\d+)\.done")
+_NOTE: Final = re.compile(r"(\d+)(?:-\d+|\.done)")
+
+
+class PublishedParts:
+    """Records which parts of a stream were published: one empty file per published part.
+
+    An interrupted batch of a stream is repeated, and skips the parts that are recorded here. A part
+    is recorded only after the node has confirmed all of it, so an interrupted part is published
+    again from its beginning.
+    """
+
+    def __init__(self, folder: Path, query: str) -> None:
+        if not re.fullmatch(r"\w[\w.-]{0,99}", query):
+            raise PipelineError(
+                f"{query!r} cannot be the name of a query: use up to 100 letters, digits, "
+                "underscores, dots and hyphens"
+            )
+        self._folder = folder / query
+
+    def has(self, batch: int, part: int) -> bool:
+        """Whether this part, its whole batch or a later batch was published."""
+        return self._part(batch, part).exists() or self.last_batch() >= batch
+
+    def add(self, batch: int, part: int) -> None:
+        """Record that this part was published, durably."""
+        self._write(self._part(batch, part))
+
+    def finish(self, batch: int) -> None:
+        """Record that the whole batch was published, and delete the files of earlier ones."""
+        self._write(self._folder / f"{batch}.done")
+        for path in self._folder.iterdir():
+            match = _NOTE.fullmatch(path.name)
+            if match is None:
+                continue  # Not written here: file systems and tools may leave files.
+            number = int(match[1])
+            if number < batch or (number == batch and not path.name.endswith(".done")):
+                path.unlink(missing_ok=True)
+
+    def last_batch(self) -> int:
+        """The last batch that was published completely; -1 if none."""
+        if not self._folder.is_dir():
+            return -1
+        found = (_DONE.fullmatch(path.name) for path in self._folder.iterdir())
+        return max((int(match[1]) for match in found if match is not None), default=-1)
+
+    def _part(self, batch: int, part: int) -> Path:
+        return self._folder / f"{batch}-{part}"
+
+    def _write(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise PipelineError(f"cannot record the published part in {path}: {error}") from error

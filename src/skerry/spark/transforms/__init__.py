@@ -5,7 +5,6 @@ For late rows:
 - `dedupe`: removes duplicates
 - `order`: computes `order_ns`
 - `merge`: merges updates into states
-- `latest`: the rows of `latest` and `gone`
 
 For queries:
 

@@ -136,3 +136,36 @@ def _value(field: FieldColumn, so_far: WindowSpec, *, is_cleared: bool) -> Colum
         unset = F.last(F.expr(is_unset), ignorenulls=True).over(so_far)
         last = F.when(~unset, last)
     return last.alias(field.name)
+
+
+# -- the rows of `latest` and `gone`
+
+
+def open_rows(states: DataFrame) -> DataFrame:
+    """The current states among merged states, one per existing object."""
+    return states.where(F.col("standing") == OPEN).drop("standing")
+
+
+def gone_rows(states: DataFrame) -> DataFrame:
+    """The removes among merged states of objects that were not created again."""
+    return states.where(F.col("standing") == GONE).select(
+        *OBJECT,
+        "life",
+        F.col("valid_from_ns").alias("removed_ns"),
+        timestamp_column(F.col("valid_from_ns")).alias("removed"),
+        "sender",
+        "node",
+        "position",
+        "sequence",
+    )
+
+
+def replaced(rows: DataFrame, touched: DataFrame, new: DataFrame) -> DataFrame:
+    """The rows with those of the touched objects replaced by the new ones."""
+    kept = rows.join(touched.select(*OBJECT), on=list(OBJECT), how="left_anti")
+    return kept.select(*new.columns).unionByName(new)
+
+
+def with_part(rows: DataFrame, count: int) -> DataFrame:
+    """The rows with the column `part`."""
+    return rows.withColumn("part", F.pmod(F.xxhash64(*OBJECT), F.lit(count)).cast("int"))

@@ -3,7 +3,6 @@
 echo            an echo by datagrams: the example of a machine
 stream_echo     the echo over streams
 heartbeat       a failure detector for a multicast group
-checkers        checkers of these three
 scenarios       their scenarios
 node_history    the publishes of simulated programs
 node_host       a node with a simulated disk

@@ -27,7 +27,7 @@ from skerry.errors import ConfigError, ConnectFailed
 from skerry.runtime import machine_driver
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.loops import LoopKind, run_loop
-from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.storage.contract import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 
 PATIENCE_S = 10.0

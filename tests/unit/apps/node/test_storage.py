@@ -19,7 +19,7 @@ from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
-from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.storage.contract import StorageConfig
 from skerry.runtime.storage.open import open_storage
 
 TYPES = skerry.define_types(

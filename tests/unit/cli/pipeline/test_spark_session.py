@@ -30,7 +30,7 @@ Run = Callable[..., Any]
 def test_a_missing_extra_is_named_with_the_command(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skerry.spark.startup.extras.NEEDED", ("pyspark_that_nobody_has",))
+    monkeypatch.setattr("skerry.spark.startup.extras.FOR_SPARK", ("pyspark_that_nobody_has",))
     at = ("--at", "2026-11-15T14:00:00Z")
     for words in (("compact",), ("asof", *at, "--engine", "spark")):
         done = run("pipeline", *words, "--tables", "lake")
@@ -40,7 +40,7 @@ def test_a_missing_extra_is_named_with_the_command(
     # Queries need less.
     done = run("pipeline", "asof", "--tables", "lake", *at)
     assert "there is no folder lake" in done.err
-    monkeypatch.setattr("skerry.lake.extras.NEEDED", ("arrow_that_nobody_has",))
+    monkeypatch.setattr("skerry.spark.startup.extras.FOR_LAKE", ("arrow_that_nobody_has",))
     done = run("pipeline", "asof", "--tables", "lake", *at)
     assert (done.code, "pip install 'skerry[lake]'" in done.err) == (1, True)
 

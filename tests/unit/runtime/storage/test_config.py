@@ -6,7 +6,7 @@ import pytest
 
 from skerry.config import Sources, Value, load
 from skerry.limits import STORAGE_INTERVAL_MS_MAX
-from skerry.runtime.storage.config import StorageConfig, SyncPolicy
+from skerry.runtime.storage.contract import StorageConfig, SyncPolicy
 
 
 def test_by_default_each_batch_is_synced_at_once() -> None:

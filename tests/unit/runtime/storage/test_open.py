@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import StorageError
-from skerry.runtime.storage.config import SyncPolicy
+from skerry.runtime.storage.contract import SyncPolicy
 from skerry.runtime.storage.open import default_url, open_storage
 from skerry.runtime.storage.sqlite import SqliteStorage
 

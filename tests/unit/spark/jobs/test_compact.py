@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.jobs.compact import Compacted, compact, compact_table
+from skerry.spark.jobs.maintenance import Compacted, compact, compact_table
 from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
+from skerry.spark.jobs.maintenance import KEEP_HOURS, Vacuumed, vacuum
 from skerry.spark.lake.lake import Lake, LakeConfig
 from skerry.spark.lake.plans import Plan
 from tests.object_store import ObjectStore

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.lake.conform import conformed
+from skerry.spark.lake.lake import conformed
 
 
 @pytest.mark.slow

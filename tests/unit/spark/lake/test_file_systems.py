@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.file_systems import require_file_system
-from skerry.spark.lake.store import TableStore
+from skerry.spark.lake.store import TableStore, require_file_system
 
 NO_SPARK: Any = None
 

@@ -8,7 +8,7 @@ import pytest
 import skerry
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.merging.identity import BY_POSITION, CounterGroup
-from skerry.spark.merging.runners import BatchRunner, InProcess, SparkTasks
+from skerry.spark.merging.runners import InProcess, SparkTasks
 from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Wanted, pack, runs
 from tests.spark.lakes import Teller, record
@@ -27,7 +27,7 @@ def test_both_ways_see_the_same_rows(spark: Any, tmp_path: Path) -> None:
     found = [(recording, segment) for segment in recording.segments()]
     tasks = [runs for pair in found for runs in pack(runs_of(pair), 1 << 20)]
     assignment = TableAssignment(numbers={("Buoy", updates[0].fingerprint): 1})
-    ways: list[BatchRunner] = [InProcess(), SparkTasks(spark)]
+    ways: list[InProcess | SparkTasks] = [InProcess(), SparkTasks(spark)]
     for way in ways:
         counted = way.survey(tasks, assignment).tables[1]
         assert (counted.rows, counted.groups[NODE].number_max) == (4, 4)

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 import skerry
-from skerry.spark.merging.splitting import packed, split, unpacked
+from skerry.spark.merging.runners import packed, split, unpacked
 from skerry.spark.merging.survey import RAW, TableAssignment
 from skerry.spark.merging.work import TableWork, Work
 from tests.spark.lakes import Teller

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.sink.published_parts import PublishedParts
+from skerry.spark.sink.sink import PublishedParts
 
 
 def test_a_part_that_was_published_is_known_from_then_on(tmp_path: Path) -> None:

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
-from skerry.spark.transforms.merge import CLOSED, GONE, OPEN
+from skerry.spark.transforms.merge import (
+    CLOSED,
+    GONE,
+    OPEN,
+    gone_rows,
+    open_rows,
+    replaced,
+    with_part,
+)
 
 COLUMNS = (
     "space string, key binary, life bigint, valid_from_ns bigint, sender bigint, node bigint,"

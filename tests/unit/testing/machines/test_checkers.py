@@ -7,15 +7,6 @@ import pytest
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import MS, SECOND, Node, World
-from skerry.testing.machines.checkers import (
-    AllAnswered,
-    AllHeard,
-    NoHastySuspicion,
-    SuspicionsAlternate,
-    answered_once,
-    genuine,
-    served_once,
-)
 from skerry.testing.machines.echo import Answered, GaveUp, Served
 from skerry.testing.machines.heartbeat import (
     Beat,
@@ -24,6 +15,15 @@ from skerry.testing.machines.heartbeat import (
     HeartbeatDetector,
     Restored,
     Suspected,
+)
+from skerry.testing.machines.scenarios import (
+    AllAnswered,
+    AllHeard,
+    NoHastySuspicion,
+    SuspicionsAlternate,
+    answered_once,
+    genuine,
+    served_once,
 )
 from tests.sim.probe import Probe
 
