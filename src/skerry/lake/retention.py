@@ -22,7 +22,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.lake.scanning import dataset_of, scan
@@ -30,11 +29,12 @@ from skerry.lake.series import key_columns, with_numbers
 from skerry.lake.updates import TIMESTAMP, floor_ns, in_slices, timestamps
 from skerry.spark.lake.buckets import HOUR_NS, MINUTE_NS, bucket_start_ns
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.data_files import Contents, DataFile, TableChange, column_ranges
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.delta import Table
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
+from skerry.spark.merging.files import write_file
 
 _APPLICATION: Final = "skerry-retention"
 
@@ -123,10 +123,7 @@ class _Retention:
         for table in rolled_up(self._store, self._state, updates):
             for hour in pc.unique(table["hour"]).to_pylist():
                 rows = table.filter(pc.equal(table["hour"], hour)).drop_columns(["hour"])
-                path = f"{folder}/hour={hour}/{len(added)}.parquet"
-                with self._writer(f"{name}/{path}", rows.schema) as writer:
-                    writer.write_table(rows)
-                added.append(self._file(name, path, {"hour": hour}))
+                added.append(write_file(self._store, name, folder, rows, {"hour": hour}))
         hours = {file.parts["hour"] for file in added}
         old = Table(self._store, name).contents()
         again = () if old is None else old.only(lambda file: file.parts["hour"] in hours).files
@@ -146,19 +143,15 @@ class _Retention:
         folder = f"r-{uuid4().hex[:12]}"
         inside = [field.name for field in found.schema if field.name not in found.divided_by]
         added = []
-        for index, file in enumerate(found.files):
+        for file in found.files:
             if file.high.get("valid_to_ns", self._before_ns + 1) <= self._before_ns:
                 continue
             dataset = dataset_of(self._store, name, replace(found, files=(file,)))
-            # Spark reads partition values from the names of folders.
-            parts = "/".join(f"{key}={value}" for key, value in file.parts.items())
-            path = f"{folder}/{parts}/{index}.parquet"
             schema = pa.schema([dataset.schema.field(column) for column in inside])
-            with self._writer(f"{name}/{path}", schema) as writer:
-                for batch in scan(dataset, inside, is_kept):
-                    writer.write_batch(batch)
-            added.append(self._file(name, path, file.parts))
-        return [file for file in added if file.rows]
+            rows = pa.Table.from_batches(scan(dataset, inside, is_kept), schema)
+            if rows.num_rows:
+                added.append(write_file(self._store, name, folder, rows, file.parts))
+        return added
 
     def _commit(
         self,
@@ -180,24 +173,6 @@ class _Retention:
         table = Table(self._store, name)
         version = table.version_of(_APPLICATION) + 1
         table.commit(change, application=_APPLICATION, version=version)
-
-    def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
-        path = self._store.arrow_path(name)
-        self._store.files.create_dir(path.rpartition("/")[0], recursive=True)
-        return pq.ParquetWriter(path, schema, filesystem=self._store.files, compression="snappy")
-
-    def _file(self, name: str, path: str, parts: Mapping[str, str | None]) -> DataFile:
-        arrow_path = self._store.arrow_path(f"{name}/{path}")
-        footer = pq.read_metadata(arrow_path, filesystem=self._store.files)
-        low, high = column_ranges(footer)
-        return DataFile(
-            path=path,
-            byte_count=self._store.files.get_file_info(arrow_path).size,
-            rows=footer.num_rows,
-            parts=parts,
-            low=low,
-            high=high,
-        )
 
 
 def _is_before(file: DataFile, before_ns: int) -> bool:

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 class Checker:
     """Base class of all checkers. The world only calls the methods that a subclass overrides."""
 
+    _name: str | None = None
+
     @property
     def name(self) -> str:
-        """The name of this checker in failures."""
-        return type(self).__name__
+        """The name of this checker in failures: its class, unless it was given another."""
+        return self._name or type(self).__name__
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         """Check safety for an event that a machine has just returned."""
@@ -45,10 +47,6 @@ class Invariant(Checker):
         self._name = name
         self._holds = holds
 
-    @property
-    def name(self) -> str:
-        return self._name
-
     def safety(self, world: World) -> str | None:
         return self._holds(world)
 
@@ -59,10 +57,6 @@ class Eventually(Checker):
     def __init__(self, name: str, awaited: Callable[[World], str | None]) -> None:
         self._name = name
         self._awaited = awaited
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def liveness(self, world: World) -> str | None:
         return self._awaited(world)
@@ -79,10 +73,6 @@ class EachOnce(Checker):
         self._name = name
         self._key = key
         self._seen: set[Hashable] = set()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         key = self._key(node, event)
@@ -101,10 +91,6 @@ class NoInvention(Checker):
         self._name = name
         self._key = key
         self._known: set[Hashable] = set()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def announce(self, key: Hashable) -> None:
         """Accept events with this key from now on."""
@@ -130,10 +116,6 @@ class InOrder(Checker):
         self._name = name
         self._place = place
         self._next: dict[Hashable, int] = {}
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         place = self._place(node, event)

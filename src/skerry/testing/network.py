@@ -7,7 +7,7 @@ latency. All disturbances come from a `LinkFault`, so a test has exactly the fau
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from skerry.limits import DATAGRAM_BYTES_MAX, SIM_INBOX_COUNT_MAX
@@ -16,18 +16,9 @@ from skerry.testing.packet import MULTICAST, UNICAST, Packet
 from skerry.testing.streams import Streams
 
 if TYPE_CHECKING:
+    from skerry.testing.faults import LinkFault
     from skerry.testing.node import Node
     from skerry.testing.world import World
-
-
-class LinkShaper(Protocol):
-    """Changes packets between two nodes."""
-
-    def matches(self, packet: Packet) -> bool:
-        """Whether the shaper affects the packet."""
-
-    def shape(self, packet: Packet, delays_ns: list[int]) -> list[int]:
-        """The delays of the copies that arrive, from the delays so far; empty loses the packet."""
 
 
 class Network:
@@ -36,7 +27,7 @@ class Network:
     def __init__(self, world: World, *, latency_ns: int) -> None:
         assert latency_ns > 0
         self.latency_ns = latency_ns
-        self.shapers: list[LinkShaper] = []
+        self.shapers: list[LinkFault] = []
         """The shapers that each packet passes, in this order."""
         self.streams = Streams(world, self)
         self._world = world
@@ -159,7 +150,7 @@ class Network:
             machine.receive(packet.data, source, now_ns)
         world.collect(node)
 
-    def _note_stopped(self, packet: Packet, shaper: LinkShaper) -> None:
+    def _note_stopped(self, packet: Packet, shaper: LinkFault) -> None:
         self._write(
             f'{{"_at_ns":{self._world.now_ns},"_node":{packet.source.label},'
             f'"bytes":{len(packet.data)},"by":"{type(shaper).__name__}","crc":{packet.crc},'

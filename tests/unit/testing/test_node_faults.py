@@ -248,8 +248,8 @@ def test_temporary_link_faults_begin_end_and_may_be_one_way(kind: type[Partition
         shapers = world.network.shapers
         states.add(
             (
-                any("first" in shaper.source_names() for shaper in shapers),  # type: ignore[attr-defined]
-                any("second" in shaper.source_names() for shaper in shapers),  # type: ignore[attr-defined]
+                any("first" in shaper.source_names() for shaper in shapers),
+                any("second" in shaper.source_names() for shaper in shapers),
             )
         )
 

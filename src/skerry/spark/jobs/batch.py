@@ -21,9 +21,8 @@ from skerry.spark.jobs.definitions import TypeContent, content_of_segments
 from skerry.spark.jobs.late_type import is_widened, stage_type, typed_rows
 from skerry.spark.jobs.lateness import stale_snapshots
 from skerry.spark.lake.buckets import HOUR_NS, hour_text
-from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
-from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.lake import Lake, change_of
 from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.merging.duplicates import (
     SKEW_NS,
@@ -223,12 +222,9 @@ class _Batch:
     def _table_work(self, target: _TargetTable, decisions: RowDecisions, first: int) -> TableWork:
         slots = min(_SLOT_COUNT_MAX, slot_count_for(target.tally.bytes))
         if target.state is None:
+            known = self._known_raw(target)
             return TableWork(
-                name="raw",
-                first_slot=first,
-                slot_count=slots,
-                known=self._known_raw(target),
-                has_duplicates=decisions.has_duplicates,
+                name="raw", first_slot=first, slot_count=slots, known=known, decisions=decisions
             )
         state = target.state
         latest, gone = (self.lake.table(f"{k}/{state.table}").files() for k in ("latest", "gone"))
@@ -250,9 +246,7 @@ class _Batch:
             part_count_before=state.part_count,
             latest=tuple(latest),
             gone=tuple(gone),
-            orders=decisions.orders,
-            drops=decisions.drops,
-            has_duplicates=decisions.has_duplicates,
+            decisions=decisions,
         )
 
     def _known_raw(self, target: _TargetTable) -> tuple[DataFile, ...]:
@@ -279,17 +273,9 @@ class _Batch:
                 added[kind].append(file)
             for kind, path in result.removed:
                 removed[kind][path] = None
-        name = "" if target.state is None else target.state.table
-        schema = None if target.state is None else target.state.schema
         for kind in dict.fromkeys((*added, *removed)):
-            table = f"{kind}/{name}" if name else kind
-            self.changes[table] = TableChange(
-                table=table,
-                schema=delta_schema(table_schema(kind, schema)),
-                divided_by=DIVIDED_BY[kind],
-                added=tuple(added[kind]),
-                removed=tuple(removed[kind]),
-            )
+            change = change_of(kind, target.state, added[kind], removed[kind])
+            self.changes[change.table] = change
         if target.state is not None:
             self._advance(target, added)
         return rows
@@ -311,14 +297,7 @@ class _Batch:
         # A row that is not late for its object may still be late for a snapshot.
         stale = stale_snapshots(self.lake, state, since_ns)
         if stale:
-            name = f"snapshots/{state.table}"
-            self.changes[name] = TableChange(
-                table=name,
-                schema=delta_schema(table_schema("snapshots", state.schema)),
-                divided_by=DIVIDED_BY["snapshots"],
-                added=(),
-                removed=stale,
-            )
+            self.changes[f"snapshots/{state.table}"] = change_of("snapshots", state, (), stale)
 
     def _stage_late(self, target: _TargetTable) -> int:
         """Merge late rows with separate Spark jobs; returns the number of new rows."""

@@ -29,7 +29,7 @@ from skerry.spark.lake.buckets import bucket_column, hour_column
 from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.delta import read_files
-from skerry.spark.lake.lake import Lake, delta_schema
+from skerry.spark.lake.lake import Lake, change_of
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.schema import quoted, spark_schema
 from skerry.spark.lake.schema_json import schema_to_text
@@ -340,13 +340,7 @@ class _TypeBatch:
         if was is not None:
             added, removed = [*was.added, *added], (*was.removed, *removed)
         if added or removed:
-            self.changes[kind] = TableChange(
-                table=f"{kind}/{self.state.table}",
-                schema=delta_schema(table_schema(kind, self.state.schema)),
-                divided_by=DIVIDED_BY[kind],
-                added=tuple(added),
-                removed=removed,
-            )
+            self.changes[kind] = change_of(kind, self.state, added, removed)
 
     def _widen(self) -> None:
         """Rewrite the tables of which a column was widened."""

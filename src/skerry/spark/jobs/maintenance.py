@@ -18,9 +18,9 @@ import pyarrow as pa
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.lake.buckets import DAY_NS, HOUR_NS, bucket_start_ns
-from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, table_schema
+from skerry.spark.lake.catalog import OBJECT
 from skerry.spark.lake.data_files import Contents, DataFile, TableChange
-from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake, delta_schema
+from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake, change_of, delta_schema
 from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.merging.files import read_rows, write_file
 from skerry.spark.transforms.snapshots import edges, snapshot_at
@@ -118,16 +118,8 @@ def _make_snapshot(
     # Few sorted files: opening one costs a query as much as some thousand rows.
     rows = snapshot_at(states, edge_ns, until_ns).repartition(file_count, *OBJECT)
     rows = rows.sortWithinPartitions(*OBJECT)
-    name = f"snapshots/{state.table}"
     files = lake.stage("snapshots", state, rows, label=f"s{edge_ns}")
-    lake.table(name).rewrite(
-        TableChange(
-            table=name,
-            schema=delta_schema(table_schema("snapshots", state.schema)),
-            divided_by=DIVIDED_BY["snapshots"],
-            added=tuple(files),
-        )
-    )
+    lake.table(f"snapshots/{state.table}").rewrite(change_of("snapshots", state, files))
 
 
 # -- compaction
@@ -242,8 +234,6 @@ def _compact_files(
 
 # -- vacuum
 
-
-__all__ = ["KEEP_HOURS", "Vacuumed", "vacuum"]
 
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _ENTRY: Final = re.compile(r"(\d{20})\.json")

@@ -112,6 +112,14 @@ def column_ranges(footer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return low, high
 
 
+def written_file(path: str, footer: Any, size: int, parts: Mapping[str, str | None]) -> DataFile:
+    """A file that was just written, by its Parquet footer."""
+    low, high = column_ranges(footer)
+    return DataFile(
+        path=path, byte_count=size, rows=footer.num_rows, parts=parts, low=low, high=high
+    )
+
+
 def _is_loggable(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= _TEXT_CHARS_MAX

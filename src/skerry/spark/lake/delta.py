@@ -22,8 +22,8 @@ from skerry.spark.lake.data_files import (
     Contents,
     DataFile,
     TableChange,
-    column_ranges,
     parts_of_path,
+    written_file,
 )
 from skerry.spark.lake.delta_log import LOG_KEEP_S, commit_change, contents_of_log, open_log
 from skerry.spark.lake.schema import no_rows, quoted, spark_schema
@@ -125,18 +125,13 @@ class Table:
         divided_by: Sequence[str],
         *,
         label: str,
-        rows_max: int = 0,
     ) -> list[DataFile]:
-        """Write rows as files without committing them; PipelineError if the disk is full.
-
-        No file has more than `rows_max` rows, if that is given.
-        """
+        """Write rows as files without committing them; PipelineError if the disk is full."""
         folder = f"{self.name}/{label}-{uuid4().hex[:12]}"
         _keep_microseconds(frame.sparkSession)
         writer = (
             frame.write.option("compression", "snappy")
             .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            .option("maxRecordsPerFile", str(rows_max))
             .partitionBy(*divided_by)
         )
         try:
@@ -210,17 +205,9 @@ class Table:
             footer = pq.read_metadata(
                 self.store.arrow_path(stored.path), filesystem=self.store.files
             )
-            low, high = column_ranges(footer)
-            found.append(
-                DataFile(
-                    path=stored.path[len(self.name) + 1 :],
-                    byte_count=stored.byte_count,
-                    rows=footer.num_rows,
-                    parts=parts_of_path(stored.path[len(folder) + 1 :]),
-                    low=low,
-                    high=high,
-                )
-            )
+            path = stored.path[len(self.name) + 1 :]
+            parts = parts_of_path(stored.path[len(folder) + 1 :])
+            found.append(written_file(path, footer, stored.byte_count, parts))
         return [file for file in found if file.rows]
 
 

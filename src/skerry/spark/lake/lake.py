@@ -10,7 +10,7 @@ the version of its commits, and holds the state that the next batch needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -22,7 +22,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from skerry.errors import ConfigError, PipelineError
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
-from skerry.spark.lake.data_files import Contents, DataFile
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.delta import ContentsCache, Table
 from skerry.spark.lake.delta_log import LOG_KEEP_S
 from skerry.spark.lake.plans import (
@@ -81,28 +81,21 @@ class LakeConfig:
 
     def __post_init__(self) -> None:
         if self.bucket_s <= 0 or self.bucket_s % 60 or 86_400 % self.bucket_s:
-            raise ConfigError(
-                key="bucket_s",
-                origin="pipeline",
-                detail=f"{self.bucket_s} is not a whole number of minutes that divides a day",
-            )
+            raise _invalid("bucket_s", "is not a whole number of minutes that divides a day", self)
         if self.log_keep_s < 0:
-            raise ConfigError(
-                key="log_keep_s",
-                origin="pipeline",
-                detail=f"{self.log_keep_s} is negative",
-            )
+            raise _invalid("log_keep_s", "is negative", self)
         if self.vacuum_hours is not None and self.vacuum_hours < SAFE_HOURS:
-            raise ConfigError(
-                key="vacuum_hours",
-                origin="pipeline",
-                detail=f"{self.vacuum_hours} is less than {SAFE_HOURS:g}: "
-                "files of an unfinished batch would be deleted",
-            )
+            limit = f"is less than {SAFE_HOURS:g}: files of an unfinished batch would be deleted"
+            raise _invalid("vacuum_hours", limit, self)
 
     @property
     def bucket_ns(self) -> int:
         return self.bucket_s * 10**9
+
+
+def _invalid(key: str, detail: str, config: LakeConfig) -> ConfigError:
+    detail = f"{getattr(config, key)} {detail}"
+    return ConfigError(key=key, origin="pipeline", detail=detail)
 
 
 class Lake:
@@ -262,6 +255,22 @@ class Lake:
             f"{f'{begun[0]} has' if begun else 'tables may have'} a part of this batch, so it "
             "cannot be repeated: restore the file, or rebuild the tables in another folder"
         )
+
+
+def change_of(
+    kind: str,
+    state: TypeState | None,
+    added: Iterable[DataFile] = (),
+    removed: Iterable[str] = (),
+) -> TableChange:
+    """The change of a table of a type, or of `raw`."""
+    return TableChange(
+        table=kind if state is None else f"{kind}/{state.table}",
+        schema=delta_schema(table_schema(kind, None if state is None else state.schema)),
+        divided_by=DIVIDED_BY[kind],
+        added=tuple(added),
+        removed=tuple(removed),
+    )
 
 
 def delta_schema(schema: pa.Schema) -> str:

@@ -64,11 +64,14 @@ class KnownCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDecisions:
-    """How the rows of one table are merged; the fields are those of `TableWork`."""
+    """How the rows of one table are merged."""
 
     orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    """By node, ascending positions with their `order_ns`; for other nodes it is the time."""
     drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
+    """Numbers of rows that are already in the table, ascending."""
     has_duplicates: bool = False
+    """Whether the batch may have the same row more than once."""
     is_late: bool = False
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.spark.lake.data_files import NULL_PART, DataFile, column_ranges
+from skerry.spark.lake.data_files import NULL_PART, DataFile, written_file
 from skerry.spark.lake.store import TableStore, disk_error, is_disk_full
 from skerry.spark.merging.identity import Numbers
 
@@ -42,7 +42,7 @@ def write_parts(
 
 
 def write_file(
-    store: TableStore, table: str, folder: str, rows: pa.Table, parts: dict[str, str | None]
+    store: TableStore, table: str, folder: str, rows: pa.Table, parts: Mapping[str, str | None]
 ) -> DataFile:
     """Write rows as a file of a table without committing it; PipelineError if the disk is full."""
     inner = "".join(f"{name}={_part_name(value)}/" for name, value in parts.items())
@@ -67,8 +67,7 @@ def write_file(
         if is_disk_full(f"{error} {error.__context__}"):
             raise disk_error(f"cannot write {table}", store.root, "no space left") from error
         raise
-    low, high = column_ranges(footers[0])
-    return DataFile(path=path, byte_count=size, rows=rows.num_rows, parts=parts, low=low, high=high)
+    return written_file(path, footers[0], size, parts)
 
 
 def _encoded_columns(schema: pa.Schema) -> list[str]:

@@ -15,18 +15,6 @@ import pyarrow as pa
 
 from skerry.codec.envelope import DISTRIBUTOR
 
-__all__ = [
-    "BY_CONTENT",
-    "BY_MULTICAST",
-    "BY_POSITION",
-    "BY_SENDER",
-    "CounterGroup",
-    "Numbers",
-    "RowIdentity",
-    "identity_of",
-    "numbers_of",
-]
-
 Numbers: TypeAlias = Any
 """A numpy array."""
 

@@ -55,15 +55,15 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
 
 def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
     """Each update once, without those that the table has; an update precedes a snapshot row."""
-    if not table.drops and not table.has_duplicates:
+    if not table.decisions.drops and not table.decisions.has_duplicates:
         return rows.combine_chunks()
     identity = identity_of(rows)
     is_kept = np.ones(rows.num_rows, bool)
-    for group, numbers in table.drops.items():
+    for group, numbers in table.decisions.drops.items():
         is_own = (identity.kind == group.kind) & (identity.node == group.node)
         is_own &= identity.sender == group.sender
         is_kept[is_own] &= ~np.isin(identity.number[is_own], numbers)
-    if table.has_duplicates:
+    if table.decisions.has_duplicates:
         is_kept &= _is_first(rows, identity)
     return rows.filter(pa.array(is_kept)).combine_chunks()
 
@@ -160,11 +160,11 @@ class _Slot:
 
     def _order_ns(self, rows: pa.Table) -> Numbers:
         times = numbers_of(rows.column("time_ns"))
-        if not self.table.orders:
+        if not self.table.decisions.orders:
             return times
         identity = identity_of(rows)
         order = times.copy()
-        for node, (positions, order_ns) in self.table.orders.items():
+        for node, (positions, order_ns) in self.table.decisions.orders.items():
             own = np.flatnonzero((identity.kind == BY_POSITION) & (identity.node == node))
             order[own] = order_ns[np.searchsorted(positions, identity.number[own])]
         return order

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.schema import TypedSchema
-from skerry.spark.merging.identity import CounterGroup, Numbers
+from skerry.spark.merging.duplicates import RowDecisions
 from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Run
 
@@ -35,12 +35,7 @@ class TableWork:
     gone: tuple[DataFile, ...] = ()
     known: tuple[DataFile, ...] = ()
     """For `raw`: files that may have rows of this batch."""
-    orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
-    """By node, ascending positions with their `order_ns`; for other nodes it is the time."""
-    drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
-    """Numbers of rows that are already in the table, ascending."""
-    has_duplicates: bool = False
-    """Whether the batch may have the same row more than once."""
+    decisions: RowDecisions = field(default_factory=RowDecisions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,15 +87,6 @@ class Restarted(MachineEvent):
     peer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatStatistics(Statistics):
-    """Counters of a member in this life."""
-
-    sent_count: int
-    dropped_count: int
-    peer_count: int
-
-
 @dataclass(slots=True, kw_only=True)
 class _Peer:
     life: int
@@ -128,7 +119,6 @@ class HeartbeatDetector(Outbox):
         # Members that start together must not send their beats together.
         self._beat_due_ns = now_ns + rng.randrange(self._config.interval_ns)
         self._number = 0
-        self._dropped_count = 0
         super().__init__()
         self.life = rng.getrandbits(64)
 
@@ -170,12 +160,8 @@ class HeartbeatDetector(Outbox):
         expiry_ns = self._expiry.next_ns()
         return self._beat_due_ns if expiry_ns is None else min(self._beat_due_ns, expiry_ns)
 
-    def statistics(self) -> HeartbeatStatistics:
-        return HeartbeatStatistics(
-            sent_count=self._number,
-            dropped_count=self._dropped_count,
-            peer_count=len(self._peers),
-        )
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def _accept(self, beat: Beat, source: Address) -> DropReason | None:
         peer = self._peers.get(source)
@@ -212,5 +198,4 @@ class HeartbeatDetector(Outbox):
         return peer.is_called and late_ns <= self._config.last_call_ns
 
     def _drop(self, reason: DropReason, source: Address, now_ns: int) -> None:
-        self._dropped_count += 1
         self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))

@@ -69,14 +69,6 @@ class StreamEchoConfig:
     pending_count_max: int = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEchoStatistics(Statistics):
-    """Counters of a client or server in this life."""
-
-    opened_count: int
-    pending_count: int
-
-
 class StreamEchoClient(Outbox):
     """Sends questions to one server over a stream, and after a loss over the next one."""
 
@@ -91,7 +83,6 @@ class StreamEchoClient(Outbox):
         self._deadlines.set("connect", now_ns)
         self._frames: FrameBuffer | None = None
         self._attempt_count = 0
-        self._opened_count = 0
         self._questions: dict[int, bytes] = {}
         self.next_number = 0
         """The number of the next question."""
@@ -116,7 +107,6 @@ class StreamEchoClient(Outbox):
         assert peer == self._server
         self._frames = FrameBuffer()
         self._attempt_count = 0
-        self._opened_count += 1
         for number in self._questions:
             self._send(number)
         self._await_answer(now_ns)
@@ -154,10 +144,8 @@ class StreamEchoClient(Outbox):
         """Time to connect, or end of the answer timeout."""
         return self._deadlines.next_ns()
 
-    def statistics(self) -> StreamEchoStatistics:
-        return StreamEchoStatistics(
-            opened_count=self._opened_count, pending_count=len(self._questions)
-        )
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def _send(self, number: int) -> None:
         message = EchoMessage(
@@ -189,12 +177,10 @@ class StreamEchoServer:
     def __init__(self, *, server: EchoServer | None = None) -> None:
         self._server = server or EchoServer()
         self._frames: dict[Address, FrameBuffer] = {}
-        self._opened_count = 0
         self._transmits: list[Transmit] = []
 
     def stream_opened(self, peer: Address, _now_ns: int) -> None:
         self._frames[peer] = FrameBuffer()
-        self._opened_count += 1
 
     def stream_closed(self, peer: Address, _reason: CloseReason, _now_ns: int) -> None:
         del self._frames[peer]
@@ -224,5 +210,5 @@ class StreamEchoServer:
     def deadline_ns(self) -> int | None:
         return None
 
-    def statistics(self) -> StreamEchoStatistics:
-        return StreamEchoStatistics(opened_count=self._opened_count, pending_count=0)
+    def statistics(self) -> Statistics:
+        return Statistics()

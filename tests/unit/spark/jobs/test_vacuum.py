@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.jobs.maintenance import KEEP_HOURS, Vacuumed, vacuum
-from skerry.spark.lake.lake import Lake, LakeConfig
+from skerry.spark.jobs.maintenance import Vacuumed, vacuum
+from skerry.spark.lake.lake import KEEP_HOURS, Lake, LakeConfig
 from skerry.spark.lake.plans import Plan
 from tests.object_store import ObjectStore
 from tests.unit.spark.deltas import change, data_file, stored_file
