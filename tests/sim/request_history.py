@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.objects.typeset import define_types
-from skerry.testing.machines.node_history import Publisher
+from skerry.testing.machines.program import Publisher
 
 __all__ = ["HANDLERS", "MANNERS", "TASKS", "Asked", "Tasks"]
 

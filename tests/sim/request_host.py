@@ -18,9 +18,8 @@ from skerry.engine.admission.quotas import ClientLimits
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, Connect, MachineEvent, Transmit
-from skerry.testing.machines.node_history import TYPES
 from skerry.testing.machines.node_host import NodeHost
-from skerry.testing.machines.program import NODE
+from skerry.testing.machines.program import NODE, TYPES
 from skerry.testing.node import Setting
 from tests.sim.request_history import TASKS
 

@@ -14,8 +14,7 @@ from skerry.errors import WouldBlock
 from skerry.objects.base import Struct
 from skerry.protocol.deadlines import Deadlines
 from skerry.protocol.machine import Address, MachineEvent
-from skerry.testing.machines.node_history import TYPES
-from skerry.testing.machines.program import Program
+from skerry.testing.machines.program import TYPES, Program
 from skerry.testing.node import Setting
 from tests.sim.request_history import TASKS
 

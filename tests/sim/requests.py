@@ -18,10 +18,9 @@ from skerry.testing.machines.node_checkers import (
     Retold,
     SameObjects,
 )
-from skerry.testing.machines.node_history import TYPES, History
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.machines.node_scenarios import KEYS, Doing, inject_all
-from skerry.testing.machines.program import NODE
+from skerry.testing.machines.program import NODE, TYPES, History
 from skerry.testing.node import Factory, Node
 from skerry.testing.node_faults import SlowReaders
 from skerry.testing.scenarios import scenario

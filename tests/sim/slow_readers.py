@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from skerry.client.core.event_queue import OnSlow
 from skerry.engine.admission.quotas import ClientLimits
-from skerry.testing.machines.node_history import MESSAGE, PLAIN, TYPES, subject_of
 from skerry.testing.machines.node_host import NodeHost
 from skerry.testing.machines.node_scenarios import PATTERNS, Doing, build_system, finish_run
-from skerry.testing.machines.program import Program
+from skerry.testing.machines.program import MESSAGE, PLAIN, TYPES, Program, subject_of
 from skerry.testing.node import Factory, Node, Setting
 from skerry.testing.node_faults import SlowReaders, StreamLosses
 from skerry.testing.scenarios import scenario

@@ -19,10 +19,9 @@ from skerry.engine.dispatch.ledger import NodeStatistics
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason, Transmit
 from skerry.testing import Factory, Setting, World
-from skerry.testing.machines.node_history import CLEANUP
 from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
 from skerry.testing.machines.node_scenarios import play_node
-from skerry.testing.machines.program import Flushed, Program
+from skerry.testing.machines.program import CLEANUP, Flushed, Program
 from tests.sim.slow_readers import SLOW_LIMITS, play_slow
 
 SEED_COUNT = 40

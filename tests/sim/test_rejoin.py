@@ -12,10 +12,9 @@ import pytest
 
 from skerry.testing import MS, SECOND, World
 from skerry.testing.machines.node_checkers import Retold, SameObjects
-from skerry.testing.machines.node_history import PLAIN, TYPES
 from skerry.testing.machines.node_host import NodeHost
 from skerry.testing.machines.node_scenarios import play_node
-from skerry.testing.machines.program import NODE, Program
+from skerry.testing.machines.program import NODE, PLAIN, TYPES, Program
 
 
 @pytest.mark.parametrize(("kind", "what"), [("type", PLAIN), ("pattern", f"/{PLAIN}/*")])

@@ -10,8 +10,7 @@ from skerry.client.core.claims import ClaimState
 from skerry.engine.events import ClientDisconnected, ClientRefused
 from skerry.ids import NODE_CLIENT
 from skerry.testing import MS, SECOND, Node, World
-from skerry.testing.machines.node_history import PLAIN
-from skerry.testing.machines.program import Program
+from skerry.testing.machines.program import PLAIN, Program
 from tests.sim.request_checkers import (
     AskedInOrder,
     CarriedOutOnce,

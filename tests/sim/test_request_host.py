@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skerry.testing import MS, Node, World
-from skerry.testing.machines.node_history import MESSAGE, PLAIN, TYPES
+from skerry.testing.machines.program import MESSAGE, PLAIN, TYPES
 from tests.sim.request_history import TASKS
 from tests.sim.request_host import (
     OBSERVER,

@@ -9,7 +9,7 @@ import pytest
 from skerry.client.core.claims import ClaimState
 from skerry.limits import REQUEST_COUNT_MAX
 from skerry.testing import MS, SECOND, Node, World
-from skerry.testing.machines.node_history import PLAIN
+from skerry.testing.machines.program import PLAIN
 from tests.sim.request_history import TASKS
 from tests.sim.request_host import RequestHost
 from tests.sim.request_program import (

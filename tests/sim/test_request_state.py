@@ -9,7 +9,7 @@ import pytest
 
 from skerry.engine.services.requests import REQUEST_WINDOW_COUNT
 from skerry.testing import MS, Node, World
-from skerry.testing.machines.node_history import PLAIN
+from skerry.testing.machines.program import PLAIN
 from tests.sim.request_history import TASKS
 from tests.sim.request_host import REQUEST_LIMITS, RequestHost
 from tests.sim.request_program import RequestProgram

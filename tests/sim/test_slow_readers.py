@@ -9,7 +9,7 @@ import pytest
 from skerry.testing import World, run_scenario
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_checkers import subjects_of
-from skerry.testing.machines.node_history import PLAIN
+from skerry.testing.machines.program import PLAIN
 from tests.sim import slow_readers
 from tests.sim.slow_readers import moving_subject, play_moves, play_slow
 

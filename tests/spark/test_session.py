@@ -9,8 +9,7 @@ import pytest
 
 import skerry.spark
 from skerry.errors import PipelineError
-from skerry.spark.startup.session import FILTER_PUSHDOWN, session
-from skerry.spark.startup.shipping import has_package, ship_package
+from skerry.spark.startup.session import FILTER_PUSHDOWN, has_package, session, ship_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,6 +20,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry.spark.startup.extras import require_lake
+
 if TYPE_CHECKING:
     from skerry.lake.answer import Answer
     from skerry.lake.reader import OpenLake
@@ -37,5 +39,6 @@ _EXPORTS: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_lake()
     module, attribute = _EXPORTS[name]
     return getattr(import_module(module), attribute)

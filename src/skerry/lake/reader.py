@@ -7,19 +7,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.errors import PipelineError
+from skerry.lake.answer import Answer
+from skerry.lake.scanning import arrow_schema, dataset_of, scan
+from skerry.lake.series import duration_ns, series_of
+from skerry.lake.states import differences, live_at, states_between
+from skerry.lake.updates import changed_between
 from skerry.spark.instants import Instant, instant_ns
+from skerry.spark.lake.catalog import field_columns
+from skerry.spark.lake.data_files import Contents, TableSize
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.plans import TypeState, last_plan, table_folders
+from skerry.spark.lake.retention_limits import require_kept
+from skerry.spark.lake.state_lookup import cached_type, known_type, unknown_name
+from skerry.spark.lake.store import TableStore
 from skerry.spark.startup.extras import require_lake
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
-    from skerry.lake.answer import Answer
-    from skerry.spark.lake.data_files import Contents, TableSize
-    from skerry.spark.lake.plans import TypeState
-
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,7 +56,6 @@ class OpenLake:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        from skerry.spark.lake.store import TableStore
 
         self.store = TableStore(path)
         if not self.store.require():
@@ -68,33 +74,23 @@ class OpenLake:
 
         The pipeline writes a plan before it commits, so the last plan has all columns.
         """
-        from skerry.spark.lake.plans import last_plan
-
         return last_plan(self.store).types
 
     def table_names(self) -> list[str]:
         """The names of all tables: `history/Vessel`, `links` and so on; reads no logs."""
-        from skerry.spark.lake.plans import table_folders
-
         return table_folders(self.store)
 
     def contents(self, name: str) -> Contents | None:
         """The files and columns of a table by its log, or None if there is no such table."""
-        from skerry.spark.lake.delta import Table
-
         return Table(self.store, name).contents()
 
     def tables(self) -> list[TableSize]:
         """All tables with their number of rows, files and bytes."""
-        from skerry.spark.lake.data_files import TableSize
-
         found = ((name, self.contents(name)) for name in self.table_names())
         return [TableSize.of(name, contents) for name, contents in found if contents is not None]
 
     def type_tables(self, type_name: str) -> TypeState:
         """The schema of a type; PipelineError if there is no such type."""
-        from skerry.spark.lake.state_lookup import known_type
-
         return known_type(self.known_types(), type_name)
 
     def recorded(self, type_name: str | None = None) -> Range | None:
@@ -116,10 +112,6 @@ class OpenLake:
 
     def table(self, name: str, *, where: pc.Expression | None = None) -> Answer:
         """All rows of a table: `history/Vessel`, `links` and so on."""
-        from skerry.lake.answer import Answer
-        from skerry.lake.scanning import arrow_schema, dataset_of, scan
-        from skerry.spark.lake.state_lookup import unknown_name
-
         contents = self.contents(name)
         if contents is None:
             raise unknown_name(name, self.table_names())
@@ -134,9 +126,6 @@ class OpenLake:
 
         Without a type, of all types: the fields are then one column of JSON, `object`.
         """
-        from skerry.lake.states import live_at
-        from skerry.spark.lake.retention_limits import require_kept
-
         at_ns = instant_ns(instant)
         if type_name is None:
             return self._asof_all(at_ns)
@@ -147,8 +136,6 @@ class OpenLake:
 
     def latest(self, type_name: str, *, where: pc.Expression | None = None) -> Answer:
         """The current objects of a type, as of the last batch of the pipeline."""
-        from skerry.lake.states import states_between
-
         state = self._cached(type_name)
         return states_between(
             self.store, state, self.contents, None, None, where, kinds=("latest",)
@@ -166,8 +153,6 @@ class OpenLake:
 
         The current state of an object has no `valid_to_ns`. Rows are not sorted.
         """
-        from skerry.lake.states import states_between
-
         state = self._cached(type_name)
         from_ns, to_ns = _ns(first), _ns(stop)
         answer = states_between(self.store, state, self.contents, from_ns, to_ns, where)
@@ -185,8 +170,6 @@ class OpenLake:
 
         A field that is not in an update is null; `present` is the property set.
         """
-        from skerry.lake.updates import changed_between
-
         state = self.type_tables(type_name)
         from_ns, to_ns = _ns(first), _ns(stop)
         contents = self.contents(f"updates/{state.table}")
@@ -195,9 +178,6 @@ class OpenLake:
 
     def diff(self, type_name: str, first: Instant, second: Instant) -> Answer:
         """The objects of a type that differ between two instants."""
-        from skerry.lake.states import differences
-        from skerry.spark.lake.catalog import field_columns
-
         fields = [column.name for column in field_columns(self._cached(type_name).schema)]
         before, after = self.asof(type_name, first), self.asof(type_name, second)
         answer = differences(before, after, fields)
@@ -218,8 +198,6 @@ class OpenLake:
         One row for each interval and object in which an update set the field, in order of time.
         `every` is a duration such as `500ms`, `1s` or `10min`, or a number of seconds.
         """
-        from skerry.lake.series import duration_ns, series_of
-
         state = self.type_tables(type_name)
         from_ns, to_ns = _ns(first), _ns(stop)
         answer = series_of(
@@ -243,11 +221,6 @@ class OpenLake:
     # -- all types
 
     def _asof_all(self, at_ns: int) -> Answer:
-        import pyarrow as pa
-
-        from skerry.lake.answer import Answer
-        from skerry.lake.states import live_at
-        from skerry.spark.lake.retention_limits import require_kept
 
         types = self.known_types()
         cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
@@ -283,7 +256,6 @@ class OpenLake:
     # -- types and notes
 
     def _cached(self, type_name: str) -> TypeState:
-        from skerry.spark.lake.state_lookup import cached_type
 
         return cached_type(self.known_types(), type_name)
 

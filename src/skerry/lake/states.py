@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from skerry.lake.answer import Answer
 from skerry.lake.scanning import conformed, dataset_of, scan
 from skerry.lake.updates import in_order
-from skerry.spark.lake.catalog import OBJECT, field_columns, table_schema
+from skerry.spark.lake.catalog import OBJECT, STATE_FACTS, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.state_lookup import StateFiles, states_around
 from skerry.spark.lake.store import TableStore
 
-_FACTS: Final = ("valid_from_ns", "valid_from", "life", "sender", "node", "position", "sequence")
 _IDENTITY: Final = ("life", "valid_from_ns", "node", "position", "sender", "sequence")
 """States that are equal in all of these columns are the same state."""
 _CHANGES: Final = pa.list_(pa.field("element", pa.string()))
@@ -36,7 +35,7 @@ def live_at(
     """The state of every object of a type at an instant, with its age in seconds."""
     wanted = table_schema("latest", state.schema)
     fields = [column.name for column in field_columns(state.schema)]
-    first = [*OBJECT, "subject", *_FACTS]
+    first = [*OBJECT, "subject", *STATE_FACTS]
     read = pa.schema([wanted.field(name) for name in (*first, *fields)])
     schema = pa.schema(
         [*list(read)[: len(first)], ("age_s", pa.float64()), *list(read)[len(first) :]]

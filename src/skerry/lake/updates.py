@@ -8,21 +8,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
 from skerry.lake.answer import Answer
 from skerry.lake.scanning import BATCH_ROWS, conformed, dataset_of, scan
-from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.catalog import CHANGES, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.plans import TypeState
 from skerry.spark.lake.store import TableStore
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-_NAMES: Final = {
-    CREATE: "create",
-    UPDATE: "update",
-    REMOVE: "remove",
-    SNAPSHOT: "snapshot",
-}
 _FACTS: Final = ("subject", "present", "sender", "node", "position", "sequence")
 
 
@@ -110,10 +103,10 @@ def floor_ns(ns: pa.Array, length_ns: int) -> pa.Array:
 
 
 def _shown(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    index = pc.index_in(batch.column("operation"), pa.array(list(_NAMES), pa.int8()))
+    index = pc.index_in(batch.column("operation"), pa.array(list(CHANGES), pa.int8()))
     made: dict[str, Callable[[], pa.Array]] = {
         "order_time": lambda: timestamps(batch.column("order_ns")),
-        "change": lambda: pa.array(list(_NAMES.values())).take(index),
+        "change": lambda: pa.array(list(CHANGES.values())).take(index),
     }
     arrays = [
         made[field.name]() if field.name in made else batch.column(field.name) for field in schema

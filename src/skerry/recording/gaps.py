@@ -86,7 +86,6 @@ class Missing:
         return count
 
     def add(self, gap: Gap, *, node: int = 0, sender: int = 0) -> None:
-        """Add a gap."""
         origin = (node, sender)
         if origin not in self._gaps and len(self._gaps) >= self._gap_count_max - 1:
             # Positions of several nodes have no common range.
@@ -103,7 +102,6 @@ class Missing:
         ]
 
     def clear(self) -> None:
-        """Remove all gaps: they are written."""
         self._gaps.clear()
 
 

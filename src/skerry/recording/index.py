@@ -26,8 +26,6 @@ NO_CRC: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedBatch:
-    """One batch of a segment."""
-
     offset: int
     size: int
     rows: int

@@ -138,7 +138,6 @@ class Rows:
         return columns
 
     def clear(self) -> None:
-        """Remove all rows."""
         for writer in (
             self.times,
             self.sent_times,

@@ -20,8 +20,6 @@ from skerry.recording.index import SegmentContent, batch_of_rows, damaged_conten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """The result of scanning a segment."""
-
     recording: str
     """Id of the recording; empty if neither the header nor a batch has it."""
     number: int

@@ -34,7 +34,6 @@ class States:
         self._objects: dict[tuple[str, bytes], Update] = {}
 
     def __len__(self) -> int:
-        """Number of objects."""
         return len(self._objects)
 
     def apply(self, update: Update) -> None:

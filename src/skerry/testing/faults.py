@@ -75,7 +75,6 @@ class LinkFault(Fault):
         return sorted(self._destinations or ())
 
     def matches(self, packet: Packet) -> bool:
-        """Whether this fault affects the packet."""
         return (
             (self._sources is None or packet.source.name in self._sources)
             and (self._destinations is None or packet.destination.name in self._destinations)

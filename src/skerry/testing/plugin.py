@@ -17,7 +17,6 @@ from skerry.testing.world import TAIL_LINE_COUNT, World
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that sets the seed."""
     parser.getgroup("skerry", "the simulator of skerry").addoption(
         "--sim-seed",
         type=int,

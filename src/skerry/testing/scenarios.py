@@ -50,8 +50,6 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one run."""
-
     scenario: str
     seed: int
     node_count: int

@@ -76,7 +76,6 @@ class StreamEnd:
         """Rate at which it reads; None for no limit."""
 
     def push(self, piece: Piece) -> None:
-        """Queue a piece for sending."""
         self.outgoing.append(piece)
         if isinstance(piece, bytes):
             self.outgoing_bytes += len(piece)

@@ -68,8 +68,6 @@ before its machine is told to pause. Drivers use buffers of this size."""
 
 
 class Streams:
-    """All streams of a world."""
-
     def __init__(self, world: World, network: Network) -> None:
         self.refuses: list[Callable[[Node[Any]], bool]] = []
         """Faults that may refuse a stream to a node."""

@@ -163,13 +163,11 @@ class World:
         fault.start(self, self.random(f"fault/{name}/{index}"))
 
     def drive(self, workload: Workload) -> None:
-        """Start a workload."""
         rng = self.random(f"workload/{len(self._workloads)}")
         self._workloads.append(workload)
         workload.start(self, rng)
 
     def watch(self, checker: Checker) -> None:
-        """Add a checker."""
         self._checkers.append(checker)
         kind = type(checker)
         if kind.observed is not Checker.observed:

@@ -48,7 +48,6 @@ class NodeOptions:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is recorded."""
         return not self.types and not self.subjects
 
     @property

@@ -28,8 +28,6 @@ _STOP_S_MAX: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """Counters of a finished playback."""
-
     played: int
     """Updates that were played, snapshot rows included."""
     gaps: int

@@ -22,7 +22,6 @@ from skerry.recording.index import RecordedBatch, Segment, segment_of
 from skerry.recording.manifest_lines import Forgotten, Repair
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
 from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,
     SEALED_SUFFIX,
@@ -34,7 +33,13 @@ from skerry.runtime.recordings.files.folders import (
 from skerry.runtime.recordings.files.manifest import Manifest, ManifestReader
 from skerry.runtime.recordings.files.remote_manifest import RemoteManifest
 from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
-from skerry.runtime.recordings.files.segment_files import map_file, read_open
+from skerry.runtime.recordings.files.segment_files import (
+    cut_blocks,
+    fetch_blocks,
+    map_file,
+    read_blocks,
+    read_open,
+)
 from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
@@ -71,7 +76,6 @@ class Recording:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether a recorder writes to the recording now."""
         return isinstance(self.path, Path) and is_being_written(self.path)
 
     @property

@@ -8,7 +8,7 @@ connected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -46,29 +46,49 @@ class VerifyFinding:
         return f"{subject}{self.detail}{lost}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class VerifyReport:
-    segment_count: int
-    batch_count: int
-    row_count: int
+    """The findings of a verification."""
+
+    segment_count: int = 0
+    batch_count: int = 0
+    row_count: int = 0
     """Batches and rows that can be read."""
-    byte_count: int
-    lost_row_count: int
-    findings: tuple[VerifyFinding, ...]
+    byte_count: int = 0
+    lost_row_count: int = 0
+    findings: list[VerifyFinding] = field(default_factory=list)
     """The first findings, up to a limit."""
-    finding_count: int
-    fault_count: int
+    finding_count: int = 0
+    fault_count: int = 0
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing is lost or wrong."""
         return self.fault_count == 0
 
+    def fault(self, detail: str, *, segment: str = "", batch: int = -1, rows: int = 0) -> None:
+        self.fault_count += 1
+        self.lost_row_count += rows
+        self._add(detail, segment, batch, rows, is_fault=True)
+
+    def note(self, detail: str, *, segment: str = "", batch: int = -1) -> None:
+        self._add(detail, segment, batch, 0, is_fault=False)
+
+    def _add(self, detail: str, segment: str, batch: int, rows: int, *, is_fault: bool) -> None:
+        self.finding_count += 1
+        if len(self.findings) < RECORDING_FINDING_COUNT_MAX:
+            self.findings.append(
+                VerifyFinding(
+                    is_fault=is_fault, segment=segment, batch=batch, rows=rows, detail=detail
+                )
+            )
+
 
 def verify_recording(recording: Recording, *, on_progress: Progress | None = None) -> VerifyReport:
     """Verify every byte of the sealed segments, and how much of the open one is readable."""
-    found = _Findings()
     segments = recording.segments()
+    total = sum(segment.byte_count for segment in segments)
+    found = VerifyReport(segment_count=len(segments), byte_count=total)
     if not recording.has_manifest:
         found.fault("there is no manifest, so nothing of it can be read")
     for line in recording.unreadable_lines:
@@ -86,50 +106,14 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     for name in recording.unindexed:
         found.fault("it is not a segment, or is still being copied", segment=name)
     order = _Order()
-    done, total = 0, sum(segment.byte_count for segment in segments)
+    done = 0
     for segment in segments:
         _Check(recording, segment, found, order).run()
         done += segment.byte_count
         if on_progress is not None:
             on_progress(done, total)
     _check_open(recording, found)
-    return VerifyReport(
-        segment_count=len(segments),
-        batch_count=found.batch_count,
-        row_count=found.row_count,
-        byte_count=total,
-        lost_row_count=found.lost_row_count,
-        findings=tuple(found.items),
-        finding_count=found.count,
-        fault_count=found.fault_count,
-    )
-
-
-class _Findings:
-    def __init__(self) -> None:
-        self.items: list[VerifyFinding] = []
-        self.count = 0
-        self.fault_count = 0
-        self.batch_count = 0
-        self.row_count = 0
-        self.lost_row_count = 0
-
-    def fault(self, detail: str, *, segment: str = "", batch: int = -1, rows: int = 0) -> None:
-        self.fault_count += 1
-        self.lost_row_count += rows
-        self._add(
-            VerifyFinding(is_fault=True, segment=segment, batch=batch, rows=rows, detail=detail)
-        )
-
-    def note(self, detail: str, *, segment: str = "", batch: int = -1) -> None:
-        self._add(
-            VerifyFinding(is_fault=False, segment=segment, batch=batch, rows=0, detail=detail)
-        )
-
-    def _add(self, finding: VerifyFinding) -> None:
-        self.count += 1
-        if len(self.items) < RECORDING_FINDING_COUNT_MAX:
-            self.items.append(finding)
+    return found
 
 
 class _Order:
@@ -156,10 +140,8 @@ class _Order:
 
 
 class _Check:
-    """The check of one segment."""
-
     def __init__(
-        self, recording: Recording, segment: Segment, found: _Findings, order: _Order
+        self, recording: Recording, segment: Segment, found: VerifyReport, order: _Order
     ) -> None:
         self._recording = recording
         self._segment = segment
@@ -253,7 +235,7 @@ class _Check:
                 self._found.note(f"{count} updates are missing {where}", segment=name, batch=index)
 
 
-def _check_open(recording: Recording, found: _Findings) -> None:
+def _check_open(recording: Recording, found: VerifyReport) -> None:
     if recording.is_being_written:
         return
     for name in recording.open_names:

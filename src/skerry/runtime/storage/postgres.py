@@ -96,7 +96,6 @@ class PostgresStorage:
         self._connection = self._connect()
 
     def meta(self) -> dict[str, int]:
-        """The values in `meta` of all batches written so far."""
         try:
             with self._connection.transaction():
                 return dict(self._connection.execute("SELECT name, value FROM skerry_meta"))
@@ -104,7 +103,6 @@ class PostgresStorage:
             raise self._failure(error) from error
 
     def load(self) -> Iterator[StoredType | StoredObject]:
-        """All types, then all objects."""
         connection = self._connection
         try:
             with connection.transaction(), connection.cursor("objects", binary=True) as cursor:
@@ -118,7 +116,6 @@ class PostgresStorage:
             raise self._failure(error) from error
 
     def write(self, batch: WriteBatch) -> None:
-        """Write the batch in one transaction."""
         if self._connection.closed:
             self._connection = self._connect()
         try:

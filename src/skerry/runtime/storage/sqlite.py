@@ -71,18 +71,15 @@ class SqliteStorage:
 
     @property
     def location(self) -> str:
-        """The path of the file."""
         return str(self.path)
 
     def meta(self) -> dict[str, int]:
-        """The values in `meta` of all batches written so far."""
         try:
             return dict(self._connection.execute("SELECT name, value FROM meta").fetchall())
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
     def load(self) -> Iterator[StoredType | StoredObject]:
-        """All types, then all objects."""
         try:
             with closing(self._connection.cursor()) as cursor:
                 for name, definition in cursor.execute(_TYPES_IN_USE):
@@ -93,7 +90,6 @@ class SqliteStorage:
             raise self._failure(error) from error
 
     def write(self, batch: WriteBatch) -> None:
-        """Write the batch in one transaction."""
         connection = self._connection
         try:
             self._check_file()

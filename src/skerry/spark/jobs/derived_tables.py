@@ -97,7 +97,6 @@ class BuildInputs:
         self.parts = parts
 
     def events(self) -> DataFrame:
-        """Rows of all tables below `updates/`, read as one, and those of `raw`."""
         store = self._lake.store
         paths = [
             store.spark_path(f"updates/{name}/{file.path}")
@@ -116,14 +115,12 @@ class BuildInputs:
         return self._lake.rows("updates", state, lambda file: _hour(file, parts) in parts)
 
     def raw(self) -> DataFrame | None:
-        """Rows of `raw`."""
         days = {part[:10] for part in self.parts}
         schema = table_schema("raw")
         rows = self._rows("raw", schema, DIVIDED_BY["raw"], lambda file: file.parts["day"] in days)
         return None if rows is None else self._within(rows)
 
     def derived(self, name: str) -> DataFrame | None:
-        """Rows of a derived table that is built before this one."""
         other = next(item for item in self._lake.config.derived if item.name == name)
 
         def is_wanted(file: DataFile) -> bool:

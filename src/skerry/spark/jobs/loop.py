@@ -42,8 +42,6 @@ _TRIES: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a job."""
-
     batch_count: int = 0
     row_count: int = 0
     """New rows of all batches."""
@@ -327,7 +325,6 @@ class Loop:
     # -- progress
 
     def progress(self) -> Progress:
-        """The current progress."""
         stages_done, stages_total = _stages(self.lake)
         with self._lock:
             done, seen, batch_rows = self._done, dict(self._seen), self._batch_rows

@@ -241,8 +241,6 @@ _ENTRY: Final = re.compile(r"(\d{20})\.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuumed:
-    """The number and size of the deleted files."""
-
     file_count: int
     byte_count: int
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
 from skerry.spark.lake.schema import RECORDED, UNKNOWN, TypedSchema, payload_schema
 
 
@@ -29,6 +30,14 @@ OBJECT: Final = ("space", "key")
 
 ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
 """The order of updates. The first three decide; the others order updates without a position."""
+
+
+_LAST: Final = ("life", "sender", "node", "position", "sequence")
+STATE_FACTS: Final = ("valid_from_ns", "valid_from", *_LAST)
+"""The columns of a state that queries return, besides those of the object and its fields."""
+
+CHANGES: Final = {CREATE: "create", UPDATE: "update", REMOVE: "remove", SNAPSHOT: "snapshot"}
+"""The names of operations in query results."""
 
 
 def _columns(**types: pa.DataType) -> tuple[pa.Field, ...]:

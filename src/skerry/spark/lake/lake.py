@@ -143,7 +143,6 @@ class Lake:
         return Table(self.store, name, cache=self._cache, log_keep_s=self.config.log_keep_s)
 
     def names(self) -> list[str]:
-        """The names of all tables."""
         return [name for name in table_folders(self.store) if self.table(name).exists()]
 
     def rows(
@@ -193,7 +192,6 @@ class Lake:
     # -- plans
 
     def last_plan(self) -> Plan:
-        """The last plan; an empty one if there is none yet."""
         return last_plan(self.store, self._hint_for_damaged_plan)
 
     def write_plan(self, plan: Plan) -> None:

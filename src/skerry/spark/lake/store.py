@@ -30,8 +30,6 @@ _DISK_FULL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file in the lake."""
-
     path: str
     """Relative to the lake."""
     byte_count: int
@@ -62,7 +60,6 @@ class TableStore:
 
     @property
     def is_local(self) -> bool:
-        """Whether the lake is a folder of this computer."""
         return self.remote_path is None
 
     def spark_path(self, name: str) -> str:
@@ -72,7 +69,6 @@ class TableStore:
         return f"{self._delta_root}/{name}"
 
     def delta_options(self) -> dict[str, str]:
-        """Storage options for the Delta library."""
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
         # Without this option it rejects unencrypted connections.
         return {"allow_http": "true"} if endpoint.startswith("http://") else {}
@@ -184,12 +180,10 @@ class TableStore:
 
 
 def is_disk_full(text: str) -> bool:
-    """Whether the text of an error reports a full disk."""
     return _DISK_FULL.search(text) is not None
 
 
 def disk_error(what: str, root: str, detail: str) -> PipelineError:
-    """The error for a failed write to a lake."""
     error = PipelineError(f"{what} in {root}: {detail}")
     error.hint = "free disk space and start again; complete batches are kept, the rest is repeated"
     return error

@@ -26,6 +26,7 @@ from skerry.spark.merging.identity import (
     CounterGroup,
     Numbers,
     identity_of,
+    is_run_start,
 )
 from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
 
@@ -153,7 +154,7 @@ def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
     """Positions with their `order_ns`: the latest time that the node had stamped so far."""
     order = np.lexsort((detail.times_ns, detail.is_snapshot, detail.numbers))
     numbers, times, is_snapshot = (column[order] for column in detail)
-    is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
+    is_first = is_run_start(numbers)
     numbers, times, is_snapshot = numbers[is_first], times[is_first], is_snapshot[is_first]
     stamped = np.maximum.accumulate(np.where(is_snapshot, EARLIEST, times))
     floor = EARLIEST if clock is None else clock.order_ns

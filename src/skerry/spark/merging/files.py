@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from skerry.spark.lake.data_files import NULL_PART, DataFile, written_file
 from skerry.spark.lake.store import TableStore, disk_error, is_disk_full
-from skerry.spark.merging.identity import Numbers
+from skerry.spark.merging.identity import Numbers, is_run_start
 
 _UNENCODED: Final = frozenset(
     (
@@ -132,9 +132,7 @@ def time_parts(
 ) -> list[tuple[tuple[str], int, int]]:
     """The parts of rows that are sorted by time, for `write_parts`."""
     parts = np.floor_divide(times_ns, length_ns)
-    if not len(parts):
-        return []
-    starts = np.flatnonzero(np.append(True, parts[1:] != parts[:-1])).tolist()
+    starts = np.flatnonzero(is_run_start(parts)).tolist()
     return [
         ((text(int(parts[start]) * length_ns),), start, stop)
         for start, stop in zip(starts, [*starts[1:], len(parts)], strict=True)

@@ -61,6 +61,15 @@ def identity_of(rows: pa.RecordBatch | pa.Table) -> RowIdentity:
     )
 
 
+def is_run_start(*keys: Numbers) -> Numbers:
+    """Which rows, sorted by these keys, differ from the previous row; the first one does."""
+    is_new = np.zeros(len(keys[0]), bool)
+    is_new[:1] = True
+    for key in keys:
+        is_new[1:] |= key[1:] != key[:-1]
+    return is_new
+
+
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> Numbers:
     """A column without nulls as a numpy array."""
     if isinstance(column, pa.ChunkedArray):

@@ -14,7 +14,7 @@ from skerry.spark.lake.catalog import table_schema
 from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import read_rows, write_file
-from skerry.spark.merging.identity import BY_CONTENT, Numbers, identity_of, numbers_of
+from skerry.spark.merging.identity import BY_CONTENT, Numbers, identity_of, is_run_start, numbers_of
 from skerry.spark.merging.work import TableWork
 
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
@@ -61,13 +61,12 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, str | None, pa.Table]]:
         encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
     codes = numbers_of(encoded.indices).astype(np.int64)
     order = np.lexsort((numbers_of(rows.column("time_ns")), codes, days))
-    keys = np.stack([days[order], codes[order]])
-    is_new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(order)]
-    starts = np.flatnonzero(is_new).tolist()
+    days, codes = days[order], codes[order]
+    starts = np.flatnonzero(is_run_start(days, codes)).tolist()
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         part = rows.take(pa.array(order[start:stop]))
-        day = day_text(int(keys[0, start]) * DAY_NS)
-        yield day, encoded.dictionary[int(keys[1, start])].as_py(), part
+        day = day_text(int(days[start]) * DAY_NS)
+        yield day, encoded.dictionary[int(codes[start])].as_py(), part
 
 
 def _unseen(store: TableStore, rows: pa.Table, table: TableWork) -> pa.Table:

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.recording.index import NO_CRC
-from skerry.runtime.recordings.files.blocks import read_blocks
+from skerry.runtime.recordings.files.segment_files import read_blocks
 from skerry.runtime.recordings.reader import is_intact, read_block
 from skerry.spark.merging.hashing import object_hashes, part_of
-from skerry.spark.merging.identity import CounterGroup, Numbers
+from skerry.spark.merging.identity import CounterGroup, Numbers, is_run_start
 from skerry.spark.merging.slots import merge_slot
 from skerry.spark.merging.survey import Detail, Survey, TableAssignment, details, survey
 from skerry.spark.merging.work import SlotResult, Work
@@ -188,7 +188,7 @@ def split(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
             continue
         order = np.argsort(slots, kind="stable")
         placed = slots[order]
-        starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
+        starts = np.flatnonzero(is_run_start(placed))
         stops = np.append(starts[1:], len(placed))
         sorted_rows = rows.take(pa.array(order))
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):

@@ -25,6 +25,7 @@ from skerry.spark.merging.identity import (
     Numbers,
     RowIdentity,
     identity_of,
+    is_run_start,
     numbers_of,
 )
 from skerry.spark.merging.raw import write_raw
@@ -75,13 +76,8 @@ def _is_first(rows: pa.Table, identity: RowIdentity) -> Numbers:
     keys = (identity.kind, identity.node, identity.sender, identity.number, content)
     # The table `raw` has rows of many types, which share counters.
     order = np.lexsort((numbers_of(rows.column("time_ns")), is_snapshot, *reversed(keys)))
-    is_first = np.zeros(len(order), bool)
-    is_first[:1] = True
-    for key in keys:
-        placed = key[order]
-        is_first[1:] |= placed[1:] != placed[:-1]
     found = np.zeros(len(order), bool)
-    found[order] = is_first
+    found[order] = is_run_start(*(key[order] for key in keys))
     return found
 
 
@@ -268,7 +264,7 @@ class _Slot:
             sort_keys=keys,
         )
         placed = parts[order.to_numpy()]
-        starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1])).tolist()
+        starts = np.flatnonzero(is_run_start(placed)).tolist()
         cuts = zip(starts, [*starts[1:], len(placed)], strict=True)
         runs = [((str(placed[start]),), start, stop) for start, stop in cuts]
         self._write(kind, rows.take(order), ("part",), runs)

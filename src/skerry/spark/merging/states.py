@@ -19,7 +19,7 @@ import pyarrow as pa
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
 from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
 from skerry.spark.merging.files import timestamps
-from skerry.spark.merging.identity import Numbers, numbers_of
+from skerry.spark.merging.identity import Numbers, is_run_start, numbers_of
 
 ALL_TAGS = 0xFFFF_FFFF
 """Property set of every field."""
@@ -87,8 +87,7 @@ class MergedStates:
         self._objects = objects[self._perm]
         self._order_ns = order[0][self._perm]
         count = len(self._perm)
-        self._begins = np.ones(count, bool)
-        self._begins[1:] = self._objects[1:] != self._objects[:-1]
+        self._begins = is_run_start(self._objects)
         self._is_last = np.ones(count, bool)
         self._is_last[:-1] = self._begins[1:]
         self._operation, self._present, lives = (
@@ -115,7 +114,6 @@ class MergedStates:
         return np.flatnonzero(self._is_remove & self._is_last)
 
     def begun_ns(self, indices: Numbers) -> Numbers:
-        """When the states at these indices begin."""
         return self._order_ns[indices]
 
     def states(self, indices: Numbers, schema: pa.Schema, *, is_open: bool) -> pa.Table:

@@ -22,6 +22,7 @@ from skerry.spark.merging.identity import (
     Numbers,
     RowIdentity,
     identity_of,
+    is_run_start,
     numbers_of,
 )
 
@@ -103,7 +104,6 @@ class Survey:
     """Names of segments with a damaged batch."""
 
     def add(self, rows: pa.RecordBatch, assignment: TableAssignment) -> None:
-        """Count the next rows."""
         tables = assignment.of(rows)
         identity = identity_of(rows)
         times = numbers_of(rows.column("time_ns"))
@@ -111,7 +111,7 @@ class Survey:
         self._count(tables, rows)
         order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
         keys = [tables[order], *(column[order] for column in identity[:3])]
-        starts = _starts(keys)
+        starts = np.flatnonzero(is_run_start(*keys))
         numbers, times = identity.number[order], times[order]
         stamped = np.where(operations[order] != SNAPSHOT, times, EARLIEST)
         is_back = np.zeros(len(order), bool)
@@ -186,7 +186,6 @@ class Detail(NamedTuple):
     """Whether the row is a snapshot row."""
 
     def joined(self, other: Detail) -> Detail:
-        """The rows of both."""
         return Detail(*(np.concatenate(both) for both in zip(self, other, strict=True)))
 
 
@@ -218,7 +217,7 @@ def _group_indices(
 ) -> Iterator[tuple[int, CounterGroup, Numbers]]:
     order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
     keys = [tables[order], *(column[order] for column in identity[:3])]
-    starts = _starts(keys)
+    starts = np.flatnonzero(is_run_start(*keys))
     stops = np.append(starts[1:], len(order))
     facts = (key[starts].tolist() for key in keys)
     for table, kind, node, sender, start, stop in zip(
@@ -227,12 +226,3 @@ def _group_indices(
         group = CounterGroup(kind, node, sender)
         if group in wanted.get(table, ()):
             yield table, group, order[start:stop]
-
-
-def _starts(keys: list[Numbers]) -> Numbers:
-    """The indices at which rows that are sorted by these keys differ from the previous row."""
-    is_new = np.zeros(len(keys[0]), bool)
-    is_new[:1] = True
-    for key in keys:
-        is_new[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(is_new)

@@ -40,8 +40,6 @@ class TableWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work of one batch."""
-
     root: str
     """The folder of the lake."""
     folder: str
@@ -56,7 +54,6 @@ class Work:
     """The writing task of each slot; small slots share a task."""
 
     def table_of(self, slot: int) -> int:
-        """The number of the table that a slot belongs to."""
         for number, table in self.tables.items():
             if table.first_slot <= slot < table.first_slot + table.slot_count:
                 return number

@@ -46,8 +46,6 @@ _EXACT_UPDATES_MAX: Final = 5_000_000
 
 
 class TableSource(Protocol):
-    """The tables of a lake."""
-
     def names(self) -> Sequence[str]:
         """All tables: `rates`, `updates/Vessel`, ..."""
 

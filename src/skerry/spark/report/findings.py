@@ -16,8 +16,6 @@ SLOW_MS: Final = AlarmConfig().slow_delay_ms_min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSummary:
-    """The main figures."""
-
     spaces: tuple[str, ...]
     since: datetime
     until: datetime
@@ -85,16 +83,12 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A subject and its number of updates."""
-
     name: str
     updates: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The content of a report."""
-
     summary: ReportSummary | None
     """None if nothing was recorded."""
     steps: TimeSteps | None = None

@@ -48,7 +48,6 @@ def write_page(findings: Findings, path: Path, *, made: datetime | None = None) 
 
 
 def page(findings: Findings, *, made: datetime) -> str:
-    """The report as HTML."""
     parts = [_header(findings.summary, made)]
     if findings.summary is None:
         parts.append(_section("No data", "There are no updates in these tables."))

@@ -108,7 +108,6 @@ def latency_plot(latency: Latency, steps: TimeSteps) -> str:
 
 
 def loss_plot(lost: Sequence[int], steps: TimeSteps) -> str:
-    """Missing updates."""
 
     def draw(axes: Axes) -> None:
         import numpy as np

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -159,6 +159,16 @@ def _with_columns(shape: RowShape, schema: StructType) -> RowShape:
 # -- filters
 
 
+_RANGES: Final[dict[type[Filter], tuple[int | None, int | None]]] = {
+    EqualTo: (0, 1),
+    GreaterThanOrEqual: (0, None),
+    GreaterThan: (1, None),
+    LessThan: (None, 0),
+    LessThanOrEqual: (None, 1),
+}
+"""The half-open range of a comparison, by the distances of its ends from the value."""
+
+
 def _narrowed(wanted: Wanted, item: Filter) -> Wanted | None:
     """The selection narrowed by a filter; None if the filter is not supported."""
     name = getattr(item, "attribute", ())
@@ -175,17 +185,10 @@ def _narrowed_time(wanted: Wanted, item: Filter) -> Wanted | None:
     value: Any = getattr(item, "value", None)
     if type(value) is not int:
         return None
-    if isinstance(item, EqualTo):
-        return _between(wanted, value, value + 1)
-    if isinstance(item, GreaterThanOrEqual):
-        return _between(wanted, value, None)
-    if isinstance(item, GreaterThan):
-        return _between(wanted, value + 1, None)
-    if isinstance(item, LessThan):
-        return _between(wanted, None, value)
-    if isinstance(item, LessThanOrEqual):
-        return _between(wanted, None, value + 1)
-    return None
+    if type(item) not in _RANGES:
+        return None
+    low, high = (None if step is None else value + step for step in _RANGES[type(item)])
+    return _between(wanted, low, high)
 
 
 def _between(wanted: Wanted, from_ns: int | None, to_ns: int | None) -> Wanted:

@@ -66,8 +66,6 @@ class _Mismatch(Exception):
 
 
 class _PayloadReader:
-    """Decodes one payload."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._pos = 0

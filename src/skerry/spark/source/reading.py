@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import GAP
 from skerry.errors import PipelineError
 from skerry.recording.format import block_at
-from skerry.runtime.recordings.files.blocks import read_blocks
+from skerry.runtime.recordings.files.segment_files import read_blocks
 from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
 from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, RAW, ROW_ORIGIN, payload_schema
@@ -38,7 +38,6 @@ class RowShape:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, in order."""
         known = RAW if self.reader is None else _typed(self.reader)
         return pa.schema([known.field(name) for name in self.columns])
 

@@ -1,8 +1,7 @@
 """Creates Spark sessions and starts Python workers.
 
-- `session`: creates sessions with the settings of the pipeline
+- `session`: creates sessions, and sends the package to executors that do not have it
 - `small_batches`: settings for frames of few rows
 - `daemon`: the process from which Python workers are forked
-- `shipping`: sends the package to executors that do not have it
 - `extras`: checks that the extras `lake` and `spark` are installed
 """

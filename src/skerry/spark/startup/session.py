@@ -7,10 +7,14 @@ interface is used unless the master is on another computer.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
+import tempfile
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
@@ -19,7 +23,6 @@ from skerry.runtime.system_folders import make_folder
 from skerry.runtime.whole_files import replace_files
 from skerry.spark.startup.daemon import MODULE
 from skerry.spark.startup.extras import require_spark
-from skerry.spark.startup.shipping import ship_package
 from skerry.spark.startup.small_batches import FOR_FEW
 
 if TYPE_CHECKING:
@@ -201,3 +204,44 @@ def core_count(master: str) -> int:
     if not inside[0]:
         return 1
     return here if inside[0] == "*" else int(inside[0])
+
+
+# -- sending the package to executors
+
+
+_PACKAGE: Final = Path(__file__).parents[2]
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in the zip, so that equal sources give equal bytes."""
+
+
+def ship_package(spark: SparkSession, *, always: bool = False) -> bool:
+    """Send the package to the executors unless they have it; returns whether it was sent."""
+    if not always and has_package(spark):
+        return False
+    folder = Path(tempfile.mkdtemp(prefix="skerry-ship-"))
+    target = package_zip(folder / "skerry.zip")
+    spark.sparkContext.addPyFile(str(target))
+    return True
+
+
+def has_package(spark: SparkSession) -> bool:
+    """Whether the Python of all executors can import skerry."""
+    context = spark.sparkContext
+    count = max(2, context.defaultParallelism)
+    # A function of the standard library is pickled by name; one of skerry would need the package.
+    found = context.parallelize(["skerry"] * count, count).map(importlib.util.find_spec).map(bool)
+    return all(found.collect())
+
+
+def package_zip(target: Path) -> Path:
+    """Write the sources of the package as a zip file that Python can import from.
+
+    It is the uncompiled build, because machine code of this computer may not run on others. Its
+    dependencies (numpy, pyarrow) must be installed there; Spark needs them for Python rows, too.
+    """
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(_PACKAGE.rglob("*")):
+            if path.suffix in (".py", ".typed") and "__pycache__" not in path.parts:
+                name = str(Path("skerry") / path.relative_to(_PACKAGE))
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes())
+    return target

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
 from skerry.spark.lake.buckets import timestamp_column
-from skerry.spark.lake.catalog import OBJECT, FieldColumn
+from skerry.spark.lake.catalog import CHANGES, OBJECT, STATE_FACTS, FieldColumn
 from skerry.spark.lake.schema import quoted
-
-_FACTS: Final = ("valid_from_ns", "valid_from", "life", "sender", "node", "position", "sequence")
-_NAMES: Final = {CREATE: "create", UPDATE: "update", REMOVE: "remove", SNAPSHOT: "snapshot"}
 
 
 def is_live_at(instant_ns: int) -> Column:
@@ -39,7 +34,7 @@ def live_at(
     age = f"({instant_ns} - valid_from_ns) / 1e9 as age_s"
     names = (quoted(field.name) for field in fields)
     rows = states.where(has_begun + _live_text(instant_ns))
-    return rows.selectExpr(*OBJECT, "subject", *_FACTS, age, *names)
+    return rows.selectExpr(*OBJECT, "subject", *STATE_FACTS, age, *names)
 
 
 def _live_text(instant_ns: int) -> str:
@@ -52,7 +47,7 @@ def changed_between(
     """The updates from one instant to another, exclusive; fields not in an update are null."""
     is_within = (F.col("order_ns") >= from_ns) & (F.col("order_ns") < to_ns)
     name = F.when(F.lit(False), F.lit(None))
-    for number, text in _NAMES.items():
+    for number, text in CHANGES.items():
         name = name.when(F.col("operation") == number, text)
     return updates.where(is_within).select(
         "order_ns",

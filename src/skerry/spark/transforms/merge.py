@@ -167,5 +167,4 @@ def replaced(rows: DataFrame, touched: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def with_part(rows: DataFrame, count: int) -> DataFrame:
-    """The rows with the column `part`."""
     return rows.withColumn("part", F.pmod(F.xxhash64(*OBJECT), F.lit(count)).cast("int"))

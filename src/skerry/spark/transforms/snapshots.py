@@ -16,7 +16,6 @@ from skerry.spark.transforms.asof import is_live_at
 
 
 def snapshot_at(states: DataFrame, edge_ns: int, until_ns: int) -> DataFrame:
-    """The states that are valid at `edge_ns`."""
     return (
         states.where(is_live_at(edge_ns))
         .withColumn("edge_ns", F.lit(edge_ns).cast("bigint"))

@@ -4,9 +4,8 @@ echo            an echo by datagrams: the example of a machine
 stream_echo     the echo over streams
 heartbeat       a failure detector for a multicast group
 scenarios       their scenarios
-node_history    the publishes of simulated programs
 node_host       a node with a simulated disk
-program         a client program
+program         a client program, and the record of what programs publish
 node_checkers   checkers of a node and its clients
 node_scenarios  the scenario of a node and its clients, and its parts for other scenarios
 """

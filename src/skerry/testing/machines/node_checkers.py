@@ -11,19 +11,24 @@ from skerry.engine.events import DefinitionRefused as NodeTypeConflict
 from skerry.limits import REPLAY_SLICE_BYTES
 from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
-from skerry.testing.machines.node_history import (
+from skerry.testing.machines.node_host import NodeHost
+from skerry.testing.machines.program import (
     CLEANUP,
     FIELDS,
     MESSAGE,
     PERSISTENT,
     TYPES,
+    Doubted,
+    Failed,
+    Flushed,
     History,
+    Program,
     Publish,
     Publisher,
+    Seen,
+    Subscribed,
     matches,
 )
-from skerry.testing.machines.node_host import NodeHost
-from skerry.testing.machines.program import Doubted, Failed, Flushed, Program, Seen, Subscribed
 from skerry.testing.node import Node
 from skerry.testing.world import World
 

@@ -27,18 +27,20 @@ from skerry.testing.machines.node_checkers import (
     Retold,
     SameObjects,
 )
-from skerry.testing.machines.node_history import (
+from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
+from skerry.testing.machines.program import (
     CLEANUP,
     FIELDS,
     MESSAGE,
+    NODE,
     PERSISTENT,
     PLAIN,
     TYPES,
     History,
+    Kind,
+    Program,
     subject_of,
 )
-from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
-from skerry.testing.machines.program import NODE, Kind, Program
 from skerry.testing.node import Factory, Node
 from skerry.testing.node_faults import (
     ClockDrift,

@@ -49,7 +49,7 @@ def test_cut_has_the_selected_rows_and_can_be_read_alone(
     assert updates_in(tmp_path / "b") == [update_of(n) for n in range(10, 20)]
     (segment,) = Recording(tmp_path / "b").segments()
     assert [type_.name for type_ in read_types(segment).values()] == ["Vessel"]
-    assert verify_recording(Recording(tmp_path / "b")).findings == ()
+    assert verify_recording(Recording(tmp_path / "b")).findings == []
     assert Recording(tmp_path / "b").id != source.id
 
 
@@ -86,7 +86,7 @@ def test_cut_begins_with_the_existing_objects(
         (UPDATE, "/Vessel/3", 3, 0),
         (UPDATE, "/Vessel/1", 10, 10),
     ], "of the third it is not known what it was before"
-    assert verify_recording(Recording(tmp_path / "b")).findings == ()
+    assert verify_recording(Recording(tmp_path / "b")).findings == []
 
 
 def test_cut_has_the_fields_of_all_definitions_of_an_object(
@@ -119,7 +119,7 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
         "speed": 3,
         "b": True,
     }
-    assert verify_recording(recording).findings == ()
+    assert verify_recording(recording).findings == []
 
 
 def test_two_adjacent_cuts_equal_the_whole(
@@ -203,7 +203,7 @@ def test_merge_has_every_update_once(
     assert (done.rows, done.duplicates) == (30, 10)
     assert updates_in(tmp_path / "out") == [update_of(n) for n in range(1, 31)]
     assert reported[-1][0] == reported[-1][1]
-    assert verify_recording(Recording(tmp_path / "out")).findings == ()
+    assert verify_recording(Recording(tmp_path / "out")).findings == []
 
 
 def test_merge_leaves_out_gaps_that_are_filled(

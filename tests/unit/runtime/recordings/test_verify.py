@@ -40,7 +40,7 @@ def test_sound_recording_has_no_findings(recording: Recording) -> None:
     reported: list[tuple[int, int]] = []
     report = verify_recording(recording, on_progress=lambda *now: reported.append(now))
     assert report.is_sound
-    assert report.findings == ()
+    assert report.findings == []
     assert (report.segment_count, report.batch_count, report.row_count) == (2, 6, 44)
     assert reported[-1] == (report.byte_count, report.byte_count)
 
@@ -181,7 +181,7 @@ def test_open_segment_of_a_running_recorder_is_not_a_fault(
     with RecordingWriter(tmp_path, space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
-        assert verify_recording(Recording(tmp_path)).findings == ()
+        assert verify_recording(Recording(tmp_path)).findings == []
 
 
 def test_file_that_is_not_a_segment_is_found(recording: Recording) -> None:

@@ -421,7 +421,7 @@ def test_rows_wait_for_a_full_disk_and_are_written_once(
         assert writer.lost_row_count == 0
         writer.append(update_of(6))
     assert positions(tmp_path) == [1, 2, 3, 4, 5, 6]
-    assert verify_recording(Recording(tmp_path)).findings == ()
+    assert verify_recording(Recording(tmp_path)).findings == []
 
 
 def test_failed_batch_can_be_written_again(
@@ -439,7 +439,7 @@ def test_failed_batch_can_be_written_again(
                 writer.append_columns(columns)
         writer.append_columns(columns)
     assert positions(tmp_path) == [1, 2, 3]
-    assert verify_recording(Recording(tmp_path)).findings == ()
+    assert verify_recording(Recording(tmp_path)).findings == []
 
 
 def test_written_batch_is_not_written_again_after_a_failed_sync(

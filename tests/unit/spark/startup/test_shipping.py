@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skerry.spark.startup.shipping import package_zip
+from skerry.spark.startup.session import package_zip
 
 
 def test_the_zip_has_the_sources_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -26,9 +26,21 @@ from skerry.testing.machines.node_checkers import (
     SameObjects,
     objects_of,
 )
-from skerry.testing.machines.node_history import CLEANUP, MESSAGE, PERSISTENT, PLAIN, TYPES, History
 from skerry.testing.machines.node_host import NodeHost
-from skerry.testing.machines.program import NODE, Doubted, Failed, Flushed, Program, Seen
+from skerry.testing.machines.program import (
+    CLEANUP,
+    MESSAGE,
+    NODE,
+    PERSISTENT,
+    PLAIN,
+    TYPES,
+    Doubted,
+    Failed,
+    Flushed,
+    History,
+    Program,
+    Seen,
+)
 
 
 def seen(operation: str = "create", **facts: Any) -> Seen:

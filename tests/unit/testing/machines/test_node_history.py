@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.testing.machines.node_history import (
+from skerry.testing.machines.program import (
     CLEANUP,
     FIELDS,
     MESSAGE,

@@ -11,9 +11,8 @@ from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, Durable, Paced, StreamMachine, WallClocked
 from skerry.testing import MS, SECOND, Node, Setting, World
 from skerry.testing.machines.node_checkers import objects_of
-from skerry.testing.machines.node_history import PERSISTENT, TYPES
 from skerry.testing.machines.node_host import WRITE_NS_MAX, Disk, NodeHost
-from skerry.testing.machines.program import NODE, Flushed, Program
+from skerry.testing.machines.program import NODE, PERSISTENT, TYPES, Flushed, Program
 from skerry.tracing import NO_TRACE
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from skerry.testing import run_scenario
-from skerry.testing.machines.node_history import TYPES
+from skerry.testing.machines.program import TYPES
 
 
 @pytest.mark.slow

@@ -7,9 +7,18 @@ from typing import Any
 from skerry.client.core.states import SpaceState
 from skerry.protocol.machine import Paced, StreamMachine, WallClocked
 from skerry.testing import MS, SECOND, Factory, Node, World
-from skerry.testing.machines.node_history import FIELDS, PLAIN, TYPES
 from skerry.testing.machines.node_host import NodeHost
-from skerry.testing.machines.program import NODE, Doubted, Failed, Flushed, Program, Seen
+from skerry.testing.machines.program import (
+    FIELDS,
+    NODE,
+    PLAIN,
+    TYPES,
+    Doubted,
+    Failed,
+    Flushed,
+    Program,
+    Seen,
+)
 
 
 def build(world: World, *names: str) -> tuple[Node[NodeHost], list[Node[Program]]]:

@@ -2,8 +2,7 @@
 
 folders            the folder of a recording: identity, file names, the lock of the writer
 remote_paths       files in object stores and cluster file systems
-segment_files      writes the file of a segment, and reads segments
-blocks             reads the bytes of batches, from local and remote segments
+segment_files      writes the file of a segment, and reads batches of local and remote ones
 manifest           the manifest of a local folder
 remote_manifest    the manifest at a remote path
 unlisted_segments  lists segments that a crash left or that were copied

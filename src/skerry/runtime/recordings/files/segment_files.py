@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.format import END_OF_STREAM, encode_block, encode_head, to_record_batch
 from skerry.recording.index import (
+    RecordedBatch,
     Segment,
     SegmentContent,
     batch_of_columns,
@@ -22,6 +25,7 @@ from skerry.runtime.recordings.files.folders import (
     SEALED_SUFFIX,
     segment_name,
 )
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 
 
 class SegmentFile:
@@ -78,7 +82,6 @@ class SegmentFile:
         )
 
     def discard(self) -> None:
-        """Close and remove the file."""
         self.close()
         self._path.unlink(missing_ok=True)
 
@@ -134,3 +137,75 @@ def _unreadable(path: Path, error: OSError) -> RecordingError:
     else:
         failure.hint = "check the folder with `skerry record verify DIR`"
     return failure
+
+
+# -- the bytes of batches
+
+
+_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Limit of one request, unless a single batch is larger. The overhead of a further request is about
+a hundredth of the time that so many bytes take."""
+_BRIDGED_BYTES_MAX: Final = 256 * 1024
+"""Up to so many unneeded bytes between two batches are fetched to save a request."""
+
+
+def read_blocks(
+    segment: Segment, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
+    """The bytes of each of these batches, fewer if the file ends too early.
+
+    A local file is mapped into memory and not copied. From a remote file only the requested batches
+    are fetched: adjacent ones in one request, up to a limit so that little is fetched ahead.
+    RecordingError if the file does not exist or cannot be read.
+    """
+    if isinstance(segment.folder, Path):
+        yield from cut_blocks(map_file(segment.path), batches)
+        return
+    try:
+        yield from fetch_blocks(segment, batches)
+    except FileNotFoundError as error:
+        raise _missing(segment) from error
+
+
+def cut_blocks(
+    data: memoryview, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
+    """The bytes of each of these batches, cut from the bytes of the segment."""
+    for batch in batches:
+        yield batch, data[batch.offset : batch.stop]
+
+
+def fetch_blocks(
+    segment: Segment, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
+    """The bytes of batches of a remote segment; FileNotFoundError if it does not exist."""
+    path = RemotePath(segment.uri)
+    for group in _groups(batches):
+        first = group[0].offset
+        with store_errors("cannot read", path, RecordingError):
+            data = memoryview(path.read(first, group[-1].stop))
+        for batch in group:
+            yield batch, data[batch.offset - first : batch.stop - first]
+
+
+def _groups(batches: Iterable[RecordedBatch]) -> Iterator[list[RecordedBatch]]:
+    """Batches that are fetched in one request."""
+    group: list[RecordedBatch] = []
+    for batch in batches:
+        if group and not _is_near(group, batch):
+            yield group
+            group = []
+        group.append(batch)
+    if group:
+        yield group
+
+
+def _is_near(group: list[RecordedBatch], batch: RecordedBatch) -> bool:
+    is_next = 0 <= batch.offset - group[-1].stop <= _BRIDGED_BYTES_MAX
+    return is_next and batch.stop - group[0].offset <= _FETCH_BYTES_MAX
+
+
+def _missing(segment: Segment) -> RecordingError:
+    error = RecordingError(f"cannot read {segment.uri}: there is no such file")
+    error.hint = "copy it there; copy a manifest after the segments it names"
+    return error

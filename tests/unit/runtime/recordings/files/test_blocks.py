@@ -13,8 +13,8 @@ from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.files import blocks
-from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
 from skerry.runtime.recordings.files.remote_paths import RemotePath
+from skerry.runtime.recordings.files.segment_files import cut_blocks, fetch_blocks, read_blocks
 from skerry.runtime.recordings.reader import Recording
 
 Ranges = list[tuple[int, int | None]]
