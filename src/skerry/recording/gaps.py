@@ -16,12 +16,8 @@ RECORDING_GAP_COUNT_MAX: Final = 1000
 """Gaps that wait to be written, each of a node or a sender. A group may have any number of senders.
 Beyond it the others become one gap."""
 
-_COUNT: Final = 1
-_FIRST: Final = 2
-_STOP: Final = 3
-_REASON: Final = 4
-_FIRST_NS: Final = 5
-_LAST_NS: Final = 6
+_TAGS: Final = {"count": 1, "first": 2, "stop": 3, "reason": 4, "first_ns": 5, "last_ns": 6}
+"""The keys of a recorded gap, by the names of its fields."""
 _IS_DROPPED: Final = 7
 
 
@@ -109,17 +105,8 @@ def gap_update(
     gap: Gap, *, space: str, type_name: str = "", sender: int = 0, node: int = 0
 ) -> Update:
     """The row of a gap, with the time of the first missing update."""
-    payload = cbor.dumps(
-        {
-            _COUNT: gap.count,
-            _FIRST: gap.first,
-            _STOP: gap.stop,
-            _REASON: gap.reason,
-            _FIRST_NS: gap.first_ns,
-            _LAST_NS: gap.last_ns,
-            **({_IS_DROPPED: True} if gap.is_dropped else {}),
-        }
-    )
+    facts = {tag: getattr(gap, name) for name, tag in _TAGS.items()}
+    payload = cbor.dumps({**facts, **({_IS_DROPPED: True} if gap.is_dropped else {})})
     return Update(
         type_name=type_name,
         subject="",
@@ -139,22 +126,14 @@ def gap_of(payload: bytes) -> Gap:
     """The gap in the payload of a gap row; RecordingError if the payload is invalid."""
     try:
         facts = cbor.loads(payload)
-        numbers = [facts.get(tag, 0) for tag in (_COUNT, _FIRST, _STOP, _FIRST_NS, _LAST_NS)]
-        reason, is_dropped = facts.get(_REASON, ""), facts.get(_IS_DROPPED, False)
+        is_dropped = facts.get(_IS_DROPPED, False) is True
+        values = {name: facts[tag] for name, tag in _TAGS.items() if tag in facts}
     except (cbor.CBORError, AttributeError) as error:
         raise RecordingError(f"the payload of a gap row is invalid: {error}") from error
-    if not all(type(number) is int for number in numbers) or not isinstance(reason, str):
-        raise RecordingError("the payload of a gap row is invalid: a value has the wrong type")
-    count, first, stop, first_ns, last_ns = numbers
-    return Gap(
-        count=count,
-        first=first,
-        stop=stop,
-        reason=reason,
-        first_ns=first_ns,
-        last_ns=last_ns,
-        is_dropped=is_dropped is True,
-    )
+    for name, value in values.items():
+        if type(value) is not (str if name == "reason" else int):
+            raise RecordingError("the payload of a gap row is invalid: a value has the wrong type")
+    return Gap(**{"count": 0, **values}, is_dropped=is_dropped)
 
 
 def readable_gap(payload: bytes) -> Gap:

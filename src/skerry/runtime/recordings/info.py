@@ -69,6 +69,10 @@ def inspect_recording(
             done += batch.rows
             if on_progress is not None:
                 on_progress(done, total)
+    types: Counter[str] = Counter()
+    for segment in segments:
+        types.update(segment.types)
+    dropped = Counter(recording.lines.dropped.values())
     filled = [segment for segment in segments if segment.rows]
     return RecordingInfo(
         id=recording.id,
@@ -81,10 +85,10 @@ def inspect_recording(
         byte_count=sum(segment.byte_count for segment in segments),
         time_min_ns=min((segment.time_min_ns for segment in filled), default=0),
         time_max_ns=max((segment.time_max_ns for segment in filled), default=0),
-        types=_types(segments),
+        types=dict(sorted(types.items())),
         fingerprints=_fingerprints(segments),
-        dropped=_dropped(recording),
-        repairs=recording.repairs[-RECORDING_FINDING_COUNT_MAX:],
+        dropped=dict(dropped + Counter(recording.lines.forgotten.segments)),
+        repairs=tuple(recording.lines.repairs[-RECORDING_FINDING_COUNT_MAX:]),
         gaps=tuple(found.gaps),
         gap_count=found.gap_count,
         senders=found.senders(),
@@ -118,19 +122,6 @@ class _Found:
             RecordedSender(node=node, sender=sender, source=source, rows=rows)
             for (node, sender, source), rows in most
         )
-
-
-def _dropped(recording: Recording) -> dict[str, int]:
-    counts = Counter(recording.forgotten.segments)
-    counts.update(recording.dropped.values())
-    return dict(counts)
-
-
-def _types(segments: Sequence[Segment]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for segment in segments:
-        counts.update(segment.types)
-    return dict(sorted(counts.items()))
 
 
 def _fingerprints(segments: Sequence[Segment]) -> dict[str, tuple[int, ...]]:

@@ -79,6 +79,7 @@ def _staged_all(
 class BuildInputs:
     """The rows of some hours or days that a derived table is built from.
 
+    A frame is None if there is no such table yet.
     Includes derived tables of the same plan, which are not committed yet.
     """
 
@@ -97,6 +98,7 @@ class BuildInputs:
         self.parts = parts
 
     def events(self) -> DataFrame:
+        """Events of all types: rows of all tables below `updates/` and of `raw`."""
         store = self._lake.store
         paths = [
             store.spark_path(f"updates/{name}/{file.path}")
@@ -115,12 +117,14 @@ class BuildInputs:
         return self._lake.rows("updates", state, lambda file: _hour(file, parts) in parts)
 
     def raw(self) -> DataFrame | None:
+        """Rows of `raw`: gaps, and updates of types without a recorded definition."""
         days = {part[:10] for part in self.parts}
         schema = table_schema("raw")
         rows = self._rows("raw", schema, DIVIDED_BY["raw"], lambda file: file.parts["day"] in days)
         return None if rows is None else self._within(rows)
 
     def derived(self, name: str) -> DataFrame | None:
+        """Rows of a derived table that precedes this one in `DERIVED`."""
         other = next(item for item in self._lake.config.derived if item.name == name)
 
         def is_wanted(file: DataFile) -> bool:

@@ -31,8 +31,7 @@ from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.delta import read_files
 from skerry.spark.lake.lake import Lake, change_of
 from skerry.spark.lake.plans import TypeState
-from skerry.spark.lake.schema import quoted, spark_schema
-from skerry.spark.lake.schema_json import schema_to_text
+from skerry.spark.lake.schema import quoted, schema_to_text, spark_schema
 from skerry.spark.merging.duplicates import SKEW_NS
 from skerry.spark.source.options import ReadOptions
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity

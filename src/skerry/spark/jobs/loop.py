@@ -55,8 +55,6 @@ class Progress:
     """Rows of the batch that is running; 0 between batches."""
     batch_s: float = 0.0
     """Duration of the last batch."""
-    table_count: int = 0
-    """Tables that the last batch changed."""
     stages_done: int = 0
     stages_total: int = 0
     """Tasks of the running Spark stages: completed, and all."""
@@ -149,6 +147,8 @@ class Loop:
         self._absent: dict[str, str] = {}
         """By recording id, the description of the segment that it waits for."""
         self._lock = threading.Lock()
+        self._on_progress: Callable[[Progress], None] | None = None
+        self._is_stopping: Callable[[], bool] | None = None
         self._is_ending = False
 
     def run(
@@ -161,6 +161,7 @@ class Loop:
 
         Returns the final progress. Raises RecordingError if a segment is missing.
         """
+        self._on_progress, self._is_stopping = on_progress, is_stopping
         for path in self.paths:
             open_recordings(path)
         require_file_system(self.lake.spark, self.lake.store)
@@ -176,7 +177,7 @@ class Loop:
                 self._recordings.all()
                 presence = FollowerPresence(self._recordings, self._follower or "pipeline")
             try:
-                self._run_steps(on_progress, is_stopping)
+                self._run_steps()
             finally:
                 if presence is not None:
                     presence.end()
@@ -187,42 +188,37 @@ class Loop:
             self._require_all()
         return final
 
-    def _run_steps(
-        self,
-        on_progress: Callable[[Progress], None] | None,
-        is_stopping: Callable[[], bool] | None,
-    ) -> None:
+    def _run_steps(self) -> None:
         with ThreadPoolExecutor(1, "skerry-batch") as pool:
             while not self._is_ending:
                 started_ns = monotonic_ns()
                 ranges = self._next()
                 step = self._run_batch if ranges else self._build_derived
                 job = pool.submit(self._retried, step, ranges)
-                has_worked = self._awaited(job, on_progress, is_stopping)
+                has_worked = self._awaited(job)
                 if has_worked:
                     if self._interval_s is None or self._is_late(started_ns):
                         continue
                 elif self._interval_s is None:
                     return
-                self._wait(started_ns, on_progress, is_stopping)
+                self._wait(started_ns)
             # More hours are left to the next job, so that a stopped job ends soon.
             if self._interval_s is not None and self._has_few_stale_hours():
-                self._awaited(pool.submit(self._build_derived, []), on_progress, is_stopping)
+                self._awaited(pool.submit(self._build_derived, []))
 
     def _has_few_stale_hours(self) -> bool:
         return 0 < len(self.lake.last_plan().stale_hours) <= _LAST_HOURS
 
-    def _awaited(
-        self,
-        job: Future[bool],
-        on_progress: Callable[[Progress], None] | None,
-        is_stopping: Callable[[], bool] | None,
-    ) -> bool:
+    def _poll(self) -> None:
+        """Report progress, and note a request to stop."""
+        if self._on_progress is not None:
+            self._on_progress(self.progress())
+        self._is_ending |= self._is_stopping is not None and self._is_stopping()
+
+    def _awaited(self, job: Future[bool]) -> bool:
         """Wait for the result of a step; meanwhile report progress."""
         while True:
-            if on_progress is not None:
-                on_progress(self.progress())
-            self._is_ending |= is_stopping is not None and is_stopping()
+            self._poll()
             try:
                 return job.result(timeout=_POLL_S)
             except FutureTimeout:
@@ -233,20 +229,13 @@ class Loop:
         assert self._interval_s is not None
         return monotonic_ns() - started_ns >= self._interval_s * 1e9
 
-    def _wait(
-        self,
-        started_ns: int,
-        on_progress: Callable[[Progress], None] | None,
-        is_stopping: Callable[[], bool] | None,
-    ) -> None:
+    def _wait(self, started_ns: int) -> None:
         """Wait until the end of the interval."""
         assert self._interval_s is not None
         stop_ns = started_ns + int(self._interval_s * 1e9)
         pause = threading.Event()
         while not self._is_ending:
-            if on_progress is not None:
-                on_progress(self.progress())
-            self._is_ending |= is_stopping is not None and is_stopping()
+            self._poll()
             left_s = (stop_ns - monotonic_ns()) / 1e9
             if left_s <= 0:
                 return
@@ -306,7 +295,6 @@ class Loop:
                 read_count=read,
                 rows_per_s=read * 1e9 / max(1, self._busy_ns),
                 batch_s=spent_ns / 1e9,
-                table_count=len(plan.changes),
                 notices=(*done.notices, *plan.notices),
                 damaged_count=done.damaged_count + len(plan.damaged),
             )

@@ -23,7 +23,7 @@ from skerry.spark.lake.data_files import Contents, DataFile, TableChange
 from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake, change_of, delta_schema
 from skerry.spark.lake.plans import Plan, TypeState
 from skerry.spark.merging.files import read_rows, write_file
-from skerry.spark.transforms.snapshots import edges, snapshot_at
+from skerry.spark.transforms.asof import edges, snapshot_at
 
 _LOG = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@
 - `plans`: the changes of a batch and the state after it, as files
 - `catalog`: the columns of all tables
 - `schema`: types as columns, over all definitions of a type
-- `schema_json`: such a schema as JSON text
 - `buckets`: hours, days and buckets by which tables are partitioned
 - `data_files`: the files of a table, and the changes of a commit
 - `delta`: one table: reading, writing and committing its files

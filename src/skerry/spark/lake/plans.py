@@ -13,8 +13,7 @@ from typing import Any, Final
 from skerry.errors import PipelineError, SkerryError
 from skerry.spark.lake.catalog import DIVIDED_BY
 from skerry.spark.lake.data_files import DataFile, TableChange
-from skerry.spark.lake.schema import TypedSchema
-from skerry.spark.lake.schema_json import schema_from_text, schema_to_text
+from skerry.spark.lake.schema import TypedSchema, schema_from_text, schema_to_text
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.identity import CounterGroup
 

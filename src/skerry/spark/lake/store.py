@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.files.folders import sync_folder
 from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
+from skerry.runtime.whole_files import replace_files
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -103,7 +105,11 @@ class TableStore:
                 (self.remote_path / name).write(text.encode())
             return
         try:
-            _write_whole(Path(self.arrow_path(name)), text.encode())
+            path = Path(self.arrow_path(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_files({path: text.encode()})
+            # The rename is durable only after a sync of the folder.
+            sync_folder(path.parent)
         except OSError as error:
             raise disk_error(f"cannot write {name}", self.root, str(error)) from error
 
@@ -194,26 +200,6 @@ def _no_folder(root: str, cause: OSError) -> PipelineError:
     error = PipelineError(f"cannot write tables in {root}: {reason} ({cause.filename})")
     error.hint = "give a folder that this user may write to; it is created if it does not exist"
     return error
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-    # The rename is durable only after a sync of the folder.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 # -- the file system of Spark

@@ -22,11 +22,14 @@ from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
     Findings,
+    Latency,
     ReportSummary,
     SessionRow,
     Subject,
+    TimeSteps,
+    lines_of,
+    steps_for,
 )
-from skerry.spark.report.series import Latency, TimeSteps, lines_of, steps_for
 from skerry.spark.transforms.events import events, instant, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
 

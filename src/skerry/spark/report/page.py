@@ -21,6 +21,7 @@ from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
     Findings,
+    Line,
     ReportSummary,
     SessionRow,
     Subject,
@@ -35,7 +36,6 @@ from skerry.spark.report.formatting import (
     span_text,
 )
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
-from skerry.spark.report.series import Line
 from skerry.spark.report.style import STYLE
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"

@@ -15,8 +15,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.json_values import visible
+from skerry.spark.report.findings import Latency, Line, TimeSteps
 from skerry.spark.report.formatting import amount, count, moment
-from skerry.spark.report.series import Latency, Line, TimeSteps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,8 +30,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.schema import RAW, TypedSchema, spark_schema, typed_schema
-from skerry.spark.lake.schema_json import schema_from_text
+from skerry.spark.lake.schema import RAW, TypedSchema, schema_from_text, spark_schema, typed_schema
 from skerry.spark.sink.sink import BatchWriter, StreamWriter
 from skerry.spark.source.options import ReadOptions, read_options, write_options
 from skerry.spark.source.planning import Runs, Wanted, definitions, pack, runs, segments

@@ -8,8 +8,7 @@ For late rows:
 
 For queries:
 
-- `asof`: states at an instant, updates between instants, differences
-- `snapshots`: the objects at a few instants
+- `asof`: states at an instant, snapshots, updates between instants, differences
 
 For derived tables:
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from skerry.schema.internal import LINK_TYPE
 from skerry.spark.transforms import alarms, links, rates, sessions
@@ -20,24 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-
-class Inputs(Protocol):
-    """The rows that a derived table is built from, of the hours or days it is built for.
-
-    A frame is None if there is no such table yet.
-    """
-
-    def events(self) -> DataFrame:
-        """Events of all types: rows of all tables below `updates/` and of `raw`."""
-
-    def updates(self, name: str) -> DataFrame | None:
-        """Rows of `updates/<name>`."""
-
-    def raw(self) -> DataFrame | None:
-        """Rows of `raw`: gaps, and updates of types without a recorded definition."""
-
-    def derived(self, name: str) -> DataFrame | None:
-        """Rows of a derived table that precedes this one in `DERIVED`."""
+    from skerry.spark.jobs.derived_tables import BuildInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +31,19 @@ class Derived:
     partition_by: Literal["day", "hour"]
     """The partition column: `2026-11-15` or `2026-11-15T14` as text, of order_ns in UTC."""
     schema: StructType
-    build: Callable[[Inputs], DataFrame]
+    build: Callable[[BuildInputs], DataFrame]
     """Returns its rows for the hours or days of the inputs, and no others."""
 
 
-def _rates(inputs: Inputs) -> DataFrame:
+def _rates(inputs: BuildInputs) -> DataFrame:
     return rates.build(inputs.events())
 
 
-def _links(inputs: Inputs) -> DataFrame:
+def _links(inputs: BuildInputs) -> DataFrame:
     return links.build(inputs.events(), inputs.updates(LINK_TYPE))
 
 
-def _sessions(inputs: Inputs) -> DataFrame:
+def _sessions(inputs: BuildInputs) -> DataFrame:
     return sessions.build(
         _built(inputs, links.NAME),
         inputs.updates("DotsClient"),
@@ -69,7 +52,7 @@ def _sessions(inputs: Inputs) -> DataFrame:
     )
 
 
-def _alarms(inputs: Inputs, config: AlarmConfig | None = None) -> DataFrame:
+def _alarms(inputs: BuildInputs, config: AlarmConfig | None = None) -> DataFrame:
     return alarms.build(
         _built(inputs, rates.NAME),
         _built(inputs, links.NAME),
@@ -80,7 +63,7 @@ def _alarms(inputs: Inputs, config: AlarmConfig | None = None) -> DataFrame:
     )
 
 
-def _built(inputs: Inputs, name: str) -> DataFrame:
+def _built(inputs: BuildInputs, name: str) -> DataFrame:
     frame = inputs.derived(name)
     assert frame is not None, f"{name} must precede the tables that are built from it"
     return frame

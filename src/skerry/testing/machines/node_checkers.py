@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -209,14 +210,29 @@ class SameObjects(Checker):
         return None
 
 
-class ConfirmedIsKept(Checker):
+class _OfNode(Checker):
+    """A condition of the node, as long as it is up."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node_name = node_name
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        return self.fault(node) if node.is_up else None
+
+    @abstractmethod
+    def fault(self, node: Node[NodeHost]) -> str | None:
+        """The violation, or None."""
+
+
+class ConfirmedIsKept(_OfNode):
     """A persistent object is never older than its last confirmed flush, also after a crash.
 
     Each object is written by one life of one program only, so its publishes are ordered.
     """
 
     def __init__(self, node_name: str, history: History) -> None:
-        self._node_name = node_name
+        super().__init__(node_name)
         self._history = history
         self._pending: dict[Publisher, list[Publish]] = {}
         self._confirmed: dict[str, Publish] = {}
@@ -239,10 +255,7 @@ class ConfirmedIsKept(Checker):
                 self._confirmed[publish.id] = publish
         return None
 
-    def safety(self, world: World) -> str | None:
-        node = world.nodes[self._node_name]
-        if not node.is_up:
-            return None
+    def fault(self, node: Node[NodeHost]) -> str | None:
         objects = objects_of(node.machine, PERSISTENT)
         for key, publish in self._confirmed.items():
             state = objects.get(key)
@@ -257,16 +270,10 @@ class ConfirmedIsKept(Checker):
         return None
 
 
-class CleanedUp(Checker):
+class CleanedUp(_OfNode):
     """Objects of a type with `cleanup` belong to connected clients."""
 
-    def __init__(self, node_name: str) -> None:
-        self._node_name = node_name
-
-    def safety(self, world: World) -> str | None:
-        node = world.nodes[self._node_name]
-        if not node.is_up:
-            return None
+    def fault(self, node: Node[NodeHost]) -> str | None:
         present = {row.client_id for row in node.machine.statistics().clients}
         for _, entry in node.machine.core.cache.objects(CLEANUP):
             if entry.modified_from not in present:
@@ -274,42 +281,34 @@ class CleanedUp(Checker):
         return None
 
 
-class Explained(Checker):
+class Explained(_OfNode):
     """The ledger of the node balances at any time."""
 
-    def __init__(self, node_name: str) -> None:
-        self._node_name = node_name
-
-    def safety(self, world: World) -> str | None:
-        node = world.nodes[self._node_name]
-        if not node.is_up:
-            return None
+    def fault(self, node: Node[NodeHost]) -> str | None:
         statistics = node.machine.statistics()
         if not statistics.unexplained:
             return None
-        rows = [*statistics.clients, *statistics.types]
+        rows: list[Any] = [*statistics.clients, *statistics.types]
         wrong = [f"{row.name}: {row.ledger}" for row in rows if row.ledger.unexplained]
         if not wrong:
             return f"{statistics.unexplained} requests are not explained: {statistics.requests}"
         return f"{statistics.unexplained} updates are not explained: {wrong[0]}"
 
 
-class Bounded(Checker):
+class Bounded(_OfNode):
     """The bytes queued for a client are within the limits, at the node and at the stream."""
 
     def __init__(self, node_name: str, waiting_bytes_max: int) -> None:
-        self._node_name = node_name
+        super().__init__(node_name)
         self._waiting_bytes_max = waiting_bytes_max
 
-    def safety(self, world: World) -> str | None:
-        node = world.nodes[self._node_name]
-        if not node.is_up:
-            return None
+    def fault(self, node: Node[NodeHost]) -> str | None:
         for row in node.machine.statistics().clients:
             if row.queued_bytes > self._waiting_bytes_max:
                 return f"{row.queued_bytes} bytes wait for {row.name} at the node"
         # A stream with free space receives the queue and then a slice of a cache replay.
-        room = world.network.streams.window_bytes + self._waiting_bytes_max + 2 * REPLAY_SLICE_BYTES
+        room = node.world.network.streams.window_bytes
+        room += self._waiting_bytes_max + 2 * REPLAY_SLICE_BYTES
         for end in node.streams.values():
             if end.outgoing_bytes > room:
                 return f"{end.outgoing_bytes} bytes wait at the stream to {end.peer.host}"

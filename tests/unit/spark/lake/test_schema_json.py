@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from skerry.errors import PipelineError
 from skerry.schema.model import NamedType, StructType
-from skerry.spark.lake.schema import payload_schema, typed_schema
-from skerry.spark.lake.schema_json import schema_from_text, schema_to_text
+from skerry.spark.lake.schema import payload_schema, schema_from_text, schema_to_text, typed_schema
 from tests import strategies
 
 

@@ -15,12 +15,14 @@ from skerry.spark.report.findings import (
     AlarmRow,
     Delay,
     Findings,
+    Latency,
+    Line,
     ReportSummary,
     SessionRow,
     Subject,
+    TimeSteps,
 )
 from skerry.spark.report.page import page, write_page
-from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)

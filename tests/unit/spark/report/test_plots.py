@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from skerry.spark.report.findings import Latency, Line, TimeSteps
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
-from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
 STEPS = TimeSteps(first=1_789_992_000, count=4, seconds=1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from skerry.spark.report.series import Line, TimeSteps, lines_of, steps_for
+from skerry.spark.report.findings import Line, TimeSteps, lines_of, steps_for
 
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
 

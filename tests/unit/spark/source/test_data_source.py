@@ -24,8 +24,7 @@ import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.lake.schema import typed_schema
-from skerry.spark.lake.schema_json import schema_to_text
+from skerry.spark.lake.schema import schema_to_text, typed_schema
 from skerry.spark.source.data_source import BatchReader, SkerrySource
 
 OLD = skerry.define_types("struct A { 1: [key] uint8 id; 2: int8 x; }").A

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.transforms.snapshots import edges, snapshot_at
+from skerry.spark.transforms.asof import edges, snapshot_at
 
 COUNTS = {0: 5, 10: 5, 20: 1, 30: 9, 40: 2}
 
