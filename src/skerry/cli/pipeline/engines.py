@@ -66,11 +66,10 @@ def engine_options(command: Command) -> Command:
 @contextmanager
 def opened_queries(
     output: Output, tables: str, choice: SparkChoice | None, app_name: str, *instants_ns: int
-) -> Iterator[_LakeQueries | _SparkQueries]:
-    """Opens a query engine; prints notes about instants outside of the recorded range.
+) -> Iterator[Queries]:
+    """Opens a query engine; prints notes about instants outside of the recorded range."""
+    from skerry.spark.startup.extras import require_lake
 
-    Objects are sorted by space, type and key, updates by time.
-    """
     require_lake()
     from skerry.lake.reader import OpenLake
 

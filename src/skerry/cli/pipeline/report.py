@@ -25,7 +25,8 @@ from skerry.cli.pipeline.spark_session import (
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.spark.report.findings import Findings, Line
+    from skerry.spark.report.findings import Findings
+    from skerry.spark.report.findings import Line
 
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
