@@ -25,8 +25,7 @@ from skerry.cli.pipeline.spark_session import (
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.spark.report.findings import Findings
-    from skerry.spark.report.findings import Line
+    from skerry.spark.report.findings import Findings, Line
 
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
