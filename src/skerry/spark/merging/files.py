@@ -133,9 +133,10 @@ def time_parts(
     """The parts of rows that are sorted by time, for `write_parts`."""
     parts = np.floor_divide(times_ns, length_ns)
     starts = np.flatnonzero(is_run_start(parts)).tolist()
+    stops = [*starts[1:], len(parts)][: len(starts)]
     return [
         ((text(int(parts[start]) * length_ns),), start, stop)
-        for start, stop in zip(starts, [*starts[1:], len(parts)], strict=True)
+        for start, stop in zip(starts, stops, strict=True)
     ]
 
 

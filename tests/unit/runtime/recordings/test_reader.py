@@ -19,7 +19,7 @@ from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.files import blocks, unlisted_segments
+from skerry.runtime.recordings.files import segment_files, unlisted_segments
 from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.files.segment_files import map_file
@@ -442,7 +442,7 @@ def test_missing_remote_segment_is_damaged_unless_it_was_dropped(
 def test_remote_segment_that_is_removed_while_it_is_read_is_damaged_from_there_on(
     copied: Recording, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_FETCH_BYTES_MAX", 1)
+    monkeypatch.setattr(segment_files, "_FETCH_BYTES_MAX", 1)
     first = copied.segments()[0]
     found = copied.batches(first)
     rows = [next(found)[1].num_rows]

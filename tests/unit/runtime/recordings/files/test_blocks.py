@@ -12,7 +12,7 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.files import blocks
+from skerry.runtime.recordings.files import segment_files
 from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.files.segment_files import cut_blocks, fetch_blocks, read_blocks
 from skerry.runtime.recordings.reader import Recording
@@ -66,7 +66,7 @@ def test_remote_file_gives_the_same_bytes(here: Segment, there: Segment) -> None
 def test_only_wanted_batches_are_fetched(
     there: Segment, asked: Ranges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_BRIDGED_BYTES_MAX", 0)
+    monkeypatch.setattr(segment_files, "_BRIDGED_BYTES_MAX", 0)
     first, second, _, _, last, _ = there.batches
     assert len(list(read_blocks(there, [first, second, last]))) == 3
     assert asked == [(first.offset, second.stop), (last.offset, last.stop)]
@@ -86,12 +86,12 @@ def test_request_is_limited_but_has_at_least_one_batch(
     there: Segment, asked: Ranges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two = there.batches[2].stop - there.batches[1].offset
-    monkeypatch.setattr(blocks, "_FETCH_BYTES_MAX", two)
+    monkeypatch.setattr(segment_files, "_FETCH_BYTES_MAX", two)
     wanted = there.batches[1:5]
     list(read_blocks(there, wanted))
     assert asked == [(wanted[0].offset, wanted[1].stop), (wanted[2].offset, wanted[3].stop)]
     asked.clear()
-    monkeypatch.setattr(blocks, "_FETCH_BYTES_MAX", 1)
+    monkeypatch.setattr(segment_files, "_FETCH_BYTES_MAX", 1)
     assert [block.nbytes for _, block in read_blocks(there, wanted)] == [b.size for b in wanted]
     assert len(asked) == 4
 
