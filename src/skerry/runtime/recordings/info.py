@@ -20,6 +20,8 @@ from skerry.runtime.recordings.updates import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSender:
+    """A sender, and the number of its rows."""
+
     node: int
     sender: int
     source: str

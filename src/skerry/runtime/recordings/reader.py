@@ -19,7 +19,7 @@ from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, to_record_batch
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.index import RecordedBatch, Segment, segment_of
-from skerry.recording.manifest_lines import Forgotten, Repair
+from skerry.recording.manifest_lines import Forgotten, ManifestLines
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.files.folders import (
@@ -76,6 +76,7 @@ class Recording:
 
     @property
     def is_being_written(self) -> bool:
+        """Whether a recorder writes to the recording now."""
         return isinstance(self.path, Path) and is_being_written(self.path)
 
     @property
@@ -103,24 +104,9 @@ class Recording:
         return self.identity.space
 
     @property
-    def line_count(self) -> int:
-        """One more than the number of the last line that was read from the manifest."""
-        return self._manifest.lines.count
-
-    @property
-    def repairs(self) -> tuple[Repair, ...]:
-        """Repairs of segments that a crash had left."""
-        return tuple(self._manifest.lines.repairs)
-
-    @property
-    def dropped(self) -> dict[str, str]:
-        """Why segments were dropped (`age` or `size`), by name; without the forgotten ones."""
-        return dict(self._manifest.lines.dropped)
-
-    @property
-    def forgotten(self) -> Forgotten:
-        """Summary of the lines that were removed from the manifest."""
-        return self._manifest.lines.forgotten
+    def lines(self) -> ManifestLines:
+        """What was read of the manifest so far."""
+        return self._manifest.lines
 
     def dropped_between(self, first: int, stop: int) -> list[Segment]:
         """Dropped segments with line numbers from `first` up to `stop`, without batches."""
@@ -131,11 +117,6 @@ class Recording:
         forgotten = self._manifest.lines.forgotten
         is_reached = first <= forgotten.last_line and forgotten.first_line < stop
         return forgotten if is_reached and forgotten.rows else None
-
-    @property
-    def unreadable_lines(self) -> tuple[int, ...]:
-        """Numbers of the lines of the manifest that could not be read."""
-        return tuple(self._manifest.lines.unreadable)
 
     def segments(self, *, include_open: bool = False) -> list[Segment]:
         """Sealed segments in the order of the manifest; on request also the one being written.
@@ -168,7 +149,7 @@ class Recording:
         In a local folder a segment exists before its line; other tools may copy in any order.
         """
         segments = self.segments()
-        line_count = self.line_count
+        line_count = self.lines.count
         found = [segment for segment in segments if segment.line < line_count]
         missing = {segment.name for segment in self.absent()}
         if not missing:

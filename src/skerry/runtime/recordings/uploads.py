@@ -114,7 +114,7 @@ class _Upload:
         lines = parse_manifest(manifest)
         listed = lines.segments.keys() | lines.dropped.keys()
         for segment in found:
-            if segment.line >= recording.line_count and segment.name not in listed:
+            if segment.line >= recording.lines.count and segment.name not in listed:
                 # Its line would have another number once the recorder adds it to the manifest.
                 self._warn(
                     f"{segment.name} is not in the manifest, which cannot be written;"

@@ -91,13 +91,13 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     found = VerifyReport(segment_count=len(segments), byte_count=total)
     if not recording.has_manifest:
         found.fault("there is no manifest, so nothing of it can be read")
-    for line in recording.unreadable_lines:
+    for line in recording.lines.unreadable:
         found.fault(f"line {line + 1} of the manifest cannot be read")
-    if count := recording.forgotten.unreadable:
+    if count := recording.lines.forgotten.unreadable:
         found.fault(f"{count} lines could not be read that were removed from the manifest since")
-    if count := recording.forgotten.repairs:
+    if count := recording.lines.forgotten.repairs:
         found.note(f"crashes left {count} segments open whose lines were removed from the manifest")
-    for repair in recording.repairs:
+    for repair in recording.lines.repairs:
         found.note(
             f"a crash left it open; {repair.kept_batches} batches with {repair.kept_rows} rows"
             f" were kept and {repair.lost_bytes} bytes behind them cut off",
@@ -140,6 +140,8 @@ class _Order:
 
 
 class _Check:
+    """The check of one segment."""
+
     def __init__(
         self, recording: Recording, segment: Segment, found: VerifyReport, order: _Order
     ) -> None:

@@ -182,6 +182,7 @@ class RecordingWriter(Closing):
         return min(due, default=None)
 
     def flush(self) -> None:
+        """Write the waiting rows as one batch."""
         if not self.rows.count:
             return
         self._write(Columns(self.rows))

@@ -73,7 +73,7 @@ def test_segments_have_an_index(recording: Recording) -> None:
     assert second.time_min_ns - first.time_max_ns == SECOND
     assert [batch.rows for batch in first.batches] == [2, 10, 10]
     assert pickle.loads(pickle.dumps(first)) == first
-    assert recording.line_count == 2
+    assert recording.lines.count == 2
 
 
 def test_batches_that_are_not_wanted_are_not_read(recording: Recording) -> None:
@@ -227,7 +227,7 @@ def test_growing_recording_lists_segments_sealed_since(tmp_path: Path, update_of
         for number in (1, 2, 3):
             writer.append(update_of(number))
             writer.seal()
-            assert len(recording.segments()) == number == recording.line_count
+            assert len(recording.segments()) == number == recording.lines.count
 
 
 def test_unlisted_segments_of_a_read_only_folder_come_last(
@@ -240,7 +240,7 @@ def test_unlisted_segments_of_a_read_only_folder_come_last(
     monkeypatch.setattr(os, "access", lambda *_: False)
     read_only = Recording(recording.folder)
     assert [segment.line for segment in read_only.segments()] == [0, 1, 2]
-    assert read_only.line_count == 2
+    assert read_only.lines.count == 2
     assert positions(read_batches(read_only.segments()[2])) == [90]
     monkeypatch.undo()
     assert [segment.line for segment in Recording(recording.folder).segments()] == [0, 1, 2]
@@ -330,7 +330,7 @@ def test_segment_that_was_dropped_and_forgotten_since_it_was_listed_has_no_batch
     forget(recording, first)
     assert recording.data(first) is None
     assert list(recording.batches(first)) == []
-    assert (recording.dropped, recording.forgotten.segments) == ({}, {"age": 1})
+    assert (recording.lines.dropped, recording.lines.forgotten.segments) == ({}, {"age": 1})
     assert recording.segments() == [second]
     # Also where it was listed while it was being written.
     being_written = replace(first, name=f"{first.name}.open")
@@ -352,21 +352,21 @@ def test_range_that_overlaps_forgotten_lines_is_known(
     segments = recording.segments()
     forget(recording, *segments[1:5], kept=1)
     recording.segments()
-    forgotten = recording.forgotten
+    forgotten = recording.lines.forgotten
     assert (forgotten.first_line, forgotten.last_line) == (1, 3)
     assert forgotten.rows == sum(segment.rows for segment in segments[1:4])
     reached = [(0, 1), (0, 2), (1, 2), (3, 9), (4, 9)]
     found = [recording.forgotten_between(*span) is forgotten for span in reached]
     assert found == [False, True, True, True, False]
     assert [gone.line for gone in recording.dropped_between(0, 9)] == [4]
-    assert recording.line_count == 10
+    assert recording.lines.count == 10
 
 
 def test_nothing_is_forgotten_unless_rows_are(recording: Recording) -> None:
     assert recording.forgotten_between(0, 99) is None
     forget(recording)
     recording.segments()
-    assert recording.forgotten.times == 1
+    assert recording.lines.forgotten.times == 1
     assert recording.forgotten_between(0, 99) is None
 
 

@@ -121,7 +121,7 @@ def test_segment_that_is_dropped_meanwhile_is_left_out(
     assert upload_recording(recording.folder, target).segments == 2
     copy = Recording(str(target))
     assert len(copy.arrived()) == 2
-    assert copy.dropped == {second.name: "age"}
+    assert copy.lines.dropped == {second.name: "age"}
 
 
 def test_segment_that_is_dropped_just_before_it_is_opened_is_left_out(
@@ -160,7 +160,7 @@ def test_copy_ends_though_a_recorder_drops_segments_faster(
     assert "is missing" in warning
     copy = Recording(str(target))
     assert len(copy.arrived()) == len(copy.segments()), "nothing is waited for"
-    assert len(copy.dropped) == uploads._ROUNDS - 1
+    assert len(copy.lines.dropped) == uploads._ROUNDS - 1
 
 
 def test_lost_bytes_of_a_segment_are_a_gap_in_the_copy_too(
@@ -245,7 +245,7 @@ def test_shortened_manifest_replaces_the_copy(recording: Recording, target: Remo
         manifest.shorten(kept=0)
     upload_recording(recording.folder, target)
     assert copy.segments() == others
-    assert copy.forgotten.segments == {"age": 1}
+    assert copy.lines.forgotten.segments == {"age": 1}
 
 
 def test_segment_that_was_dropped_and_copied_back_is_listed_again(

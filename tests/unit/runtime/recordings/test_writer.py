@@ -315,7 +315,7 @@ def test_nothing_recorded_is_an_empty_recording(tmp_path: Path) -> None:
         writer.flush_if_due(1)
         writer.seal()
     recording = Recording(tmp_path)
-    assert (recording.segments(), recording.line_count) == ([], 0)
+    assert (recording.segments(), recording.lines.count) == ([], 0)
 
 
 def test_next_recorder_continues_with_new_numbers(tmp_path: Path, update_of: UpdateOf) -> None:
@@ -545,7 +545,7 @@ def test_segment_without_space_for_its_line_is_listed_later(
         writer.append(update_of(12))
     recording = Recording(tmp_path)
     assert len(recording.segments()) == 12
-    assert recording.unreadable_lines == ()
+    assert recording.lines.unreadable == []
     assert positions(tmp_path) == list(range(1, 13))
 
 
@@ -727,9 +727,9 @@ def test_follower_of_a_shortened_manifest_sees_each_segment_once(
                             seen += [p for p in rows.column("position").to_pylist() if p]
         assert writer.dropped_count == 40 - len(recording.segments())
     assert seen == list(range(1, 41))
-    forgotten = recording.forgotten
+    forgotten = recording.lines.forgotten
     assert forgotten.times > 5
-    assert forgotten.segments["size"] + len(recording.dropped) == writer.dropped_count
+    assert forgotten.segments["size"] + len(recording.lines.dropped) == writer.dropped_count
 
 
 def test_numbers_of_forgotten_segments_are_not_reused(tmp_path: Path, update_of: UpdateOf) -> None:

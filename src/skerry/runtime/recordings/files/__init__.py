@@ -5,7 +5,7 @@ remote_paths       files in object stores and cluster file systems
 segment_files      writes the file of a segment, and reads batches of local and remote ones
 manifest           the manifest of a local folder
 remote_manifest    the manifest at a remote path
-unlisted_segments  segments that are not in the manifest, and those that a crash left open
+unlisted_segments  lists segments that a crash left or that were copied
 retention          drops old segments
 followers          which programs follow a recording
 """

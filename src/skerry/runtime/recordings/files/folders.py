@@ -241,6 +241,7 @@ def hold_reserve(folder: Path) -> None:
 
 
 def release_reserve(folder: Path) -> None:
+    """Release the reserved disk space."""
     with suppress(OSError):
         (folder / _RESERVE_NAME).unlink(missing_ok=True)
 

@@ -82,6 +82,7 @@ class SegmentFile:
         )
 
     def discard(self) -> None:
+        """Close and remove the file."""
         self.close()
         self._path.unlink(missing_ok=True)
 

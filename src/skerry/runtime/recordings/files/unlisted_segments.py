@@ -1,4 +1,4 @@
-"""Segments in a folder that are not in its manifest: finds them, and adds lines for them.
+"""Finds segments in a folder that are not in its manifest, and adds lines for them.
 
 A sealed one was copied into the folder, or its recorder crashed between sealing and adding the
 line. An open one was left by a crash if no recorder runs. It is cut behind its last complete batch
@@ -125,15 +125,8 @@ def index_file(folder: Path, name: str, *, line: int = -1) -> Segment | None:
     return segment_of(contents, folder=folder, name=name, line=line, byte_count=len(data))
 
 
-# -- segments that a crash left open
-
-
 def repair_open(folder: Path, manifest: Manifest) -> list[Repair]:
-    """Seal the segments that a crash left; the caller must hold the lock of the writer.
-
-    A segment that is still open while no recorder runs was left by a crash. It is cut behind its
-    last complete batch and sealed.
-    """
+    """Seal the segments that a crash left; the caller must hold the lock of the writer."""
     return [_repair(folder, name, manifest) for name in open_names(folder)]
 
 

@@ -58,7 +58,7 @@ def test_torn_tail_is_cut_behind_the_last_complete_batch(recording: Recording) -
     assert (repair.kept_batches, repair.kept_rows, repair.lost_bytes) == (4, 32, 100)
     again = Recording(recording.folder)
     assert positions(again) == list(range(1, 31))
-    assert again.repairs == (repair,)
+    assert again.lines.repairs == [repair]
     (mended,) = again.segments()
     assert mended.byte_count == mended.path.stat().st_size
     assert mended.batches == segment.batches[:4]
@@ -84,7 +84,7 @@ def test_segment_without_a_complete_batch_is_removed_and_reported(
     assert repair.kept_rows == 0
     assert not path.exists()
     again = Recording(recording.folder)
-    assert (again.segments(), again.repairs) == ([], (repair,))
+    assert (again.segments(), again.lines.repairs) == ([], [repair])
 
 
 def test_hole_of_a_power_cut_is_kept_as_one(recording: Recording) -> None:

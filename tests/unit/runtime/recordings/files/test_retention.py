@@ -78,7 +78,7 @@ def test_dropped_segment_is_removed_and_listed_as_dropped(recording: Recording) 
     gone = drop_segments(recording.folder, manifest, config, now_ns=0)
     assert gone == [segment.name for segment in segments[:-1]]
     assert recording.segments() == segments[-1:]
-    assert recording.dropped == dict.fromkeys(gone, "size")
+    assert recording.lines.dropped == dict.fromkeys(gone, "size")
     assert not any((recording.folder / name).exists() for name in gone)
     assert drop_segments(recording.folder, manifest, config, now_ns=0) == []
 
