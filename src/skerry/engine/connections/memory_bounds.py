@@ -57,7 +57,7 @@ class MemoryBounds:
         bytes_max = client.limits.waiting_bytes_max
         # A single object or message may always be queued, whatever its size.
         is_over = size > bytes_max and (queue.waiting_count > 1 or queue.message_bytes > bytes_max)
-        if is_over or client.slots.is_full:
+        if is_over or client.slots.is_full or queue.is_flooded:
             self._cut_slow(client)
             return
         shares = self._shares

@@ -57,7 +57,7 @@ class OutputBatches:
                 queue.expire()
             elif queue.wire.unsendable:
                 self._disconnection.drop_if_unsendable(client)
-            elif queue.is_paused:
+            elif queue.is_paused or queue.is_flooded:
                 self._memory.check_queue(client)
             elif queue.is_delayed(self._clock.now_ns, self._delay_ns):
                 delayed.append(client)

@@ -37,6 +37,10 @@ from skerry.schema.union import unite_deep
 _KEYS_STEP: Final = 32
 _KEYS_PART: Final = 8
 """Keys are counted in advance: `_KEYS_STEP` more, and one more for each `_KEYS_PART` keys."""
+_FLOOD_FACTOR: Final = 10
+"""How many times `waiting_bytes_max` the filtered subscriptions of a client may queue in one turn.
+More cannot be queued by a client that reads, unless many of its subscriptions match an object that
+is about as large as that bound."""
 _PARTS_PER_WORK_UNIT: Final = 8
 """Parts of a condition that can be tested in one work unit."""
 
@@ -351,6 +355,13 @@ class FilteredSubscription(UpdateListener):
     ) -> int:
         """Send an object or an update; `present` is its property set, -1 if that is not known."""
         queue, plan = self.client.queue, self.topic.plan
+        if queue.size > _FLOOD_FACTOR * self.client.limits.waiting_bytes_max:
+            # Many subscriptions to a large object, each of which copies it. The client is
+            # disconnected before anything is sent to it.
+            queue.is_flooded = True
+            self.topic.tally.expired += 1
+            queue.tally.expired += 1
+            return 0
         header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
         header.subscription_id = self.number
         self._describe(now_s)

@@ -121,6 +121,8 @@ class ClientQueue(Outgoing):
         """Work units that are left before other clients have their turn."""
         self.is_paused: bool = False
         """Whether nothing is sent, since the transport is full or text is being written."""
+        self.is_flooded: bool = False
+        """Whether more was due in one turn than may be queued, so that some of it was dropped."""
         self.tally: Tally = Tally()
         self.waiting_count: i64 = 0
         """Updates among the frames; all other frames are messages of the protocol."""

@@ -164,3 +164,22 @@ def test_a_client_that_reads_no_responses_is_disconnected(
     assert (went.name, went.reason) == ("asker", "slow")
     assert 20 < number < 1000
     harbour.check()
+
+
+def test_a_client_with_too_many_copies_of_one_object_is_disconnected(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    """Its subscriptions would take any amount of memory before it is known to be slow."""
+    harbour = make_harbour(admission=limited(waiting_bytes_max=1_000))
+    hog, other, maker = (harbour.guest(name) for name in ("hog", "other", "maker"))
+    maker.describe(Boat)
+    for guest, count in ((hog, 12), (other, 5)):
+        for number in range(count):
+            guest.open_view(Boat, number + 1, where="id > 0")
+    maker.publish(Boat(id=1, name="x" * 1_500))
+    assert (hog.is_cut_abruptly, other.is_cut) == (True, False)
+    (went,) = harbour.events(ClientDisconnected)
+    assert (went.name, went.reason) == ("hog", "slow")
+    assert hog.objects(Boat, 1) == [], "nothing of it was sent"
+    assert [len(other.objects(Boat, number + 1)) for number in range(5)] == [1] * 5
+    harbour.check()
