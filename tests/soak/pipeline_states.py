@@ -1,8 +1,8 @@
 """Fresh random streams through the pipeline: states equal a plain model at every instant.
 
 Each time, late, doubled, partial, removed and recreated rows are chosen at random, and so is the
-way in which the tables are made: by the driver, by tasks of Spark, with snapshots. `asof` is asked for
-every instant at which something changes, and for the one before it.
+way in which the tables are made: by the driver, by tasks of Spark, with snapshots. `asof` is
+asked for every instant at which something changes, and for the one before it.
 """
 
 from __future__ import annotations

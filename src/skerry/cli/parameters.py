@@ -51,6 +51,20 @@ class FiniteFloat(click.FloatRange):
         return number
 
 
+class Instant(click.ParamType[int]):
+    """A time, converted to nanoseconds since the epoch."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from skerry.spark.instants import instant_ns
+
+        try:
+            return instant_ns(value)
+        except SkerryError as error:
+            self.fail(f"{error}; {error.hint}", param, ctx)
+
+
 class WrongValue(click.BadParameter):
     """An invalid value of an option or argument, with a hint."""
 

@@ -78,6 +78,11 @@ def warning(check: str, facts: str, advice: str) -> CheckResult:
     return CheckResult(check, "warn", facts, advice)
 
 
+def judged(check: str, facts: str, advice: str, *, is_well: bool) -> CheckResult:
+    """The facts, with the advice if something can be improved."""
+    return passed(check, facts) if is_well else warning(check, facts, advice)
+
+
 def failure(check: str, facts: str, advice: str) -> CheckResult:
     """Something does not work."""
     return CheckResult(check, "fail", facts, advice)
@@ -125,11 +130,8 @@ def _build() -> CheckResult:
 def _extras() -> Iterable[CheckResult]:
     for module, (extra, purpose) in _EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            yield passed(
-                f"extra {extra}",
-                f"not installed: {purpose}",
-                f"to install it: pip install 'skerry[{extra}]'",
-            )
+            advice = f"to install it: pip install 'skerry[{extra}]'"
+            yield passed(f"extra {extra}", f"not installed: {purpose}", advice)
         else:
             version = importlib.metadata.version(module)
             yield passed(f"extra {extra}", f"{module} {version}")
@@ -174,13 +176,9 @@ def _descriptors() -> CheckResult:
     # The node raises its soft limit to the hard one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     facts = "no limit" if hard == resource.RLIM_INFINITY else f"{hard} at most"
-    if hard != resource.RLIM_INFINITY and hard < _DESCRIPTORS_FEW:
-        return warning(
-            "file descriptors",
-            facts,
-            "each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the service",
-        )
-    return passed("file descriptors", facts)
+    advice = "each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the service"
+    is_well = hard == resource.RLIM_INFINITY or hard >= _DESCRIPTORS_FEW
+    return judged("file descriptors", facts, advice, is_well=is_well)
 
 
 def _buffers() -> CheckResult:
@@ -188,32 +186,21 @@ def _buffers() -> CheckResult:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES_MIN)
         size = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     facts = f"{size} bytes of {_SEND_BYTES_MIN} requested"
-    if size < _SEND_BYTES_MIN:
-        return warning(
-            "socket buffers",
-            facts,
-            f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}",
-        )
-    return passed("socket buffers", facts)
+    advice = f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}"
+    return judged("socket buffers", facts, advice, is_well=size >= _SEND_BYTES_MIN)
 
 
 def _clock() -> CheckResult:
     if time() < _YOUNGEST_S:
-        return failure(
-            "clock",
-            "the clock of this computer is years slow",
-            "set it: updates have times, which tools compare",
-        )
+        advice = "set it: updates have times, which tools compare"
+        return failure("clock", "the clock of this computer is years slow", advice)
     synchronised = _is_synchronised()
     if synchronised is None:
         return passed("clock", "not known whether it is synchronised")
-    if not synchronised:
-        return warning(
-            "clock",
-            "not synchronised",
-            "run chrony or another time service if several computers work together",
-        )
-    return passed("clock", "synchronised by a time service")
+    if synchronised:
+        return passed("clock", "synchronised by a time service")
+    advice = "run chrony or another time service if several computers work together"
+    return warning("clock", "not synchronised", advice)
 
 
 def _is_synchronised() -> bool | None:
@@ -258,10 +245,8 @@ def _round_trip(space: Space, endpoint: str, connected_ms: float) -> CheckResult
         f"{space.node_name} at {endpoint}: connected in {connected_ms:.0f} ms, "
         f"round trip {round_ms:.2f} ms"
     )
-    if round_ms > _ROUND_MS_SLOW:
-        advice = "the node, this computer or the network is busy; see `skerry top`"
-        return warning("node", facts, advice)
-    return passed("node", facts)
+    advice = "the node, this computer or the network is busy; see `skerry top`"
+    return judged("node", facts, advice, is_well=round_ms <= _ROUND_MS_SLOW)
 
 
 def _clock_difference(space: Space) -> CheckResult:
@@ -274,10 +259,8 @@ def _clock_difference(space: Space) -> CheckResult:
         else:
             return passed("clocks", "the node does not send its time")
     facts = f"{difference_s:.3f} s difference from the node"
-    if difference_s > _CLOCK_S_MAX:
-        advice = "synchronise both clocks: ages of objects are wrong by this difference"
-        return warning("clocks", facts, advice)
-    return passed("clocks", facts)
+    advice = "synchronise both clocks: ages of objects are wrong by this difference"
+    return judged("clocks", facts, advice, is_well=difference_s <= _CLOCK_S_MAX)
 
 
 def _socket(path: Path) -> CheckResult:
@@ -311,10 +294,8 @@ def _port(port: int) -> CheckResult:
             return passed(check, f"free, for {purpose}")
     user = port_user(port)
     facts = f"for {purpose}: used by {user or 'a program of another user'}"
-    if user is not None and "skerry" in user:
-        return passed(check, facts)
     advice = "a node would skip this port; choose another endpoint with --listen"
-    return warning(check, facts, advice)
+    return judged(check, facts, advice, is_well=user is not None and "skerry" in user)
 
 
 def port_user(port: int, proc: Path = _PROC) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from skerry.apps.doctor.checks import CheckResult, passed, warning
+from skerry.apps.doctor.checks import CheckResult, judged, passed, warning
 from skerry.errors import SkerryError
 from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
@@ -101,10 +101,8 @@ def _buffers() -> CheckResult:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         receive, _ = set_buffers(probe, RECEIVE_BYTES_GOOD)
     facts = f"{receive.bytes} bytes of {RECEIVE_BYTES_GOOD} that high rates need"
-    if receive.is_clipped:
-        advice = f"bursts are lost and repaired; sysctl -w {receive.sysctl}={RECEIVE_BYTES_GOOD}"
-        return warning("receive buffer", facts, advice)
-    return passed("receive buffer", facts)
+    advice = f"bursts are lost and repaired; sysctl -w {receive.sysctl}={RECEIVE_BYTES_GOOD}"
+    return judged("receive buffer", facts, advice, is_well=not receive.is_clipped)
 
 
 def _segmentation(port: int) -> CheckResult:
@@ -113,11 +111,8 @@ def _segmentation(port: int) -> CheckResult:
     check = "UDP segmentation"
     if made.sends_trains and made.receives_trains:
         return passed(check, "many datagrams are sent and received in one call")
-    return passed(
-        check,
-        "this kernel has no UDP_SEGMENT or UDP_GRO",
-        "multicast works; Linux 5.0 or newer needs less CPU time",
-    )
+    advice = "multicast works; Linux 5.0 or newer needs less CPU time"
+    return passed(check, "this kernel has no UDP_SEGMENT or UDP_GRO", advice)
 
 
 def _drops(proc: Path) -> CheckResult:
@@ -127,14 +122,9 @@ def _drops(proc: Path) -> CheckResult:
         return passed(check, "not reported by the kernel")
     dropped = counts["RcvbufErrors"]
     facts = f"{dropped} of {counts.get('InDatagrams', 0)} since boot, because buffers were full"
-    if dropped:
-        return warning(
-            check,
-            facts,
-            "if it grows: larger buffers (socket_buffer_bytes), faster callbacks, or a"
-            " bandwidth limit for publishers",
-        )
-    return passed(check, facts)
+    remedies = "faster callbacks, or a bandwidth limit for publishers"
+    advice = f"if it grows: larger buffers (socket_buffer_bytes), {remedies}"
+    return judged(check, facts, advice, is_well=not dropped)
 
 
 def _udp_counts(proc: Path) -> dict[str, int]:
@@ -156,9 +146,8 @@ def _memberships(proc: Path) -> CheckResult:
     forced = _number(proc / "sys/net/ipv4/conf/all/force_igmp_version") or 0
     version = f"version {forced} is forced" if forced else "the version of the network"
     facts = f"{version}; a socket may join at most {most} groups"
-    if most < _MEMBERSHIPS_FEW:
-        return warning(check, facts, f"sysctl -w net.ipv4.igmp_max_memberships={_MEMBERSHIPS_FEW}")
-    return passed(check, facts)
+    advice = f"sysctl -w net.ipv4.igmp_max_memberships={_MEMBERSHIPS_FEW}"
+    return judged(check, facts, advice, is_well=most >= _MEMBERSHIPS_FEW)
 
 
 def _reverse_path(proc: Path, interfaces: list[Interface]) -> Iterable[CheckResult]:

@@ -168,16 +168,6 @@ limit_option = click.option(
 )
 
 
-def instant_of(context: click.Context, option: click.Parameter, text: str) -> int:
-    """Parses an instant to nanoseconds; the callback of an option."""
-    from skerry.spark.instants import instant_ns
-
-    try:
-        return instant_ns(text)
-    except PipelineError as error:
-        raise click.BadParameter(f"{error}; {error.hint}.", context, option) from None
-
-
 def json_value(value: Any) -> Any:
     """A value as JSON: times in seconds, bytes in hex."""
     match value:

@@ -8,23 +8,14 @@ from typing import Any
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.parameters import Command
-from skerry.cli.pipeline.answers import (
-    Fields,
-    fields_of,
-    instant_of,
-    limit_option,
-    print_rows,
-    text_value,
-)
+from skerry.cli.parameters import Command, Instant
+from skerry.cli.pipeline.answers import Fields, fields_of, limit_option, print_rows, text_value
 from skerry.cli.pipeline.engines import engine_options, opened_queries
 from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
 
 def _instant_option(flag: str, name: str, text: str) -> Callable[[Command], Command]:
-    return click.option(
-        flag, name, required=True, metavar="INSTANT", callback=instant_of, help=text
-    )
+    return click.option(flag, name, required=True, type=Instant(), metavar="INSTANT", help=text)
 
 
 @click.command()

@@ -14,10 +14,10 @@ import click
 
 from skerry.cli.group_options import group_key_option, group_reach_options
 from skerry.cli.output import Output
-from skerry.cli.parameters import CheckedText, Command, check_group, with_options
+from skerry.cli.parameters import CheckedText, Command, Instant, check_group, with_options
 from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
-from skerry.errors import RecordingError, SkerryError
+from skerry.errors import RecordingError
 from skerry.protocol.patterns import check_pattern
 
 if TYPE_CHECKING:
@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 
 _AGES: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Instant(click.ParamType[int]):
-    """A time, converted to nanoseconds since the epoch."""
-
-    name = "instant"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from skerry.spark.instants import instant_ns
-
-        try:
-            return instant_ns(value)
-        except SkerryError as error:
-            self.fail(f"{error}; {error.hint}", param, ctx)
 
 
 class Age(click.ParamType[float]):

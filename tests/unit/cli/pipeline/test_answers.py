@@ -9,7 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.pipeline.answers import Fields, instant_of, json_value, restored
+from skerry.cli.parameters import Instant
+from skerry.cli.pipeline.answers import Fields, json_value, restored
 from skerry.objects.typeset import define_types
 
 VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
@@ -49,16 +50,16 @@ def test_key_is_one_value_several_or_none() -> None:
 
 def test_instants_are_checked_by_the_command_line() -> None:
     context, option = click.Context(click.Command("asof")), click.Option(["--at"])
-    assert instant_of(context, option, "2026-11-15T14:00:00Z") == 1_794_751_200_000_000_000
+    assert Instant().convert("2026-11-15T14:00:00Z", option, context) == 1_794_751_200_000_000_000
     with pytest.raises(click.BadParameter, match="has no time zone"):
-        instant_of(context, option, "2026-11-15T14:00:00")
+        Instant().convert("2026-11-15T14:00:00", option, context)
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "99999999999999999999", "1500-01-01T00Z"])
 def test_instants_out_of_range_are_rejected(text: str) -> None:
     context, option = click.Context(click.Command("asof")), click.Option(["--at"])
     with pytest.raises(click.BadParameter, match="outside of the years 1678 to 2261"):
-        instant_of(context, option, text)
+        Instant().convert(text, option, context)
 
 
 def test_values_are_restored_from_the_json_of_spark() -> None:

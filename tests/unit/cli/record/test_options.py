@@ -12,9 +12,9 @@ import click
 import pytest
 
 from skerry.cli.output import Output
+from skerry.cli.parameters import Instant
 from skerry.cli.record.options import (
     Age,
-    Instant,
     Size,
     group_options,
     opened,
