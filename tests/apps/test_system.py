@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -142,6 +144,20 @@ class Site:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
 
+    @contextmanager
+    def command(self, *words: str, at: Node) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen(
+            [sys.executable, "-m", "skerry", *words, "--node", at.place],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environ,
+            cwd=self.folder,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
@@ -192,34 +208,42 @@ def test_three_nodes_find_each_other_and_a_killed_one_is_dead_for_the_others(sit
         assert {one.picture.node for one in (a, b, c)} == {one.id for one in a.picture.nodes}
         assert len({one.picture.incarnation for one in (a, b, c)}) == 1
         assert len({one.picture.elected for one in (a, b, c)}) == 1
+        watching = ending.enter_context(site.command("picture", "--watch", "--json", at=a))
+        shown = _lines(watching)
+        assert _alive_in(shown.get(timeout=PATIENCE_S)) == {"a", "b", "c"}
         c.process.kill()
         until(lambda: agree(a, b), "the killed node is still alive for the others")
+        # The state without the killed node may follow that in which another node is elected.
+        until(lambda: _alive_in(shown.get(timeout=PATIENCE_S)) == {"a", "b"})
         assert a.dead() == b.dead() == {"c": "silent"}
         status = a.status()
         assert (status["is_member"], status["alive_count"]) == (True, 2)
         assert status["exclusions"] == {"silent": 1}
         assert "skerry_system_is_member 1.0" in a.page("/metrics")[1]
-        command = [sys.executable, "-m", "skerry", "picture"]
-        done = subprocess.run(
-            [*command, "forget", "c", "--node", a.place],
-            env=site.environ,
-            text=True,
-            capture_output=True,
-            check=True,
-        )
-        assert done.stdout.startswith("forgotten: c (")
+        with site.command("picture", "forget", "c", at=a) as forgetting:
+            assert forgetting.communicate()[0].startswith("forgotten: c (")
         until(lambda: not b.dead(), "the dead node is not forgotten everywhere")
-        done = subprocess.run(
-            [*command, "--raw", "--json", "--node", b.place],
-            env=site.environ,
-            text=True,
-            capture_output=True,
-            check=True,
-        )
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        with site.command("picture", "--raw", "--json", at=b) as showing:
+            rows = [json.loads(line) for line in showing.communicate()[0].splitlines()]
         assert {(row["observer_name"], row["node_name"]) for row in rows} == {
             *(("a", "b"), ("b", "a")),
         }
+
+
+def _lines(process: subprocess.Popen[str]) -> queue.Queue[str]:
+    """The lines that a process prints, also those that it prints later."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in process.stdout or ():
+            lines.put(line)
+
+    threading.Thread(target=read).start()
+    return lines
+
+
+def _alive_in(line: str) -> set[str]:
+    return {node["name"] for node in json.loads(line)["nodes"] if not node["is_dead"]}
 
 
 def test_a_node_that_stops_says_so(site: Site) -> None:

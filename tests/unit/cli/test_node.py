@@ -203,7 +203,7 @@ def test_flags_of_the_system_are_checked(run: Run) -> None:
     done = run("node", "run", "--system", "s", "--node-type", "sever")
     assert "there is no type sever; the types are node, unicast" in done.err
     done = run("node", "run", "--seed", "10.0.0.1")
-    assert "seeds are given without the name of a system; add it with --system" in done.err
+    assert "peers is configured without the name of a system; add system" in done.err
 
 
 def test_help_shows_examples(run: Run) -> None:

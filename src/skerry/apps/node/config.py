@@ -90,8 +90,8 @@ class NodeConfig:
             split_host_port(self.metrics)
         for text in self.listen:
             parse_endpoint(text)
-        if self.peers.seeds and not self.system:
-            raise ValueError("seeds are given without the name of a system; add it with --system")
+        if not self.system and self.peers != NodePeersConfig():
+            raise ValueError("peers is configured without the name of a system; add system")
         if self.system:
             self.effective_peers()
             if len(self.name) > NODE_NAME_CHAR_COUNT_MAX:

@@ -33,8 +33,9 @@ from skerry.objects.base import Struct
 
 T = TypeVar("T")
 
-_PICTURE_S: Final = 10.0
-"""How long the first access to the picture waits for the node."""
+_PICTURE_S: Final = 20.0
+"""How long the first access to the picture waits for the node. A node that is alone in its system
+has a picture after 10 s."""
 
 
 def connect(

@@ -170,9 +170,10 @@ def test_fs_58_each_mistake_has_a_message(tmp_path: Path, text: str) -> None:
     assert "node.peers" in str(caught.value)
 
 
-def test_seeds_need_the_name_of_a_system(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="seeds are given without the name of a system"):
-        from_file(tmp_path, "[node.peers]\nseeds = ['10.0.0.1']")
+@pytest.mark.parametrize("text", ["seeds = ['10.0.0.1']", "link.checksum = false"])
+def test_peers_need_the_name_of_a_system(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="peers is configured without the name of a system"):
+        from_file(tmp_path, f"[node.peers]\n{text}")
 
 
 def test_the_name_of_a_node_in_a_system_has_a_limit(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -169,3 +170,29 @@ def test_a_seed_that_cannot_be_resolved_is_reported_once_and_others_are_used(
     asyncio.run(main())
     (record,) = [one for one in caplog.records if one.message == "a seed cannot be resolved"]
     assert vars(record)["seed"] == "no-such-host.invalid"
+
+
+def test_keys_are_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+
+    def write(key_id: int) -> None:
+        file.write_text(f'[[key]]\nid = {key_id}\nsecret = "{"5a" * 32}"\n')
+        file.chmod(0o600)
+
+    async def main() -> None:
+        write(1)
+        one, _ = member("north", node_id=1, key_file=str(file))
+        one.start()
+        await until(lambda: one.statistics() is not None)
+        write(7)
+        one.reload_keys()
+        found = one.statistics()
+        assert found is not None
+        assert found.machine.seal is not None
+        assert found.machine.seal.key_id == 7
+        file.write_text("nothing")
+        with pytest.raises(ConfigError):
+            one.reload_keys()
+        await one.close()
+
+    asyncio.run(main())
