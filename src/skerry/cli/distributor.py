@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skerry.client.distributor.sync import BlockingGroupConnection
     from skerry.protocol.machine import MachineEvent
 
-
 _Batch = list[tuple[str, bytes]]
 
 _WAIT_S: Final = 0.1

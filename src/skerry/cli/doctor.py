@@ -15,7 +15,6 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from skerry.apps.doctor.checks import CheckResult
 
-
 _COLORS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _CONNECT_S_MAX: Final = 3.0
 

@@ -14,7 +14,6 @@ group_key_option = click.option(
 )
 """Add `--key-file`, as the argument `key_file`: the keys of a sealed group."""
 
-
 group_segment_option = click.option(
     "--segment-bytes",
     type=click.IntRange(128, 65_507),
@@ -25,7 +24,6 @@ group_segment_option = click.option(
     " datagrams; set 8192 if they only subscribe, since subscribers cannot be detected.",
 )
 """Add `--segment-bytes`, as the argument `segment_bytes`: 0 selects the default."""
-
 
 group_reach_options = with_options(
     click.option(

@@ -20,7 +20,6 @@ from skerry.json_values import plain, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 _WIDTH_OF_FILES: Final = 100_000
 """Width of tables in a file or pipe: wider than any row, so that nothing is wrapped."""
 

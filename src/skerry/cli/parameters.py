@@ -18,7 +18,6 @@ from skerry.errors import ConfigError, FilterError, SkerryError
 
 _STORAGES: Final = re.compile(r"none|sqlite:.+|postgres(ql)?://.*", re.DOTALL)
 
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

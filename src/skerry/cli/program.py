@@ -33,7 +33,6 @@ EXCLUDED: Final = 4
 COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
 """Environment variable by which the completion script of a shell calls the program."""
 
-
 COMMANDS: Final[Mapping[str, str]] = {
     "completion": "Print the completion script of a shell.",
     "config": "Show the configuration.",

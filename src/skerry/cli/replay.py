@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from skerry.apps.replayer.program import Replayer, ReplaySummary
     from skerry.apps.replayer.targets import ReplayTarget
 
-
 _KEYS: Final = "space: pause, n: next update, q: quit"
 
 

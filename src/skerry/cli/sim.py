@@ -19,7 +19,6 @@ from skerry.errors import ConfigError
 if TYPE_CHECKING:
     from skerry.testing.scenarios import Outcome
 
-
 _SEED_MAX: Final = 2**63 - 1
 """Largest seed: failed seeds are stored in TOML, whose integers are signed with 64 bits."""
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skerry.client.core.events import Event
     from skerry.client.core.states import Refusal
 
-
 _WAIT_S: Final = 0.1
 """Interval at which a stop request is polled while no event arrives."""
 _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")

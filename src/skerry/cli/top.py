@@ -20,8 +20,7 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from skerry.apps.top import ClientLine, Counts, NodeSnapshot, TypeLine
-
+    from skerry.apps.top import ClientLine, NodeSnapshot, TypeLine
 
 _LOOK_S: Final = 0.1
 """Interval at which a stop request is polled."""
@@ -133,9 +132,10 @@ def _is_used(line: TypeLine) -> bool:
 def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
     output.line(f"node {_headline(snapshot)}")
     for client in _present(snapshot):
-        output.line(f"client {client.id} {_client_text(client)}")
+        output.line(f"client {client.id} {_text(client, [client.state])}")
     for type_ in filter(_is_used, snapshot.types):
-        output.line(f"type {_type_text(type_)}")
+        counts = [f"objects={type_.object_count}", f"members={type_.member_count}"]
+        output.line(f"type {_text(type_, counts)}")
 
 
 def _headline(snapshot: NodeSnapshot) -> str:
@@ -153,34 +153,13 @@ def _headline(snapshot: NodeSnapshot) -> str:
     return visible(", ".join(facts))
 
 
-def _client_text(client: ClientLine) -> str:
-    parts = [
-        client.name,
-        client.state,
-        f"in/s={client.in_per_s:.0f}",
-        f"out/s={client.out_per_s:.0f}",
-        f"queued_bytes={client.queued_bytes}",
-        *_ledger_parts(client.ledger),
-    ]
-    return visible(" ".join(parts))
-
-
-def _type_text(type_: TypeLine) -> str:
-    parts = [
-        type_.name,
-        f"objects={type_.object_count}",
-        f"members={type_.member_count}",
-        f"in/s={type_.in_per_s:.0f}",
-        f"out/s={type_.out_per_s:.0f}",
-        *_ledger_parts(type_.ledger),
-    ]
-    return visible(" ".join(parts))
-
-
-def _ledger_parts(ledger: Counts | None) -> list[str]:
-    if ledger is None:
-        return []
-    return [f"{name}={getattr(ledger, name)}" for name in _LEDGER_COLUMNS]
+def _text(line: ClientLine | TypeLine, facts: list[str]) -> str:
+    rates = (f"in/s={line.in_per_s:.0f}", f"out/s={line.out_per_s:.0f}")
+    queued_bytes = getattr(line, "queued_bytes", None)
+    queued = [] if queued_bytes is None else [f"queued_bytes={queued_bytes}"]
+    ledger = line.ledger
+    counts = [] if ledger is None else [f"{n}={getattr(ledger, n)}" for n in _LEDGER_COLUMNS]
+    return visible(" ".join([line.name, *facts, *rates, *queued, *counts]))
 
 
 # -- a terminal

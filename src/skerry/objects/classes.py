@@ -26,7 +26,6 @@ from skerry.schema.model import EnumType, Field, NamedType, StructType, content_
 _MODULE = "skerry.types"
 """The `__module__` of classes that are not defined in a module."""
 
-
 _classes: dict[NamedType, Any] = {}
 
 

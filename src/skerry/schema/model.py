@@ -10,7 +10,7 @@ import enum
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 
 class Kind(enum.IntEnum):
@@ -48,16 +48,9 @@ SCALAR_KINDS: Final[dict[str, Kind]] = {
 """Kinds of the built-in types by their name in the type language (`instance_ref` has a target,
 see RefType)."""
 
-
 INTEGER_RANGES: Final[dict[Kind, tuple[int, int]]] = {
-    Kind.INT8: (-(2**7), 2**7 - 1),
-    Kind.INT16: (-(2**15), 2**15 - 1),
-    Kind.INT32: (-(2**31), 2**31 - 1),
-    Kind.INT64: (-(2**63), 2**63 - 1),
-    Kind.UINT8: (0, 2**8 - 1),
-    Kind.UINT16: (0, 2**16 - 1),
-    Kind.UINT32: (0, 2**32 - 1),
-    Kind.UINT64: (0, 2**64 - 1),
+    **{Kind[f"INT{bits}"]: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{Kind[f"UINT{bits}"]: (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
     Kind.PROPERTY_SET: (0, 2**32 - 1),
 }
 """Lowest and highest number of each kind."""
@@ -91,9 +84,7 @@ class RefType:
 
     target: str | None = None
 
-    @property
-    def kind(self) -> Kind:
-        return Kind.REF
+    kind: ClassVar[Kind] = Kind.REF
 
     @property
     def name(self) -> str:
@@ -106,9 +97,7 @@ class VectorType:
 
     element: FieldType
 
-    @property
-    def kind(self) -> Kind:
-        return Kind.VECTOR
+    kind: ClassVar[Kind] = Kind.VECTOR
 
     @property
     def name(self) -> str:
@@ -134,9 +123,7 @@ class EnumType:
     documentation: str = ""
     options: tuple[Option, ...] = ()
 
-    @property
-    def kind(self) -> Kind:
-        return Kind.ENUM
+    kind: ClassVar[Kind] = Kind.ENUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +205,7 @@ class StructType:
     def __hash__(self) -> int:
         return hash(self.identity)
 
-    @property
-    def kind(self) -> Kind:
-        return Kind.STRUCT
+    kind: ClassVar[Kind] = Kind.STRUCT
 
     @property
     def key_fields(self) -> tuple[Field, ...]:

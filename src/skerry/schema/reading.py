@@ -24,22 +24,11 @@ class Effect(enum.IntEnum):
     """Some values make the whole object unreadable, or are read as another object or field."""
 
 
-_SIGNED: Final = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
-_UNSIGNED: Final = {
-    Kind.UINT8: 8,
-    Kind.UINT16: 16,
-    Kind.UINT32: 32,
-    Kind.UINT64: 64,
-    Kind.PROPERTY_SET: 32,
-}
-_FLOATS: Final = {
-    Kind.FLOAT16: 16,
-    Kind.FLOAT32: 32,
-    Kind.FLOAT64: 64,
-    Kind.TIMEPOINT: 64,
-    Kind.STEADY_TIMEPOINT: 64,
-    Kind.DURATION: 64,
-}
+_SIGNED: Final = {Kind[f"INT{bits}"]: bits for bits in (8, 16, 32, 64)}
+_UNSIGNED: Final = {Kind[f"UINT{bits}"]: bits for bits in (8, 16, 32, 64)} | {Kind.PROPERTY_SET: 32}
+_FLOATS: Final = {Kind[f"FLOAT{bits}"]: bits for bits in (16, 32, 64)} | dict.fromkeys(
+    (Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION), 64
+)
 _MEANINGS: Final = {
     Kind.TIMEPOINT: "time",
     Kind.STEADY_TIMEPOINT: "steady time",

@@ -38,7 +38,6 @@ from skerry.runtime.usage import resource_usage
 if TYPE_CHECKING:
     from skerry.apps.node.recording import NodeRecorder
 
-
 DEFAULT_ENDPOINTS = ("tcp://127.0.0.1:11235", "tcp-v1://127.0.0.1:11234")
 """Default endpoints, in addition to the Unix socket in the runtime folder."""
 _SPARE_DESCRIPTORS: Final = 64

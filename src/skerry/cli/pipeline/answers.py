@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skerry.schema.model import FieldType
     from skerry.spark.lake.plans import TypeState
 
-
 _ROWS_SHOWN: Final = 100
 """Default number of rows of a table; JSON has all rows."""
 

@@ -27,7 +27,6 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from skerry.spark.report.findings import Findings, Line
 
-
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _SPARK_WIDTH: Final = 40
 _ALARMS_SHOWN: Final = 10

@@ -188,7 +188,6 @@ tables_option = click.option(
     help="Folder of the tables, or a remote path such as s3a://bucket/lake.",
 )
 
-
 recordings_option = click.option(
     "--recordings",
     required=True,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from skerry.runtime.recordings.info import RecordingInfo
     from skerry.runtime.recordings.verify import VerifyReport
 
-
 _SHOWN_COUNT: Final = 20
 """Number of gaps and repairs that are printed; --json has more."""
 

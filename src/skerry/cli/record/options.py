@@ -109,7 +109,6 @@ bare_option = click.option(
 )
 """Add `--bare`, which omits the objects that existed at `--from`."""
 
-
 group_options = with_options(
     click.option(
         "--multicast",

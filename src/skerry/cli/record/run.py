@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from skerry.apps.recorder.program import Recorder, RecorderSummary
     from skerry.observe.number_metrics import RecorderStatistics
 
-
 _SHOW_S: Final = 0.5
 
 

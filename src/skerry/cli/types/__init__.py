@@ -1,10 +1,8 @@
 """`skerry types`: check, format, show, compare and generate types; list those of a node.
 
 sources      type files of a command: reading them, and printing their problems
-check        `types check`: report the problems of type files
-format       `types format`: format type files
+files        `types check`, `types format`, `types diff`: problems, layout and changes of type files
 show         `types show`: print the types of type files
-diff         `types diff`: compare two type files
 generate     `types generate`: write a Python module of classes
 list         `types list`: list the types of a node
 """
@@ -13,9 +11,7 @@ from __future__ import annotations
 
 import click
 
-from skerry.cli.types.check import check
-from skerry.cli.types.diff import diff
-from skerry.cli.types.format import format_files
+from skerry.cli.types.files import check, diff, format_files
 from skerry.cli.types.generate import generate
 from skerry.cli.types.list import list_types
 from skerry.cli.types.show import show

@@ -15,7 +15,6 @@ from skerry.cli.output import current_output, json_option
 if TYPE_CHECKING:
     from skerry.client.api.sync import Space
 
-
 _DEFINITIONS_S_MAX: Final = 10.0
 """Time to wait for the next definition of an incomplete list."""
 _LEDGER_S_MAX: Final = 2.5

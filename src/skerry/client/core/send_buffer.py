@@ -24,7 +24,6 @@ from skerry.protocol.access.wire import Wire
 SEND_SUBJECT_COUNT_MAX: Final = 10_000
 """Subjects for which a space remembers that bytes may be published under them."""
 
-
 _BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"
 """The header of bytes that are published under a subject, up to the time."""
 _BYTES_REST: Final = b"\x03\x02\x04\xf4"

@@ -23,7 +23,6 @@ from skerry.schema.model import NamedType
 if TYPE_CHECKING:
     from skerry.runtime.streams.websocket_client import WebSocketStream
 
-
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0
 _WRITE_BYTES_HIGH: Final = 256 * 1024

@@ -18,7 +18,6 @@ GUESS_WORK_MAX: Final = 5_000_000
 every error in a system with hundreds of types, in about a second. Beyond it errors have no
 suggestion, so that a file of thousands of wrong names does not take hours."""
 
-
 _GUESS_START: Final = 64
 """The fixed cost of comparing two names, in pairs of characters."""
 

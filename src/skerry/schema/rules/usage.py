@@ -21,12 +21,11 @@ from skerry.schema.model import FieldType, Kind
 from skerry.schema.rules.typenames import BUILT_IN_NAMES, TypeNames
 
 _UNSTABLE_KEYS: Final = {
-    Kind.FLOAT16: "floats are rarely equal",
-    Kind.FLOAT32: "floats are rarely equal",
-    Kind.FLOAT64: "floats are rarely equal",
-    Kind.TIMEPOINT: "times are transmitted as floats, which are rarely equal",
-    Kind.STEADY_TIMEPOINT: "times are transmitted as floats, which are rarely equal",
-    Kind.DURATION: "times are transmitted as floats, which are rarely equal",
+    **dict.fromkeys((Kind.FLOAT16, Kind.FLOAT32, Kind.FLOAT64), "floats are rarely equal"),
+    **dict.fromkeys(
+        (Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION),
+        "times are transmitted as floats, which are rarely equal",
+    ),
     Kind.VECTOR: "an object whose key grows is another object",
     Kind.STRUCT: "a struct with a new field is not equal to the old one",
     Kind.ANY: "equality depends on its content",
