@@ -428,13 +428,13 @@ def own_subjects(places: Places, begin: Callable[[], None]) -> None:
 
 
 def likes(places: Places, begin: Callable[[], None], needle: str = "b") -> None:
-    """900 subscriptions that look for something in a long text."""
-    guests = [Raw(places, f"guest-{number}") for number in range(9)]
+    """As many subscriptions as there can be that look for something in a long text."""
+    guests = [Raw(places, f"guest-{number}") for number in range(20)]
     maker = Raw(places, "maker")
     maker.send(maker.take(Boat(id=0)))
     maker.settle()
     for guest in guests:
-        for number in range(100):
+        for number in range(25):
             where = f"name like '%{'_' * 400}{needle}%'"
             guest.send(guest.join("Boat", subscription_id=number + 1, filter_=_filter(where)))
         guest.settle()
@@ -448,6 +448,23 @@ def likes(places: Places, begin: Callable[[], None], needle: str = "b") -> None:
 def like_searches(places: Places, begin: Callable[[], None]) -> None:
     """The same with what takes longest to search for."""
     likes(places, begin, "ab")
+
+
+def long_texts(places: Places, begin: Callable[[], None]) -> None:
+    """Thousands of comparisons with a text of hundreds of kilobytes."""
+    guests, maker = [Raw(places, f"guest-{number}") for number in range(10)], Raw(places, "maker")
+    maker.send(maker.take(Boat(id=0)))
+    maker.settle()
+    where = _filter(" or ".join(f"name {test}" for test in ("= 'x'", "like '_x%'", "> 'b'") * 6))
+    for guest in guests:
+        for number in range(500):
+            guest.send(guest.join("Boat", subscription_id=number + 1, filter_=where))
+        guest.settle()
+    begin()
+    for _ in _rounds():
+        maker.send(maker.take(Boat(id=1, name="a" * 32_000)))
+        maker.send(maker.take(Boat(id=1, name="a" * 250_000)))
+        maker.settle()
 
 
 def large_objects(places: Places, begin: Callable[[], None]) -> None:
@@ -971,6 +988,7 @@ SHAPES: dict[str, Shape] = {
         own_subjects,
         likes,
         like_searches,
+        long_texts,
         conditions,
         large_objects,
         views,

@@ -59,6 +59,9 @@ _LARGE_BYTES: Final = 4096
 """Objects above this size are searched once for all conditions, since each element of a vector has
 to be read to skip the vector."""
 
+_LONG_TEXT_BYTES: Final = 256
+"""Longer texts are copied once for all conditions."""
+
 ACCEPT: Final = Step(None, None)
 REJECT: Final = Step(None, None)
 
@@ -234,6 +237,27 @@ def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
     return starts
 
 
+class _LastText:
+    """The last long text that was read, since many conditions are tested on the same one."""
+
+    def __init__(self) -> None:
+        self.data: bytes = b""
+        self.start: i64 = 0
+        self.text: bytes = b""
+        self.read_count: int = 0
+
+    def read(self, data: bytes, start: i64, stop: i64) -> bytes:
+        if self.data is not data or self.start != start:
+            self.data = data
+            self.start = start
+            self.text = data[start:stop]
+            self.read_count += 1
+        return self.text
+
+
+_last_text: Final = _LastText()
+
+
 def _read(step: Step, data: bytes, at: i64) -> Any:
     """The value at `at` in the form for comparisons: text and UUIDs as bytes, enums as tags."""
     plan = step.plan
@@ -252,6 +276,8 @@ def _read(step: Step, data: bytes, at: i64) -> Any:
         if stop - start > _TEXT_BYTES_MAX:
             # No value in a condition is as long, so the result does not depend on the rest.
             stop = start + _TEXT_BYTES_MAX
+        if stop - start > _LONG_TEXT_BYTES:
+            return _last_text.read(data, start, stop)
         return data[start:stop]
     if kind == kinds.UUID:
         stop, start = read_span(plan, field, data, at, end, 0x40)

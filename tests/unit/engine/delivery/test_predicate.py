@@ -222,6 +222,21 @@ def test_an_end_of_a_condition_has_no_result() -> None:
     assert REJECT.is_end
 
 
+def test_a_long_text_is_read_once_for_all_conditions() -> None:
+    cls = skerry.define_types("struct Page { 1: [key] uint32 id; 2: string a; 3: string b; }").Page
+    texts = ["a = 'x'", "a like 'y%'", "a > 'yx'", "b = 'z'", "a in ('x', 'y')", "b like 'z%'"]
+    queries = [compile_filter(make_filter(cls.descriptor, text), cls.descriptor) for text in texts]
+    before = predicate._last_text.read_count
+    data = cls(id=1, a="y" * 3000, b="z").encode()
+    for _ in range(3):
+        found = [query.matches(data) for query in queries]
+        assert found == [False, True, True, True, False, True]
+    assert predicate._last_text.read_count == before + 1
+    other = cls(id=1, a="x" * 3000, b="z" * 3000).encode()
+    assert [query.matches(other) for query in queries] == [False] * 5 + [True]
+    assert [query.matches(data) for query in queries] == found
+
+
 def test_a_large_object_is_searched_once_for_all_conditions() -> None:
     large = skerry.define_types(
         "struct Large { 1: [key] uint32 id; 2: vector<uint32> values; 3: int32 last; 4: bool no; }"

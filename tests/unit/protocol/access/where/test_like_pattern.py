@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FilterError
+from skerry.protocol.access.where import like_pattern
 from skerry.protocol.access.where.like_pattern import (
     LIKE_FIND_PART_COUNT,
     LIKE_SEARCH_PART_COUNT,
@@ -78,6 +79,17 @@ def test_text_fits_up_to_a_length_and_never_past_it() -> None:
 def test_many_runs_are_found_in_one_pass(pattern: str) -> None:
     # As one regular expression this would take longer than anyone waits.
     assert not LikePattern(pattern).matches(b"a" * 10_000)
+
+
+def test_a_text_is_decoded_once_for_all_patterns() -> None:
+    patterns = [LikePattern(f"_{letter}%") for letter in "abc"]
+    data = b"xb"
+    for _ in range(2):
+        assert [pattern.matches(data) for pattern in patterns] == [False, True, False]
+    text = like_pattern._last_text.decode(data)
+    assert like_pattern._last_text.decode(data) is text
+    assert LikePattern("_a%").matches(b"xa")
+    assert [pattern.matches(data) for pattern in patterns] == [False, True, False]
 
 
 @given(st.text("ab%_", max_size=8), st.text("ab", max_size=10))
