@@ -18,7 +18,7 @@ from pathlib import Path
 
 import skerry
 import skerry.spark
-from skerry.spark.jobs.run import run_all
+from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake
 
 folder = Path(tempfile.mkdtemp(prefix="ask-"))

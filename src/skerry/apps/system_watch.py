@@ -13,7 +13,14 @@ from skerry.client.core.events import Event
 from skerry.closing import Closing
 from skerry.schema.internal import RAW_STATISTICS_TYPE
 
-__all__ = ["CLOCK_ALARM_S", "NodeLink", "SystemSnapshot", "SystemWatch", "node_name"]
+__all__ = [
+    "CLOCK_ALARM_S",
+    "NodeLink",
+    "SystemSnapshot",
+    "SystemWatch",
+    "node_name",
+    "system_snapshot",
+]
 
 CLOCK_ALARM_S: Final = 1.0
 """Clocks that differ by more are a problem."""

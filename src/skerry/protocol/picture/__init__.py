@@ -8,6 +8,7 @@
     election      which node decides
     membership    which run of the system this node belongs to
     production    the next state, made by the elected node
+    state_intake  which states of the elected node are accepted
     other_half    which half leaves, when two halves of a system meet again
     output        what is to be done and sent, and sent again
     picture       the machine: joins the parts
