@@ -20,7 +20,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.spark.startup.extras import require_lake as _require_lake
 
 if TYPE_CHECKING:
     from skerry.lake.answer import Answer
@@ -39,6 +38,8 @@ _EXPORTS: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _require_lake()
+    from skerry.spark.startup.extras import require_lake
+
+    require_lake()
     module, attribute = _EXPORTS[name]
     return getattr(import_module(module), attribute)
