@@ -20,7 +20,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-
 if TYPE_CHECKING:
     from skerry.lake.answer import Answer
     from skerry.lake.reader import OpenLake
