@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from skerry.errors import DecodeError
 from skerry.protocol.link.best_effort import BestEffortInput
 from skerry.protocol.link.config import LinkConfig
-from skerry.protocol.link.events import RecordsReceived, Stalled, StallReason
+from skerry.protocol.link.events import MessagesMissed, RecordsReceived, Stalled, StallReason
 from skerry.protocol.link.incoming_stream import IncomingStream
 from skerry.protocol.link.output import LinkOutput
 from skerry.protocol.link.peers import Peer
+from skerry.protocol.link.stream_places import StreamPlaces
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.node_types import NodeType
-from skerry.protocol.rtps.entities import StreamClass, stream_of
+from skerry.protocol.rtps.entities import INDEX_COUNT, StreamClass, stream_of
 from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
 from skerry.protocol.rtps.submessages import Data, DataFragment, GapNotice, Heartbeat, Submessage
 
 __all__ = ["LinkInput"]
 
+StreamT = TypeVar("StreamT")
+
 
 class LinkInput:
     """What the included nodes send to this one."""
 
-    def __init__(self, own_type: NodeType, config: LinkConfig, events: list[MachineEvent]) -> None:
-        """`events` are those of the link."""
+    def __init__(
+        self,
+        own_type: NodeType,
+        config: LinkConfig,
+        events: list[MachineEvent],
+        *,
+        is_direct: bool = False,
+    ) -> None:
+        """`events` are those of the link. With `is_direct`, streams that were forgotten can
+        continue."""
         self.is_paused = False
         """Whether nothing is delivered and acknowledged."""
         self.received_count = 0
@@ -34,11 +47,14 @@ class LinkInput:
         """Acknowledged streams by sender and writer."""
         self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
         self._acks_due: list[IncomingStream] = []
+        self._places = StreamPlaces() if is_direct else None
 
     def exclude(self, peer: Peer) -> None:
         """Forget the streams of a node."""
         for key in [key for key in self._incoming if key[0] == peer.node]:
-            del self._incoming[key]
+            stream = self._incoming.pop(key)
+            if self._places is not None:
+                self._places.note(stream)
         for key in [key for key in self._incoming_best if key[0] == peer.node]:
             del self._incoming_best[key]
         self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
@@ -66,16 +82,17 @@ class LinkInput:
     def process(self, peer: Peer, submessage: Submessage, now_ns: int) -> None:
         """Process a submessage of a stream of an included node."""
         found = stream_of(submessage.writer)
-        if found is None or (found[0].is_shared and found[1] != self._own_type.tag):
+        is_direct = self._places is not None
+        if found is None or (found[0].is_shared and (is_direct or found[1] != self._own_type.tag)):
             peer.corrupt_count += 1
             return
-        stream_class, bits = found
+        stream_class, _ = found
         if not stream_class.is_reliable:
             self._best_effort(peer, submessage, is_shared=stream_class.is_shared)
             return
         stream = self._incoming.get((peer.node, submessage.writer))
         if stream is None:
-            stream = self._open_incoming(peer, submessage.writer, stream_class, bits)
+            stream = self._open_incoming(peer, submessage.writer, stream_class)
             if stream is None:
                 return
         self._reliable(stream, submessage, now_ns)
@@ -87,11 +104,18 @@ class LinkInput:
                 return
             stream.data_received(submessage, now_ns)
         elif isinstance(submessage, Heartbeat):
+            if self._places is not None:
+                next_seq, _ = stream.place
+                if not stream.catch_up(submessage):
+                    self._missed(stream.peer, next_seq, submessage.first_seq)
             stream.heartbeat_received(submessage)
         elif isinstance(submessage, DataFragment):
             stream.fragment_received(submessage, now_ns)
         elif isinstance(submessage, GapNotice):
+            next_seq, _ = stream.place
             stream.gap_received(submessage, now_ns)
+            if self._places is not None and stream.place[0] > next_seq:
+                self._missed(stream.peer, next_seq, stream.place[0])
         if not self.is_paused:
             self._deliver(stream)
         if stream.is_lost:
@@ -99,16 +123,16 @@ class LinkInput:
         self._note_ack(stream)
 
     def _open_incoming(
-        self, peer: Peer, writer: int, stream_class: StreamClass, bits: int
+        self, peer: Peer, writer: int, stream_class: StreamClass
     ) -> IncomingStream | None:
         """Return the new stream; None if it is an old one, of an earlier inclusion."""
         if not stream_class.is_shared:
-            for node, other in list(self._incoming):
-                before = stream_of(other)
-                if node == peer.node and before is not None and before[0] is stream_class:
-                    if before[1] > bits:
-                        return None
-                    del self._incoming[node, other]
+            replaced = _replace(self._incoming, peer, writer)
+            if replaced is None:
+                return None
+            for before in replaced:
+                if self._places is not None and before.waiting_bytes:
+                    self._missed(peer, before.place[0], before.stop_seq)
         stream = IncomingStream(
             writer,
             peer,
@@ -116,6 +140,8 @@ class LinkInput:
             message_bytes_max=self._config.message_bytes_max + SAMPLE_BYTES + RECORD_BYTES,
             is_shared=stream_class.is_shared,
         )
+        if self._places is not None:
+            self._places.restore(stream)
         self._incoming[peer.node, writer] = stream
         return stream
 
@@ -125,6 +151,8 @@ class LinkInput:
         key = peer.node, submessage.writer
         stream = self._incoming_best.get(key)
         if stream is None:
+            if not is_shared and _replace(self._incoming_best, peer, submessage.writer) is None:
+                return
             stream = BestEffortInput(
                 peer, message_bytes_max=self._config.message_bytes_max, is_shared=is_shared
             )
@@ -166,8 +194,28 @@ class LinkInput:
             if stream not in self._acks_due:
                 self._acks_due.append(stream)
 
+    def _missed(self, peer: Peer, first_seq: int, stop_seq: int) -> None:
+        event = MessagesMissed(node=peer.node, first_seq=first_seq, stop_seq=stop_seq)
+        self._events.append(event)
+
     def stalled(self, peer: Peer, reason: StallReason) -> None:
         """Report once that no messages can be exchanged with a node any more."""
         if not peer.is_stalled:
             peer.is_stalled = True
             self._events.append(Stalled(node=peer.node, reason=reason))
+
+
+def _replace(
+    streams: dict[tuple[int, int], StreamT], peer: Peer, writer: int
+) -> list[StreamT] | None:
+    """Remove the earlier stream of a peer to this node alone, since `writer` begins a new one.
+    None if `writer` is the earlier one."""
+    replaced: list[StreamT] = []
+    for node, other in list(streams):
+        before, now = stream_of(other), stream_of(writer)
+        if node != peer.node or before is None or now is None or before[0] is not now[0]:
+            continue
+        if (now[1] - before[1]) % INDEX_COUNT >= INDEX_COUNT // 2:
+            return None
+        replaced.append(streams.pop((node, other)))
+    return replaced

@@ -12,7 +12,7 @@ from typing import Final
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import StallReason
 from skerry.protocol.link.output import LinkOutput
-from skerry.protocol.link.packets import SamplePacket
+from skerry.protocol.link.packets import Sample, SamplePacket
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
 from skerry.protocol.link.sample_buffer import SampleBuffer
@@ -124,16 +124,16 @@ class OutgoingStream:
             self._welcome(reader, now_ns)
         self._arm(now_ns)
 
-    def remove_reader(self, node: int) -> None:
-        """Stop sending to a node."""
+    def remove_reader(self, node: int) -> list[Sample]:
+        """Stop sending to a node; return what it has not acknowledged."""
+        self._close_sample()
         reader = self.readers.pop(node, None)
         if reader is None:
-            return
-        kept = self._buffer.samples.values()
-        self._buffer.release_all([sample for sample in kept if reader.needs(sample.seq)])
-        if not self.readers:
-            self._buffer.packing.close()
+            return []
+        left = [one for one in self._buffer.samples.values() if reader.needs(one.seq)]
+        self._buffer.release_all(left)
         self._note_room()
+        return left
 
     # -- time
 
@@ -188,10 +188,7 @@ class OutgoingStream:
             return False
         if numbers.base < reader.first_seq:
             return True  # It does not know its welcome yet.
-        reader.is_welcomed = True
-        reader.is_probed = False
-        reader.unanswered_count = 0
-        reader.peer.acknowledged(now_ns)
+        reader.answered(now_ns)
         if numbers.base > reader.base_seq:
             reader.progress_ns = now_ns
             for seq in range(reader.base_seq, numbers.base):
@@ -200,6 +197,8 @@ class OutgoingStream:
             reader.skip_behind()
         if numbers.stop > numbers.base:
             self._take_selective(reader, numbers, now_ns)
+        if not self._is_shared and (stop_seq := reader.dropped(numbers)) > numbers.base:
+            self._gap(reader, numbers.base, stop_seq)
         reader.fragments_seq = 0
         self._note_room()
         return True
@@ -357,13 +356,15 @@ class OutgoingStream:
         reader.gaps[number] = (start_seq, stop_seq)
         reader.next_seq, reader.next_fragment = stop_seq, 0
         self._sent_seq = max(self._sent_seq, stop_seq - 1)
-        reader.sent(number, now_ns)
         self._gap_to(reader, number, now_ns)
 
     def _gap_to(self, reader: ReaderProgress, number: int, now_ns: int) -> None:
-        start_seq, stop_seq = reader.gaps[number]
-        gap = GapNotice(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
+        reader.sent(number, now_ns)
         reader.peer.acknowledgement_requested(now_ns)
+        self._gap(reader, *reader.gaps[number])
+
+    def _gap(self, reader: ReaderProgress, start_seq: int, stop_seq: int) -> None:
+        gap = GapNotice(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
         self._output.gap_to(gap, self._heartbeat(is_final=False), reader.peer)
 
     def _send_to_one(self, reader: ReaderProgress, packet: SamplePacket, now_ns: int) -> None:
@@ -421,7 +422,6 @@ class OutgoingStream:
             if age_ns >= self._timeout_ns(count):
                 reader.unanswered_count += is_first
                 if number in reader.gaps:
-                    reader.sent(number, now_ns)
                     self._gap_to(reader, number, now_ns)
                 else:
                     self._resend(reader, self._buffer.packets[number], now_ns)

@@ -49,7 +49,7 @@ _IDS: Final = struct.Struct(">II")
 _SAMPLE: Final = struct.Struct("<BBHHH")
 _SEQ: Final = struct.Struct("<iI")
 _FRAGMENT: Final = struct.Struct("<IHHI")
-_SPAN: Final = struct.Struct("<iIiIi")
+_SPAN: Final = struct.Struct("<iIiII")
 _CRC: Final = struct.Struct("<I")
 
 
@@ -99,7 +99,8 @@ class DatagramWriter:
         """Append a heartbeat."""
         first, last = heartbeat.first_seq, heartbeat.last_seq
         flags = _LITTLE | (heartbeat.is_final and _FINAL) | (heartbeat.is_live and _LIVE)
-        span = _SPAN.pack(first >> 32, first & _U32, last >> 32, last & _U32, heartbeat.count)
+        count = heartbeat.count & _U32
+        span = _SPAN.pack(first >> 32, first & _U32, last >> 32, last & _U32, count)
         self._buffer += _PART.pack(HEARTBEAT, flags, 28) + _ids(heartbeat.writer) + span
 
     def acknack(self, ack: AckNack) -> None:
@@ -131,7 +132,7 @@ class DatagramWriter:
     ) -> None:
         words = numbers.words()
         body = struct.pack(f"<I{len(words)}I", numbers.bit_count, *words)
-        tail = b"" if count is None else struct.pack("<i", count)
+        tail = b"" if count is None else _CRC.pack(count & _U32)
         size = 8 + len(base) + len(body) + len(tail)
         self._buffer += _PART.pack(kind, flags, size) + _ids(writer) + base + body + tail
 
