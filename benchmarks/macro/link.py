@@ -63,6 +63,8 @@ class Found:
 
     cpu_us: float
     rate: float
+    parts_us: list[float]
+    """CPU time of each program for one message of all senders."""
     programs: list[dict[str, Any]]
 
 
@@ -193,14 +195,20 @@ def measure(load: Load, seconds: float = SECONDS) -> Found:
         page[TO_SEND] = count
         wait_for(page, wanted(load, count), programs)
         more = max(16, round(count * seconds / (time.monotonic() - started_s)))
-        before_s, started_s = cpu_s(programs), time.monotonic()
+        before_s = [cpu_s([process]) for process in programs]
+        started_s = time.monotonic()
         page[TO_SEND] = count + more
         wait_for(page, wanted(load, count + more), programs)
-        elapsed_s, used_s = time.monotonic() - started_s, cpu_s(programs) - before_s
+        elapsed_s = time.monotonic() - started_s
+        after_s = [cpu_s([process]) for process in programs]
         page[ENDED] = 1
         found = [json.loads(process.communicate(timeout=PATIENCE_S)[0]) for process in programs]
         sent_count = more * load.sender_count
-        return Found(used_s * 1e6 / sent_count, sent_count / elapsed_s, found)
+        parts_us = [
+            (after - before) * 1e6 / sent_count
+            for before, after in zip(before_s, after_s, strict=True)
+        ]
+        return Found(sum(parts_us), sent_count / elapsed_s, parts_us, found)
 
 
 def wanted(load: Load, count: int) -> dict[int, int]:

@@ -249,13 +249,13 @@ class _Guard:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._is_stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="skerry sockets", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="skerry sockets", daemon=True)
+        self._worker.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._is_stopped.set()
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
         while not self._is_stopped.wait(_GUARD_S):
