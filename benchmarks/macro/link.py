@@ -83,7 +83,10 @@ def run() -> list[Row]:
     for _ in range(REPETITIONS):
         for load, figures in found.items():
             figures.append(measure(load))
-            print(f"  {load}: {figures[-1].cpu_us:.3f} us CPU, {figures[-1].rate:,.0f} 1/s", file=sys.stderr)
+            print(
+                f"  {load}: {figures[-1].cpu_us:.3f} us CPU, {figures[-1].rate:,.0f} 1/s",
+                file=sys.stderr,
+            )
     rows: list[Row] = []
     for load, name in (
         *((load, f"{load.sizes[0]} bytes") for load in ours),

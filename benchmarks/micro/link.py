@@ -61,7 +61,7 @@ def run() -> list[Row]:
     ]
     for name in ("56 bytes", f"56 bytes, datagrams of {LARGE_BYTES} bytes"):
         one = machines[name]
-        is_large = LARGE_BYTES == one.load.datagram_bytes
+        is_large = one.load.datagram_bytes == LARGE_BYTES
         rows.append(
             Row(
                 name=f"link, messages of a datagram, {name}",
@@ -129,9 +129,7 @@ class Machines:
         """Send a batch of messages and receive them everywhere."""
         stop = self._next + self.batch_count
         send, ring, now_ns = self._sender.send_all, self._ring, self._now_ns
-        while self._next < stop or any(
-            len(one) < self.batch_count for one in self._received
-        ):
+        while self._next < stop or any(len(one) < self.batch_count for one in self._received):
             at_once = 0
             while self._next < stop and at_once < self._at_once:
                 data_type, key, data = ring[self._next % len(ring)]
@@ -153,15 +151,17 @@ class Machines:
             received.clear()
 
     def _deliver(self) -> None:
-        datagrams = self._sender.take_datagrams()
+        bursts = self._sender.take_bursts()
         source, now_ns = self._places[0], self._now_ns
-        self.datagram_count += len(datagrams)
+        self.datagram_count += sum(len(datagrams) for _, datagrams in bursts)
         for receiver, place, received in zip(
             self._receivers, self._places[1:], self._received, strict=True
         ):
-            for destination, data in datagrams:
-                if destination == GROUP or destination == place:
-                    receiver.receive(data, source, now_ns, is_multicast=destination == GROUP)
+            for destination, datagrams in bursts:
+                if destination in (GROUP, place):
+                    is_multicast = destination == GROUP
+                    for data in datagrams:
+                        receiver.receive(data, source, now_ns, is_multicast=is_multicast)
             for event in receiver.take_events():
                 if isinstance(event, RecordsReceived):
                     for _, _, data in event.records:
@@ -169,11 +169,11 @@ class Machines:
             self._answers(receiver)
 
     def _answers(self, receiver: Link) -> None:
-        answers = receiver.take_datagrams()
-        self.datagram_count += len(answers)
-        for destination, data in answers:
+        for destination, answers in receiver.take_bursts():
+            self.datagram_count += len(answers)
             if destination == self._places[0]:
-                self._sender.receive(data, self._places[1], self._now_ns)
+                for data in answers:
+                    self._sender.receive(data, self._places[1], self._now_ns)
 
 
 # -- real sockets
