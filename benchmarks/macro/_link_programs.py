@@ -32,6 +32,7 @@ from skerry.protocol.link.events import NotFull, RecordsReceived
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.collector import CalmCollector
 from skerry.runtime.loops import new_loop
 from skerry.runtime.udp.system_addresses import SystemNetworkConfig
 from skerry.runtime.udp.system_runtime import SystemRuntime
@@ -465,6 +466,7 @@ def main() -> None:
     load = Load(**{**env["load"], "sizes": tuple(env["load"]["sizes"])})
     with Path(env["page"]).open("r+b") as file:
         page = memoryview(mmap.mmap(file.fileno(), 4096)).cast("Q")
+    CalmCollector().begin()
     if load.peer:
         made = (ZmqPeer if load.peer == ZMQ else DdsPeer)(load, env)
         run_peer(load, env, page, made)

@@ -73,6 +73,7 @@ class SystemCore:
     ) -> None:
         self.config = config
         self.own_type = config.node_types.named(config.type_name)
+        self._types = {one.name: one for one in config.node_types}
         self._rng = rng
         self._tracer = tracer
         self._wall_offset_ns = wall_offset_ns
@@ -125,7 +126,7 @@ class SystemCore:
         key: int | None = None,
     ) -> bool:
         """Send a message on the data channel to all nodes of a type; see `Link.send_all`."""
-        node_type = self.config.node_types.named(type_name)
+        node_type = self._types.get(type_name) or self.config.node_types.named(type_name)
         return self.data.send_all(
             node_type, data_type, data, now_ns, is_reliable=is_reliable, key=key
         )
