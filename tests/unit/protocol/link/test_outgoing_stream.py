@@ -47,9 +47,10 @@ class Sender:
         self.stream.pump(now_ns)
         reader = DatagramReader(peer.prefix)
         numbers = []
-        for address, data in self.output.take():
-            found = reader.read(data) if address == peer.address else None
-            if isinstance(found, Datagram):
+        for address, datagrams in self.output.take():
+            for data in datagrams if address == peer.address else ():
+                found = reader.read(data)
+                assert isinstance(found, Datagram)
                 numbers += [one.seq for one in found.submessages if isinstance(one, Data)]
         return numbers
 
