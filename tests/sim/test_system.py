@@ -9,18 +9,18 @@ from skerry.protocol.machine import Address
 from skerry.protocol.picture.events import IncarnationEntered
 from skerry.protocol.rtps.entities import Channel
 from skerry.testing.faults import LoseIf
-from skerry.testing.packet import MULTICAST, UNICAST, Packet
-from skerry.testing.world import MS, SECOND
-from tests.sim.system import (
+from skerry.testing.machines.system_checkers import HeardFirst
+from skerry.testing.machines.system_site import (
     DATA_PORT,
     FIELD,
     LIGHT,
     MESSAGE,
     SERVER,
     TYPES,
-    HeardFirst,
     SystemSite,
 )
+from skerry.testing.packet import MULTICAST, UNICAST, Packet
+from skerry.testing.world import MS, SECOND
 
 
 def test_fs_01_two_nodes_one_of_which_seeds_the_other() -> None:
