@@ -53,6 +53,8 @@ class OnePicture(Checker):
         if election_id == state.election_id and sequence >= state.sequence:
             return f"{node.name} has state {state.sequence} after state {sequence}"
         light = {one.id for one in machine.config.node_types if one.light}
+        if machine.own_type.light:
+            return None  # It remembers only for a while that it has excluded a node.
         dead = self._dead[life]
         for entry in state.nodes:
             if entry.type_id in light:
@@ -98,6 +100,8 @@ class FormedAlone(Checker):
     SILENCE_NS: Final = 1500 * 1_000_000
 
     def __init__(self) -> None:
+        self._entered_ns: dict[int, int] = {}
+        """When each node has joined or formed a system."""
         self._contacts: dict[tuple[int, int], tuple[int, int]] = {}
         """Begin and end of the last time without silence, by the ids of receiver and sender."""
 
@@ -115,15 +119,19 @@ class FormedAlone(Checker):
         return None
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if not isinstance(event, IncarnationEntered) or not event.is_formed or event.is_detached:
+        if not isinstance(event, IncarnationEntered) or event.is_detached:
             return None
         mine: int = node.machine.node
+        self._entered_ns[mine] = node.world.now_ns
+        if not event.is_formed:
+            return None
         for other in node.world.nodes.values():
             if other is node or not other.is_running or other.machine.own_type.light:
                 continue
             far: SystemCore = other.machine
+            age_ns = node.world.now_ns - self._entered_ns.get(far.node, node.world.now_ns)
             has_contact = self._lasts(node, mine, far.node) and self._lasts(node, far.node, mine)
-            if far.picture.membership.incarnation_id and not far.is_out and has_contact:
+            if age_ns >= self.CONTACT_NS and not far.is_out and has_contact:
                 return f"{node.name} forms a system although it has contact with {other.name}"
         return None
 

@@ -115,6 +115,10 @@ class _SystemRun:
         """Return whether all nodes have one picture in which they all are."""
         return self.site.agree(*self.names)
 
+    def let_faults_show(self) -> None:
+        """Run until the effects of the faults are seen: nodes find that others were silent."""
+        self.world.run_for(2 * self.types.named("server").dead_timeout_ns + 2 * SECOND)
+
     def settle(self) -> None:
         """Run until all nodes agree, with the help of the operator."""
         start_ns, is_helped = self.world.now_ns, False
@@ -243,6 +247,7 @@ def play_system(world: World, node_count: int) -> None:
     run.send_randomly()
     world.run_for(run.rng.choice([4, 10]) * run.beat_ms * 5 * MS)
     world.calm()
+    run.let_faults_show()
     run.settle()
     run.send_later()
 
