@@ -171,7 +171,7 @@ class PictureMachine:
             self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
 
     def stalled(self, node: int, reason: ExclusionReason, now_ns: int) -> None:
-        """Exclude a node to which or from which messages cannot be sent any more."""
+        """Exclude a node with which no messages can be exchanged any more."""
         tracked = self.table.nodes.get(node)
         if tracked is not None and not tracked.is_dead:
             self._exclude(tracked, reason, now_ns)
@@ -189,16 +189,15 @@ class PictureMachine:
         is_lost = self.election.is_lost_to(node, elected)
         if tracked is not None and not tracked.is_dead:
             self._exclude(tracked, reason, now_ns)
-        if self._own_type.light or not incarnation_id:
+        if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
         if not mine or (is_lost and incarnation_id == mine):
             self._eject(reason, node)
         elif incarnation_id == mine and self._is_merging:
+            if tracked is None:
+                # It joined the other half, and learns of this one when it is refused as well.
+                self._outgoing.actions.append(Exclude(node=node, reason=reason))
             self._other_half.refused(node, size, elected, reason, now_ns)
-
-    def stop_ordered(self, node: int, now_ns: int) -> None:
-        """Exclude a node that has said that it stops."""
-        self.stalled(node, ExclusionReason.ORDERED, now_ns)
 
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
