@@ -430,7 +430,7 @@ class SystemCore:
         if isinstance(event, RecordsReceived):
             for data_type, _, body in event.records:
                 if data_type == STOP_NOTICE:
-                    self.picture.stop_ordered(event.node, now_ns)
+                    self.picture.stalled(event.node, ExclusionReason.ORDERED, now_ns)
                 else:
                     self.picture.received(event.node, data_type, body, now_ns)
         elif isinstance(event, Stalled):

@@ -48,6 +48,10 @@ class IncarnationMembership:
         self.incarnation_id = 0
         self.is_detached = False
 
+    def is_open(self, incarnation_id: int) -> bool:
+        """Return whether there is such an incarnation, and it was not stopped."""
+        return incarnation_id != 0 and incarnation_id not in self._black_list
+
     def met(self, incarnation_id: int, *, is_light: bool) -> ExclusionReason | bool | None:
         """Process the incarnation of another node.
 
