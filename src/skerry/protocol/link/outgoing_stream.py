@@ -476,14 +476,13 @@ class OutgoingStream:
         """Note which current receivers hold up the others, or the host."""
         current = self._current()
         is_waiting = self._next_seq < self._buffer.end_seq or bool(self._buffer.packing)
-        full_count = 0
+        # A receiver holds up the queue by what was sent to it, not by what waits for others.
+        kept_max = self._buffer.packet_count(self._next_seq) + self._queue_max // 2
         for reader in current:
             reader.is_blocking = (is_waiting and reader.is_full(self._next_seq, self._window)) or (
-                self._was_refused
-                and self._buffer.packet_count(reader.base_seq) > self._queue_max // 2
+                self._was_refused and self._buffer.packet_count(reader.base_seq) > kept_max
             )
-            full_count += reader.is_blocking
-        if full_count == len(current):
+        if all(reader.is_blocking for reader in current):
             # Nobody is held up by another one: the receivers set the pace together.
             for reader in current:
                 reader.is_blocking = False
