@@ -281,19 +281,23 @@ struct SkerryLoss [internal, cached=false] {
 
 /// Addition: quality of the link from a sender to a receiver since the last SkerryLink. Receivers
 /// of a group, nodes of a system, and clients that wait for responses, publish it every ten
-/// seconds.
+/// seconds. Both ends of a link between nodes publish it: the receiver counts what it receives, and
+/// the sender what it sends and sends again, the round trips and the lag.
 struct SkerryLink [internal, cached=false] {
-    1: [key] string sender;         //< address and sender id in the group, or name of the client
+    1: [key] string sender;         //< address and sender id in the group, or a client or node
     2: [key] string receiver;       //< the same of the receiver, or address of the node
-    3: string application;          //< name of the sender in the group, if it is known
+    3: string application;          //< name of the sender, if it is known
     4: string carrier;              //< distributor, link or access
     5: int64 senderNumber;          //< number of the sender in recordings
-    6: uint32 datagrams;            //< received or given up
+    6: uint32 datagrams;            //< received or given up; sent, if the sender publishes it
     7: uint32 requests;             //< repair requests
     8: uint32 retransmissions;      //< datagrams received after a repair request
     9: uint32 lost;                 //< datagrams that were never received
     10: uint32 roundTrips;          //< requests whose responses were timed
     11: duration roundTripTime;     //< average time of a response
+    12: int64 receiverNumber;       //< number of the receiving node; only between nodes
+    13: uint64 bytes;               //< bytes of the datagrams; only between nodes
+    14: duration lag;               //< how long the receiver is behind the others; between nodes
 }
 
 /// Addition: what a client does with a claim.
