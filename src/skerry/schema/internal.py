@@ -14,6 +14,7 @@ from skerry.schema.check import define
 from skerry.schema.model import NamedType
 
 LINK_TYPE: Final = "SkerryLink"
+PROBE_TYPE: Final = "SkerryProbe"
 RAW_STATISTICS_TYPE: Final = "SkerryRawStatistics"
 """The type by which nodes and recorders publish the quality of their links. Recordings and tables
 use it too."""
@@ -423,6 +424,17 @@ struct SkerryRawStatistics [internal, cached=false] {
     15: uint64 backlogBytes;        //< bytes that wait for it
     16: duration clockOffset;       //< of its clock; only of the publishing node
     17: duration silence;           //< since its last datagram; only of the publishing node
+}
+
+/// Addition: whether another node answers. While it has subscribers, a node asks all others every
+/// second, with a small datagram and with one of the full size that the network may not divide.
+struct SkerryProbe [internal, cached=false] {
+    1: [key] int64 node;
+    2: string control;              //< address that was asked
+    3: duration roundTripTime;      //< of the small datagram; absent without an answer
+    4: duration wholeRoundTripTime; //< of that of the full size; absent without an answer
+    5: uint32 datagramBytes;        //< the full size
+    6: uint32 mtu;                  //< of the interface of the node that asks
 }
 
 /// Addition: a client wants dead nodes to be forgotten everywhere in the system.

@@ -22,6 +22,7 @@ from skerry.engine.services.picture import (
     PublishedPicture,
     exclusion_text,
     observations,
+    probe_objects,
     raw_objects,
 )
 from skerry.engine.system.config import Rejoin
@@ -35,7 +36,7 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.key_files import read_keys
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.system_runtime import SystemRuntime
-from skerry.schema.internal import LINK_TYPE, RAW_STATISTICS_TYPE
+from skerry.schema.internal import LINK_TYPE, PROBE_TYPE, RAW_STATISTICS_TYPE
 
 __all__ = ["SystemMember"]
 
@@ -91,6 +92,8 @@ class SystemMember:
         self._links = NodeLinks()
         self._links_s = 0
         """Seconds since links were published."""
+        self._has_probed = False
+        """Whether the other nodes were asked a second ago."""
         self._left: SystemLeft | None = None
         """Why the node is not in the system, after it was excluded."""
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -278,12 +281,31 @@ class SystemMember:
         self._links_s += 1
         if self._links_s >= _LINKS_S:
             self._publish_links()
+        self._probe()
         if core.wants(RAW_STATISTICS_TYPE) and not machine.is_out:
             now_ns = monotonic_ns()
             core.publish(raw_objects(machine.picture.table, machine.picture.raw(), now_ns), now_ns)
             self._server.carry()
         loop = asyncio.get_running_loop()
         self._raw_timer = loop.call_later(_RAW_S, self._publish_raw)
+
+    def _probe(self) -> None:
+        """Publish which nodes have answered, and ask all again, while that has subscribers."""
+        core, machine = self._server.core, self._runtime.machine
+        has_probed, self._has_probed = self._has_probed, core.wants(PROBE_TYPE)
+        if machine.is_out or not self._has_probed:
+            self._has_probed = False
+            return
+        if has_probed:
+            found = probe_objects(
+                machine.picture.table,
+                machine.discovery.probes.results(),
+                datagram_bytes=machine.config.link.datagram_bytes,
+                mtu=self._runtime.mtu,
+            )
+            core.publish(found, monotonic_ns())
+            self._server.carry()
+        self._runtime.probe()
 
     def _publish_links(self) -> None:
         """Publish what was counted of each link since the last time, if it has subscribers."""

@@ -75,5 +75,5 @@ def test_counters_that_begin_again_are_taken_from_zero() -> None:
     made: list[Any] = links.take(1, "crane", [peer(channel(received=3, sent=9))])
     assert [one.datagrams for one in made] == [0, 4]
     # This node has joined again, with a new id.
-    made = links.take(7, "crane", [peer(channel(received=4, sent=2))])
-    assert [one.datagrams for one in made] == [4, 2]
+    again: list[Any] = links.take(7, "crane", [peer(channel(received=4, sent=2))])
+    assert [one.datagrams for one in again] == [4, 2]
