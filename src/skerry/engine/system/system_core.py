@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from skerry.engine.system.channel_health import health_of
 from skerry.engine.system.config import Rejoin, SystemConfig
 from skerry.engine.system.events import Rejoining, SystemLeft, SystemStatistics
 from skerry.ids import hash64
@@ -18,7 +19,7 @@ from skerry.protocol.discovery.descriptions import NodeDescription, SystemStandi
 from skerry.protocol.discovery.discovery import Discovery
 from skerry.protocol.discovery.events import ClockMeasured, NodeFound, RefusedBy
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.link.events import PeerStatistics, RecordsReceived, Stalled, StallReason
+from skerry.protocol.link.events import RecordsReceived, Stalled, StallReason
 from skerry.protocol.link.link import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.picture.entries import NodeEntry, SystemState
@@ -32,7 +33,6 @@ from skerry.protocol.picture.events import (
     SendAll,
     SendOne,
 )
-from skerry.protocol.picture.liveness import ChannelHealth
 from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.rtps.entities import Channel
 from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
@@ -148,6 +148,17 @@ class SystemCore:
         self._settle(now_ns)
         return gone
 
+    def probe(self, now_ns: int) -> list[tuple[Address, bytes]]:
+        """Begin a round of probes; return the datagrams, which are to be sent whole on the control
+        channel. `discovery.probes` has the results."""
+        if self._is_out:
+            return []
+        datagrams, seal = self.discovery.probe(now_ns), self._seal
+        if seal is None:
+            return datagrams
+        wall_ns = now_ns + self._wall_offset_ns
+        return [(to, seal.seal(Channel.CONTROL, data, wall_ns)) for to, data in datagrams]
+
     def stop(self, now_ns: int) -> None:
         """Tell the others that this node stops. Called twice, 300 ms apart, since the message is
         not acknowledged."""
@@ -198,7 +209,7 @@ class SystemCore:
         self.discovery.advance(now_ns)
         self._settle(now_ns)
         if self.picture.is_check_due(now_ns):
-            self.picture.table.health(_health_of(self.control), _health_of(self.data))
+            self.picture.table.health(health_of(self.control), health_of(self.data))
         self.picture.advance(now_ns)
         self._settle(now_ns)
 
@@ -503,22 +514,4 @@ class SystemCore:
 def _entry(me: NodeDescription) -> NodeEntry:
     return NodeEntry(
         node=me.node, name=me.name, type_id=me.type_id, control=me.control, data=me.data
-    )
-
-
-def _health_of(link: Link) -> dict[int, ChannelHealth]:
-    return {node: _health(link.peer_statistics(node)) for node in link.peers}
-
-
-def _health(row: PeerStatistics) -> ChannelHealth:
-    return ChannelHealth(
-        received_count=row.received_packet_count,
-        duplicate_count=row.duplicate_count,
-        retransmission_count=row.retransmission_count,
-        received_ns=row.received_ns,
-        multicast_ns=row.multicast_ns,
-        round_trip_ns=row.round_trip_ns,
-        lag_ns=row.lag_ns,
-        backlog_bytes=row.backlog_bytes,
-        unanswered_count=row.unanswered_count,
     )

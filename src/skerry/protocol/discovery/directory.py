@@ -51,6 +51,8 @@ class KnownNode:
         """The parts of its answer; 0 if none has arrived."""
         self.answered_count = 0
         """Answers to it since the last tick."""
+        self.probed_count = 0
+        """Answers to its probes since the last tick."""
         self.clock_offset_ns: int | None = None
         """By how much its wall clock is ahead; None until it was measured."""
 

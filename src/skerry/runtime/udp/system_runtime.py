@@ -110,6 +110,17 @@ class SystemRuntime:
         if self._driver is not None:
             self._driver.wake()
 
+    def probe(self) -> None:
+        """Send probes to the known nodes; the network may not divide them."""
+        assert self._sockets is not None, "start() opens the sockets"
+        self._sockets.send_whole(Channel.CONTROL, self.machine.probe(monotonic_ns()))
+
+    @property
+    def mtu(self) -> int:
+        """The MTU of the interface of the control channel."""
+        assert self._sockets is not None, "start() opens the sockets"
+        return self._sockets.mtu(Channel.CONTROL)
+
     def statistics(self) -> SocketStatistics:
         """The counters of the sockets."""
         assert self._sockets is not None, "start() opens the sockets"

@@ -143,6 +143,15 @@ class SystemSockets:
                 if one.is_waiting:
                     self._await_room(one)
 
+    def send_whole(self, channel: Channel, datagrams: list[tuple[Address, bytes]]) -> None:
+        """Send datagrams that the network may not divide."""
+        with self._lock:
+            self._channels[channel].send_whole(datagrams)
+
+    def mtu(self, channel: Channel) -> int:
+        """The MTU of the interface of a channel."""
+        return self._channels[channel].interface.mtu
+
     def check(self, now_ns: int) -> None:
         """Look at the interfaces, once a second."""
         if now_ns >= self._check_ns:
