@@ -63,14 +63,14 @@ class DiscoveryKind(enum.IntEnum):
     OTHER = 3
     """In an answer: a node from which the sender has received."""
     SEED = 4
-    """In an answer: an address of which the sender was told."""
+    """In an answer: an address that the sender knows from its settings or from another node."""
     REFUSAL = 5
     """The addressee is excluded by the sender."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """What a node tells of itself."""
+    """The description of a node that it sends to others."""
 
     node: int
     name: str
@@ -81,8 +81,8 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStanding:
-    """What a node that refuses another one tells of its system, so that of two halves of one system
-    the smaller one can leave."""
+    """The system of a node that refuses another one, sent with the refusal, so that the smaller one of
+    two halves of a system can leave."""
 
     incarnation_id: int
     size: int
