@@ -90,7 +90,6 @@ class AccessConnection:
 
     @property
     def stage(self) -> ConnectionStage:
-        """The stage of the handshake."""
         return self._stage
 
     @property

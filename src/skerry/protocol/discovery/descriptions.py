@@ -81,8 +81,8 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStanding:
-    """The system of a node that refuses another one, sent with the refusal, so that the smaller one of
-    two halves of a system can leave."""
+    """The system of a node that refuses another one. It is sent with the refusal, so that the
+    smaller one of two halves of a system can leave."""
 
     incarnation_id: int
     size: int
@@ -108,7 +108,6 @@ class DiscoveryMessage:
     """In a refusal: the system of the sender; None if it belongs to none."""
 
     def encode(self) -> bytes:
-        """Return the payload."""
         kind, node = self.kind, self.node
         parameters = [(_KIND, _U32.pack(kind))]
         if node is not None:

@@ -129,7 +129,6 @@ class Discovery:
                 self._events.append(SeedIgnored(address=address))
 
     def is_excluded(self, node: int) -> bool:
-        """Return whether a node was excluded."""
         return self.directory.is_excluded(node)
 
     def exclude(self, node: int, reason: int, now_ns: int) -> None:
@@ -253,7 +252,6 @@ class Discovery:
         self._wall_offset_ns = wall_offset_ns
 
     def statistics(self) -> DiscoveryStatistics:
-        """The counters."""
         directory = self.directory
         return DiscoveryStatistics(
             known_count=len(directory.known),

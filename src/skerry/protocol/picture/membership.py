@@ -19,8 +19,6 @@ _ID_BITS: Final = 62
 
 
 class IncarnationMembership:
-    """The incarnation of one node."""
-
     def __init__(
         self, own_type: NodeType, rng: Random, now_ns: int, *, black_list: Collection[int] = ()
     ) -> None:

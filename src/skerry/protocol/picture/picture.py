@@ -280,7 +280,6 @@ class PictureMachine:
         return self.table.statistics(self.election.election_id, self.membership.incarnation_id)
 
     def statistics(self) -> PictureStatistics:
-        """The counters."""
         return PictureStatistics(
             raw_sent_count=self._raw_sent_count,
             raw_received_count=self._raw_received_count,
