@@ -41,11 +41,6 @@ class IncarnationMembership:
         self.incarnation_id = self._rng.getrandbits(_ID_BITS) + 1
         self.is_detached = is_detached
 
-    def leave(self) -> None:
-        """Belong to none any more."""
-        self.incarnation_id = 0
-        self.is_detached = False
-
     def met(self, incarnation_id: int, *, is_light: bool) -> ExclusionReason | bool | None:
         """Process the incarnation of another node.
 
