@@ -27,6 +27,17 @@ from skerry.schema.model import (
 from skerry.schema.reading import Effect, reads
 from skerry.schema.renames import renames
 
+__all__ = [
+    "Change",
+    "Effect",
+    "Verdict",
+    "What",
+    "compare",
+    "compare_all",
+    "compare_one",
+    "verdict",
+]
+
 _Part = TypeVar("_Part", Field, EnumElement)
 
 

@@ -108,8 +108,8 @@ def test_other_definitions_of_the_node_are_known(node: str) -> None:
 
 def test_published_objects_wait_in_the_buffer_with_the_time_of_day() -> None:
     buffer, woken = SendBuffer(10_000, None), []
-    buffer.is_short = True
-    buffer.plans[Vessel] = SendPlan(codec_of(Vessel), True)
+    buffer.waiting.is_short = True
+    buffer.waiting.plans[Vessel] = SendPlan(codec_of(Vessel), True)
     session: Any = SimpleNamespace(core=SimpleNamespace(buffer=buffer), connection=None)
 
     class Publisher(SpaceBase):
@@ -123,4 +123,4 @@ def test_published_objects_wait_in_the_buffer_with_the_time_of_day() -> None:
     header, _ = read_header(buffer.waiting.frames.take(), 5)
     assert before <= header.sent_time <= time()
     assert woken == [1], "the loop is woken once"
-    assert buffer.added_count == 2
+    assert buffer.waiting.added_count == 2
