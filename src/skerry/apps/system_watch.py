@@ -118,7 +118,6 @@ class SystemWatch(Closing):
 
     @property
     def picture(self) -> Picture:
-        """The live picture."""
         return self._picture
 
     def wait_links(self, timeout_s: float) -> None:
@@ -147,7 +146,6 @@ class SystemWatch(Closing):
 
 
 def system_snapshot(picture: Picture, links: Sequence[NodeLink] = ()) -> SystemSnapshot:
-    """The system of a picture."""
     nodes = sorted(picture.nodes, key=lambda one: (one.is_dead, one.name, one.id))
     return SystemSnapshot(
         system=picture.system,

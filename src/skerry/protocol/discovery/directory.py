@@ -28,8 +28,6 @@ EXCLUDED_COUNT_MAX: Final = 100_000
 
 
 class ExcludedNode:
-    """A node that is refused."""
-
     def __init__(self, reason: int, until_ns: int | None, address: Address | None) -> None:
         self.reason = reason
         self.until_ns = until_ns
@@ -120,7 +118,6 @@ class Directory:
             self.reported[node] = description
 
     def is_excluded(self, node: int) -> bool:
-        """Return whether a node was excluded."""
         return node in self.excluded
 
     def exclude(self, node: int, reason: int, until_ns: int | None) -> None:

@@ -12,9 +12,9 @@ from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 __all__ = ["RESURRECT_IMMUNITY_COUNT", "Production", "Proposal"]
 
 RESURRECT_IMMUNITY_COUNT: Final = 20
-"""For so many updates after a light node has returned, others may still call it dead."""
+"""After a light node has returned, others may call it dead for this number of updates."""
 _ACCUSED_NS: Final = 1_100_000_000
-"""How long an accusation of a node that this one hears well is held back."""
+"""How long an accusation is delayed if this node receives from the accused one."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Production:
         proposal.state = self._state(last, members, election_id, is_detached=is_detached)
         return proposal
 
-    # -- who is dead
+    # -- dead nodes
 
     def _accused(self, now_ns: int) -> list[TrackedNode]:
         """Return the nodes that are alive here and have to be excluded."""

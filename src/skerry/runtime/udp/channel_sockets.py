@@ -229,7 +229,6 @@ class ChannelSockets:
                 self._rejoin(group, now_ns)
 
     def close(self) -> None:
-        """Close all sockets."""
         made = [one for one, _ in self.sockets()]
         self._unicast = None
         self._by_group = {}
