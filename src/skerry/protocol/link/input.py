@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from skerry.errors import DecodeError
 from skerry.protocol.link.best_effort import BestEffortInput
 from skerry.protocol.link.config import LinkConfig
@@ -15,7 +17,10 @@ from skerry.protocol.rtps.entities import StreamClass, stream_of
 from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
 from skerry.protocol.rtps.submessages import Data, DataFragment, GapNotice, Heartbeat, Submessage
 
-__all__ = ["LinkInput"]
+__all__ = ["KEPT_STREAM_COUNT_MAX", "LinkInput"]
+
+KEPT_STREAM_COUNT_MAX: Final = 256
+"""Streams of excluded nodes that may be included again. Only light nodes are, soon or never."""
 
 
 class LinkInput:
@@ -32,13 +37,20 @@ class LinkInput:
         self._events = events
         self._incoming: dict[tuple[int, int], IncomingStream] = {}
         """Acknowledged streams by sender and writer."""
+        self._kept: dict[tuple[int, int], IncomingStream] = {}
+        """Streams of excluded nodes that may be included again, oldest first."""
         self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
         self._acks_due: list[IncomingStream] = []
 
     def exclude(self, peer: Peer) -> None:
-        """Forget the streams of a node."""
+        """Forget the streams of a node, but for what a light node may go on with."""
         for key in [key for key in self._incoming if key[0] == peer.node]:
-            del self._incoming[key]
+            stream = self._incoming.pop(key)
+            if peer.type.light or self._own_type.light:
+                self._kept.pop(key, None)
+                self._kept[key] = stream
+        while len(self._kept) > KEPT_STREAM_COUNT_MAX:
+            del self._kept[next(iter(self._kept))]
         for key in [key for key in self._incoming_best if key[0] == peer.node]:
             del self._incoming_best[key]
         self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
@@ -109,6 +121,11 @@ class LinkInput:
                     if before[1] > bits:
                         return None
                     del self._incoming[node, other]
+        kept = self._kept.pop((peer.node, writer), None)
+        if kept is not None and not kept.is_lost:
+            kept.continue_with(peer)
+            self._incoming[peer.node, writer] = kept
+            return kept
         stream = IncomingStream(
             writer,
             peer,
