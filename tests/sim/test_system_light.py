@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skerry.engine.system.config import Rejoin
+from skerry.engine.system.system_core import SystemCore
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.picture.events import Elected, IncarnationEntered
 from skerry.testing.machines.system_site import LIGHT, SERVER, SystemSite
@@ -17,12 +18,12 @@ WARM = 15 * SECOND
 def exclude(site: SystemSite, by: str, name: str) -> None:
     """Let one node exclude another one."""
     node = site.id_of(name)
-    site.nodes[by].do(
-        lambda machine, now_ns: (
-            machine.picture.stalled(node, ExclusionReason.SLOW, now_ns),
-            machine.advance(now_ns),
-        )
-    )
+
+    def act(machine: SystemCore, now_ns: int) -> None:
+        machine.picture.stalled(node, ExclusionReason.SLOW, now_ns)
+        machine.advance(now_ns)
+
+    site.nodes[by].do(act)
 
 
 def test_fs_40_a_light_node_that_moves_to_another_system_is_never_in_both() -> None:
@@ -64,7 +65,9 @@ def test_fs_41_the_only_full_node_dies_and_another_one_comes() -> None:
     site.world.run_for(T + 3 * SECOND)
     for name, other in (("l", "m"), ("m", "l")):
         assert site.alive_at(name) == [name]
-        assert site.nodes[name].machine.state.is_detached
+        state = site.nodes[name].machine.state
+        assert state is not None
+        assert state.is_detached
         assert site.id_of(other) not in site.nodes[name].machine.picture.table.nodes
     site.add("b", seeds=("a",))
     site.form("b", "l", "m")
@@ -131,3 +134,20 @@ def test_a_light_node_that_attaches_is_no_longer_elected_by_itself() -> None:
     )
     assert site.nodes["l"].machine.picture.election.elected_id != site.id_of("l")
     site.form("a", "l")
+
+
+def test_a_light_node_returns_to_a_system_whose_nodes_hear_it_at_different_times() -> None:
+    """They excluded it at different times, so it remembers them for different times."""
+    site = SystemSite()
+    for name in ("a", "b", "c"):
+        site.add(name, seeds=("a",))
+    site.add("l", node_type=LIGHT, seeds=("a",))
+    site.form("a", "b", "c", "l")
+    site.world.run_for(WARM)
+    for name in ("b", "c", "a"):
+        exclude(site, "l", name)
+        site.world.run_for(5 * SECOND)
+    site.form("a", "b", "c", "l", timeout_ns=2 * MEMORY)
+    states = [site.nodes[name].machine.state for name in ("a", "b", "c")]
+    found = [state.entry(site.id_of("l")) for state in states if state is not None]
+    assert all(one is not None and one.generation > 0 for one in found)

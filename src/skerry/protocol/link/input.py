@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from skerry.errors import DecodeError
 from skerry.protocol.link.best_effort import BestEffortInput
@@ -18,7 +18,10 @@ from skerry.protocol.rtps.entities import INDEX_COUNT, StreamClass, stream_of
 from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, Record, read_records
 from skerry.protocol.rtps.submessages import Data, DataFragment, GapNotice, Heartbeat, Submessage
 
-__all__ = ["LinkInput"]
+__all__ = ["KEPT_STREAM_COUNT_MAX", "LinkInput"]
+
+KEPT_STREAM_COUNT_MAX: Final = 256
+"""Streams of excluded nodes that may be included again. Only light nodes are, soon or never."""
 
 StreamT = TypeVar("StreamT")
 
@@ -45,6 +48,8 @@ class LinkInput:
         self._events = events
         self._incoming: dict[tuple[int, int], IncomingStream] = {}
         """Acknowledged streams by sender and writer."""
+        self._kept: dict[tuple[int, int], IncomingStream] = {}
+        """Streams of excluded nodes that may be included again, oldest first."""
         self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
         self._acks_due: list[IncomingStream] = []
         self._places = StreamPlaces() if is_direct else None
@@ -55,11 +60,16 @@ class LinkInput:
         self._reported_stream: IncomingStream | None = None
 
     def exclude(self, peer: Peer) -> None:
-        """Forget the streams of a node."""
+        """Forget the streams of a node, but for what a light node may go on with."""
         for key in [key for key in self._incoming if key[0] == peer.node]:
             stream = self._incoming.pop(key)
             if self._places is not None:
                 self._places.note(stream)
+            elif peer.type.light or self._own_type.light:
+                self._kept.pop(key, None)
+                self._kept[key] = stream
+        while len(self._kept) > KEPT_STREAM_COUNT_MAX:
+            del self._kept[next(iter(self._kept))]
         for key in [key for key in self._incoming_best if key[0] == peer.node]:
             del self._incoming_best[key]
         self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
@@ -139,6 +149,11 @@ class LinkInput:
             for before in replaced:
                 if self._places is not None and before.waiting_bytes:
                     self._missed(peer, before.place[0], before.stop_seq)
+        kept = self._kept.pop((peer.node, writer), None)
+        if kept is not None and not kept.is_lost:
+            kept.continue_with(peer)
+            self._incoming[peer.node, writer] = kept
+            return kept
         stream = IncomingStream(
             writer,
             peer,

@@ -89,7 +89,7 @@ class OutgoingStream:
     def send(self, data_type: int, flags: int, data: bytes, key: int | None) -> bool:
         """Queue a message; False if there is no room for it."""
         if not self.readers:
-            return True
+            return self._buffer.drop_message()
         # The count is taken again only when it says that the queue is full.
         if self._queued_count >= self._queue_max and self.queued_packet_count >= self._queue_max:
             self._was_refused = True

@@ -7,7 +7,6 @@ All of its messages are sent on the control channel, acknowledged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -50,7 +49,7 @@ from skerry.protocol.picture.other_half import OtherHalf
 from skerry.protocol.picture.output import PictureOutput
 from skerry.protocol.picture.production import Production
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
-from skerry.protocol.picture.state_intake import StateIntake, note_return
+from skerry.protocol.picture.state_intake import StateIntake, note_generation
 
 __all__ = ["PictureMachine"]
 
@@ -141,7 +140,8 @@ class PictureMachine:
         # A light node remembers only for a while that it has excluded a full one.
         if tracked is not None and not (tracked.is_dead and self._own_type.light):
             if tracked.is_dead and node_type.light:
-                tracked.entry = replace(tracked.entry, is_resurrecting=True)
+                self.table.revive(tracked, self.state, now_ns)
+                self._outgoing.actions.append(Include(node=entry.node))
                 self._nodes_changed(now_ns)
             return
         tracked = self.table.add(entry, node_type, now_ns)
@@ -443,8 +443,6 @@ class PictureMachine:
                 self._learn_dead(entry, now_ns)
             for tracked in proposal.dead:
                 self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
-            for tracked in proposal.returned:
-                self._include_again(tracked, now_ns)
             if proposal.state is not None and proposal.state is not self.state:
                 self._accept_state(proposal.state, now_ns)
                 self._state_pause_ns = _STATE_NS
@@ -456,12 +454,6 @@ class PictureMachine:
             if self.state is not None and self.state.election_id == self.election.election_id:
                 self._state_sent_count += 1
                 self._outgoing.send_all(STATE, write_state(self.state))
-
-    def _include_again(self, tracked: TrackedNode, now_ns: int) -> None:
-        self.table.revive(tracked, now_ns)
-        self._production.returned(tracked.entry.node)
-        self._outgoing.actions.append(Include(node=tracked.entry.node))
-        self._nodes_changed(now_ns)
 
     def _state_received(self, sender: TrackedNode, state: SystemState, now_ns: int) -> None:
         node = sender.entry.node
@@ -487,12 +479,10 @@ class PictureMachine:
                 if entry.is_dead:
                     self._learn_dead(entry, now_ns)
                 continue
+            note_generation(tracked, entry, before)
             if entry.is_dead and not tracked.is_dead:
-                note_return(tracked, entry, before)
                 if entry.generation >= tracked.entry.generation:
                     self._exclude(tracked, entry.dead_reason or ExclusionReason.COORDINATOR, now_ns)
-            elif not entry.is_dead and tracked.is_dead and tracked.entry.is_resurrecting:
-                self._include_again(tracked, now_ns)
             elif not entry.is_dead and tracked.data_since_ns is None:
                 tracked.data_since_ns = now_ns
         self._events.append(PictureChanged(state=state))

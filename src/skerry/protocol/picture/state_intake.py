@@ -11,7 +11,7 @@ from skerry.protocol.picture.election import Election
 from skerry.protocol.picture.entries import NodeEntry, SystemState
 from skerry.protocol.picture.raw_table import TrackedNode
 
-__all__ = ["StateIntake", "note_return"]
+__all__ = ["StateIntake", "note_generation"]
 
 _MISSING_COUNT: Final = 3
 """States without this node, after which it counts as excluded."""
@@ -53,15 +53,17 @@ class StateIntake:
         )
 
 
-def note_return(tracked: TrackedNode, entry: NodeEntry, before: SystemState | None) -> None:
-    """Note that a light node, which is alive here, has returned since it died as in a state.
+def note_generation(tracked: TrackedNode, entry: NodeEntry, before: SystemState | None) -> None:
+    """Note how often a light node, which is alive here, has returned by a new state.
 
-    That is so if it was dead in the state before as well, or this node had none before.
+    If it is dead in the state, and was so in the one before or this node had none before, it has
+    returned since: this node has heard of it, and the state has not.
     """
     known = None if before is None else before.entry(entry.node)
     is_old = before is None
     if known is not None:
         is_old = known.is_dead and known.generation >= entry.generation
-    if tracked.type.light and is_old:
-        generation = max(tracked.entry.generation, entry.generation + 1)
+    if tracked.type.light and not tracked.is_dead:
+        generation = entry.generation + (entry.is_dead and is_old)
+        generation = max(tracked.entry.generation, generation)
         tracked.entry = replace(tracked.entry, generation=generation)

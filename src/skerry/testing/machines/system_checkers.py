@@ -146,19 +146,22 @@ Stream = tuple[int, int, str]
 
 
 class Deliveries(Checker):
-    """A receiver gets of each stream the messages that were accepted while it was included: in
-    order, from the first one on, each once and without gaps.
+    """A receiver gets of each stream what was accepted since it was included: in order, from the
+    first message on, each once and without gaps.
 
-    A message that is not acknowledged may be lost, but comes neither twice nor late.
+    One that was excluded and does not know it yet may go on to receive, but without a gap too. A
+    message that is not acknowledged may be lost, but comes neither twice nor late.
     """
 
     def __init__(self) -> None:
         self.received_count = 0
         self._sent_count = 0
-        self._expected: dict[Stream, list[tuple[int, int]]] = defaultdict(list)
-        """Inclusion and number of the messages of each stream."""
-        self._next: dict[Stream, int] = defaultdict(int)
-        """How many of them have arrived, or cannot arrive any more."""
+        self._logs: dict[tuple[int, int | str], list[int]] = defaultdict(list)
+        """The numbers of the messages of a sender to one type or node, in order."""
+        self._begins: dict[Stream, list[tuple[int, int]]] = defaultdict(list)
+        """Each inclusion of a receiver, and where in the log it begins."""
+        self._next: dict[Stream, int] = {}
+        """Where in the log the next message of each stream is."""
         self._best: dict[Stream, int] = {}
 
     def number(self) -> int:
@@ -168,10 +171,15 @@ class Deliveries(Checker):
 
     def accepted(self, sender: SystemCore, type_name: str, to: int | None, number: int) -> None:
         """Note that a node has accepted an acknowledged message, to nodes of a type or to one."""
-        for node, peer in sender.data.peers.items():
-            if peer.is_included and (peer.type.name == type_name if to is None else node == to):
-                stream = (sender.node, node, type_name if to is None else "")
-                self._expected[stream].append((peer.index, number))
+        log = self._logs[sender.node, type_name if to is None else to]
+        peers = [peer for peer in sender.data.peers.values() if peer.is_included]
+        for peer in peers:
+            if peer.type.name == type_name if to is None else peer.node == to:
+                begins = self._begins[sender.node, peer.node, type_name if to is None else ""]
+                if not begins or begins[-1][0] != peer.index:
+                    begins.append((peer.index, len(log)))
+        if any(peer.type.name == type_name if to is None else peer.node == to for peer in peers):
+            log.append(number)
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, RecordsReceived):
@@ -192,15 +200,14 @@ class Deliveries(Checker):
         machines: dict[int, SystemCore] = {
             node.machine.node: node.machine for node in world.nodes.values() if node.is_up
         }
-        for stream, expected in self._expected.items():
-            sender, receiver, _ = stream
+        for stream, begins in self._begins.items():
+            sender, receiver, name = stream
             if sender not in machines or receiver not in machines:
                 continue
+            log, position = self._logs[sender, name or receiver], self._next.get(stream, 0)
             peer = machines[sender].data.peers.get(receiver)
-            is_open = peer is not None and expected and expected[-1][0] == peer.index
-            if is_open and self._next[stream] < len(expected):
-                number = expected[self._next[stream]][1]
-                return f"{receiver} has not received message {number} of {sender}"
+            if peer is not None and begins[-1][0] == peer.index and position < len(log):
+                return f"{receiver} has not received message {log[position]} of {sender}"
         return None
 
     def _received(self, stream: Stream, number: int, *, is_reliable: bool) -> str | None:
@@ -208,14 +215,13 @@ class Deliveries(Checker):
             before = self._best.get(stream, 0)
             self._best[stream] = number
             return None if number > before else f"message {number} after {before}"
-        expected, position = self._expected[stream], self._next[stream]
-        self._next[stream] = position + 1
-        if position < len(expected) and expected[position][1] == number:
-            return None
+        sender, receiver, name = stream
+        log, position = self._logs[sender, name or receiver], self._next.get(stream, -1)
         # The rest of an earlier inclusion was lost with it. A new one begins with its first one.
-        for later in range(position + 1, len(expected)):
-            if expected[later][1] == number and expected[later][0] != expected[later - 1][0]:
-                self._next[stream] = later + 1
+        places = [position, *(begin for _, begin in self._begins[stream] if begin > position)]
+        for place in places:
+            if 0 <= place < len(log) and log[place] == number:
+                self._next[stream] = place + 1
                 return None
-        due = expected[position][1] if position < len(expected) else None
+        due = log[position] if 0 <= position < len(log) else None
         return f"message {number} instead of {due}"
