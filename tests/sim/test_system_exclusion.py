@@ -187,6 +187,18 @@ def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody() -> None:
     assert site.events("b", LoopWasLate)
 
 
+@pytest.mark.parametrize("paused", ["a", "b"])
+def test_fs_33_a_node_that_stalls_for_so_long_that_it_is_excluded_leaves(paused: str) -> None:
+    site = formed("a", "b", "c")
+    others = sorted({"a", "b", "c"} - {paused})
+    site.world.pause(site.nodes[paused], 15 * SECOND)
+    site.world.run_for(14 * SECOND)
+    assert site.agree(*others)
+    site.world.run_for(10 * SECOND)
+    assert site.left(paused)
+    assert site.agree(*others)
+
+
 def send_state(machine: SystemCore, body: bytes, data_type: int, now_ns: int) -> None:
     """Send a message of the picture on the control channel, as the machine itself would."""
     assert machine.control.send_all(machine.own_type, data_type, body, now_ns)

@@ -187,13 +187,16 @@ class PictureMachine:
         tracked = self.table.nodes.get(node)
         mine = self.membership.incarnation_id
         is_lost = self.election.is_lost_to(node, elected)
-        if tracked is not None and not tracked.is_dead:
+        was_alive = tracked is not None and not tracked.is_dead
+        if tracked is not None and was_alive:
             self._exclude(tracked, reason, now_ns)
         if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
         if not mine or (is_lost and incarnation_id == mine):
             self._eject(reason, node)
-        elif incarnation_id == mine and self._is_merging:
+        elif incarnation_id == mine and (self._is_merging or was_alive):
+            # Two halves that excluded each other may stay apart. A node that did not exclude the
+            # others was only absent, and has to leave if they are more.
             if tracked is None:
                 # It joined the other half, and learns of this one when it is refused as well.
                 self._outgoing.actions.append(Exclude(node=node, reason=reason))
