@@ -1,10 +1,10 @@
 """Measures how a system of nodes grows with their number, and writes the page about it.
 
-    python tools/measure_growth.py measure 3 5 10    in the simulator: one line of JSON for each size
-    python tools/measure_growth.py processes 3 5 10  with real nodes on loopback: the same
-    python tools/measure_growth.py write             the tables and the plot of docs/internals/growth.md
+measure 3 5 10    in the simulator: one line of JSON for each number of nodes
+processes 3 5 10  with real nodes on loopback: the same
+write             the tables and the plot of docs/internals/growth.md
 
-Lines are added to docs/internals/growth.json; those of the same size are replaced.
+Results are kept in docs/internals/growth.json; those of the same number of nodes are replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "internals" / "growth.md"
 RESULTS: Final = PAGE.with_suffix(".json")
 PLOT: Final = PAGE.with_suffix(".svg")
-IDLE_S: Final = 60
+IDLE_S: Final = 30
+"""Raw statistics are sent once in this time."""
 FORMULA_SIZES: Final = (200, 500, 1000)
 Row = dict[str, Any]
 
@@ -68,13 +69,13 @@ def measure(count: int) -> Row:
     until(site, names)
     row: Row = {"nodes": count, "form_s": (world.now_ns - first_ns) / SECOND}
     row["form_bytes_received"] = round(sum(traffic.bytes.values()) / count)
-    world.run_for(90 * SECOND)
+    world.run_for(35 * SECOND)
     row |= idle(site, traffic, count)
     machine = site.nodes[names[0]].machine
     assert machine.state is not None
     row["raw_bytes"] = len(write_raw(machine.picture.raw()))
     row["state_bytes"] = len(write_state(machine.state))
-    row["memory_bytes"] = deep_size(machine)
+    row["memory_bytes"] = deep_size(machine, [world, TYPES])
     elected = machine.state.elected_id
     (leader,) = [name for name in names if site.id_of(name) == elected]
     others = [name for name in names if name != leader]
@@ -84,7 +85,7 @@ def measure(count: int) -> Row:
         site.crash(victim)
         until(site, names)
         row[key] = (world.now_ns - crashed_ns) / SECOND
-        world.run_for(15 * SECOND)
+        world.run_for(6 * SECOND)
     joined_ns = world.now_ns
     site.add("late", by_group=True)
     until(site, [*names, "late"])
@@ -118,10 +119,10 @@ def idle(site: SystemSite, traffic: Traffic, count: int) -> Row:
     }
 
 
-def deep_size(root: object) -> int:
-    """The bytes of an object and of all that only it needs."""
+def deep_size(root: object, others: list[object]) -> int:
+    """The bytes of an object and all that it needs, but for code and some others."""
     shared = (type, ModuleType, FunctionType, BuiltinFunctionType)
-    seen: set[int] = {id(TYPES)}
+    seen = {id(one) for one in others}
     left, size = [root], 0
     while left:
         one = left.pop()
