@@ -104,7 +104,8 @@ class WaitsForEver(StreamEchoClient):
         super().advance(now_ns)
 
     def deadline_ns(self) -> int | None:
-        return self._deadlines.due_ns("connect")
+        self._deadlines.cancel("answer")
+        return super().deadline_ns()
 
 
 class AsksOnlyOnce(StreamEchoClient):

@@ -198,14 +198,14 @@ def test_fs_07_data_of_a_node_that_is_not_included_is_not_delivered() -> None:
     stranger.include(machine.node, now_ns)
     stranger.send_all(SERVER, MESSAGE, b"strange", now_ns)
     stranger.send_to(machine.node, MESSAGE, b"strange", now_ns)
-    datagrams = stranger.take_datagrams()
+    datagrams = stranger.take_transmits()
     source = Address("10.0.9.9", DATA_PORT)
 
     def act(core: SystemCore, at_ns: int) -> None:
         core.take_transmits()
-        for to, data in datagrams:
-            core.receive_at(data, source, to, at_ns)
-        assert source not in [sent.destination for sent in core.take_transmits()]
+        for sent in datagrams:
+            core.receive_at(sent.data, source, sent.destination, at_ns)
+        assert source not in [one.destination for one in core.take_transmits()]
 
     site.nodes["a"].do(act)
     assert datagrams

@@ -28,8 +28,6 @@ EXCLUDED_COUNT_MAX: Final = 100_000
 
 
 class ExcludedNode:
-    """A node that is refused."""
-
     def __init__(self, reason: int, until_ns: int | None, address: Address | None) -> None:
         self.reason = reason
         self.until_ns = until_ns
@@ -51,6 +49,8 @@ class KnownNode:
         """The parts of its answer; 0 if none has arrived."""
         self.answered_count = 0
         """Answers to it since the last tick."""
+        self.probed_count = 0
+        """Answers to its probes since the last tick."""
         self.clock_offset_ns: int | None = None
         """By how much its wall clock is ahead; None until it was measured."""
 
@@ -118,7 +118,6 @@ class Directory:
             self.reported[node] = description
 
     def is_excluded(self, node: int) -> bool:
-        """Return whether a node was excluded."""
         return node in self.excluded
 
     def exclude(self, node: int, reason: int, until_ns: int | None) -> None:

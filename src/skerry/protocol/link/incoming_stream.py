@@ -62,6 +62,22 @@ class IncomingStream:
         return self._next_seq > 0
 
     @property
+    def stop_seq(self) -> int:
+        """The number behind the highest that was received."""
+        return self._stop_seq
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The next number to deliver, and the count of the last acknowledgement: what another
+        object needs to continue the stream."""
+        return self._next_seq, self._ack_count
+
+    @place.setter
+    def place(self, place: tuple[int, int]) -> None:
+        self._next_seq, self._ack_count = place
+        self._stop_seq = self._next_seq
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes that wait for what is missing before them, or for the host."""
         waiting = sum(map(len, self._samples.values()))
@@ -124,7 +140,7 @@ class IncomingStream:
     def gap_received(self, gap: GapNotice, now_ns: int) -> None:
         """Process numbers that are not for this receiver."""
         base = gap.numbers.base
-        if gap.start_seq == 1 and not gap.numbers.members:
+        if self.is_shared and gap.start_seq == 1 and not gap.numbers.members:
             self._welcomed(base)
             return
         if not self._next_seq:
@@ -142,6 +158,27 @@ class IncomingStream:
             if self._is_wanted(seq, now_ns):
                 self._leave_out(seq)
         self.is_ack_due = True
+
+    def catch_up(self, heartbeat: Heartbeat) -> bool:
+        """Continue with the first number that the sender still keeps.
+
+        False if numbers are missed by that. None are if nothing was delivered yet: this node has
+        received all before, and forgotten the stream since.
+        """
+        next_seq, first_seq = self._next_seq, heartbeat.first_seq
+        if first_seq <= next_seq:
+            return True
+        for waiting in (self._samples, self._assemblies):
+            for seq in [seq for seq in waiting if seq < first_seq]:
+                del waiting[seq]
+        is_new = next_seq == max(self._welcome_seq, 1)
+        self._next_seq = first_seq
+        if is_new:
+            self._welcome_seq = first_seq
+        # What was beyond the window until now is reported as missing.
+        stop_seq = min(heartbeat.last_seq + 1, first_seq + self._window)
+        self._stop_seq = max(self._stop_seq, stop_seq)
+        return is_new
 
     def heartbeat_received(self, heartbeat: Heartbeat) -> None:
         """Process a heartbeat: a request to acknowledge, or a keep-alive."""

@@ -42,12 +42,6 @@ class SampleBuffer:
         self.end_packet += len(sample.packets)
         return sample
 
-    def drop_open(self) -> None:
-        """Drop the open messages, since no receiver is left."""
-        if self.packing:
-            self.packing.close()
-            self.drop_message()
-
     def drop_message(self) -> bool:
         """Drop a message without receivers, and return True.
 

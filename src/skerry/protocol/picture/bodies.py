@@ -81,8 +81,6 @@ _U32: Final = 0xFFFFFFFF
 
 
 class ElectionAction(enum.IntEnum):
-    """The steps of an election."""
-
     INQUIRY = 0
     ALIVE = 1
     VICTORY = 2
@@ -90,8 +88,6 @@ class ElectionAction(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionMessage:
-    """One message of an election."""
-
     action: ElectionAction
     election_id: int
 
@@ -168,7 +164,6 @@ def read_raw(body: bytes) -> RawStatistics:
 
 
 def write_state(state: SystemState) -> bytes:
-    """Return the body of a state."""
     made = _CLASSES["State"](
         elected_id=state.elected_id,
         election_id=state.election_id,

@@ -109,7 +109,6 @@ class SystemState:
         return (self.election_id, self.sequence) == (other.election_id, other.sequence)
 
     def alive(self) -> list[NodeEntry]:
-        """Return the nodes that are alive."""
         return [one for one in self.nodes if not one.is_dead]
 
     def entry(self, node: int) -> NodeEntry | None:

@@ -19,8 +19,6 @@ _ID_BITS: Final = 62
 
 
 class IncarnationMembership:
-    """The incarnation of one node."""
-
     def __init__(
         self, own_type: NodeType, rng: Random, now_ns: int, *, black_list: Collection[int] = ()
     ) -> None:
@@ -42,11 +40,6 @@ class IncarnationMembership:
         """Begin an incarnation."""
         self.incarnation_id = self._rng.getrandbits(_ID_BITS) + 1
         self.is_detached = is_detached
-
-    def leave(self) -> None:
-        """Belong to none any more."""
-        self.incarnation_id = 0
-        self.is_detached = False
 
     def is_open(self, incarnation_id: int) -> bool:
         """Return whether there is such an incarnation, and it was not stopped."""

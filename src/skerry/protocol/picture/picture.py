@@ -1,6 +1,6 @@
 """The machine of the picture: it joins raw statistics, election, membership and states.
 
-It decides who is excluded, and asks its caller to include and exclude nodes and to send messages.
+It decides which nodes are excluded. Its caller includes and excludes nodes and sends messages.
 All of its messages are sent on the control channel, acknowledged.
 """
 
@@ -89,7 +89,7 @@ class PictureMachine:
         is_vetoed: Callable[[NodeEntry], bool] | None = None,
     ) -> None:
         """`is_merging` is whether the smaller half of a system leaves when both meet again.
-        `is_vetoed` is asked about each node that wants to join."""
+        `is_vetoed` is called with each node that requests to join."""
         self.state: SystemState | None = None
         """The last accepted state; None before the first."""
         self.table = RawTable(me, own_type, node_types)
@@ -283,7 +283,6 @@ class PictureMachine:
         return self.table.statistics(self.election.election_id, self.membership.incarnation_id)
 
     def statistics(self) -> PictureStatistics:
-        """The counters."""
         return PictureStatistics(
             raw_sent_count=self._raw_sent_count,
             raw_received_count=self._raw_received_count,
@@ -300,7 +299,7 @@ class PictureMachine:
         """How many nodes of the system are alive, as far as this one knows."""
         return self.table.alive_count(self.state)
 
-    # -- inside: who is dead
+    # -- inside: dead nodes
 
     def _check(self, now_ns: int) -> None:
         late_ns = now_ns - self._check_ns

@@ -12,7 +12,7 @@ from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 __all__ = ["Production", "Proposal"]
 
 _ACCUSED_NS: Final = 1_100_000_000
-"""How long an accusation of a node that this one hears well is held back."""
+"""How long an accusation is delayed if this node receives from the accused one."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Production:
         proposal.state = self._state(last, members, election_id, is_detached=is_detached)
         return proposal
 
-    # -- who is dead
+    # -- dead nodes
 
     def _accused(self, now_ns: int) -> list[TrackedNode]:
         """Return the nodes that are alive here and have to be excluded."""

@@ -116,11 +116,6 @@ class RawTable:
         known = self.nodes.keys() | self.more_dead.keys() | {self.me.node}
         return all(one.seen <= known for one in self.alive_full())
 
-    def is_known_dead(self, node: int) -> bool:
-        """Return whether a node is dead, remembered or not."""
-        found = self.nodes.get(node)
-        return node in self.more_dead if found is None else found.is_dead
-
     def add(self, entry: NodeEntry, node_type: NodeType, now_ns: int) -> TrackedNode:
         """Add a new node; one whose id is that of a dead node is dead."""
         tracked = TrackedNode(entry, node_type, now_ns)
