@@ -15,6 +15,7 @@ from skerry.testing import (
     ClockJumps,
     Clogs,
     Fault,
+    InterfaceLosses,
     Partitions,
     Pauses,
     Recurring,
@@ -50,6 +51,7 @@ def quiet_world(count: int, fault: Fault, seed: int = 3) -> tuple[World, list[st
         (Pauses(gap_ns=SECOND, length_ns_max=100 * MS), "pause"),
         (Restarts(gap_ns=SECOND, down_ns_max=100 * MS), "crash"),
         (ClockJumps(gap_ns=SECOND, jump_ns_max=SECOND), "jump"),
+        (InterfaceLosses(gap_ns=SECOND, length_ns_max=100 * MS), "interface lost"),
     ],
 )
 def test_recurring_faults_occur_at_their_rate(fault: Recurring, event: str) -> None:
@@ -71,6 +73,7 @@ def test_recurring_faults_occur_at_their_rate(fault: Recurring, event: str) -> N
         lambda: ClockDrift(drift_ppm_max=100),
         lambda: Partitions(gap_ns=SECOND, length_ns_max=SECOND),
         lambda: Clogs(gap_ns=SECOND, length_ns_max=SECOND),
+        lambda: InterfaceLosses(gap_ns=SECOND, length_ns_max=SECOND),
     ],
 )
 def test_recurring_faults_repeat_with_the_seed(make: Callable[[], Fault]) -> None:
@@ -93,6 +96,32 @@ def test_calm_resumes_paused_nodes_and_starts_crashed_ones() -> None:
     assert all(node.is_running for node in world.nodes.values())
     world.run_for(10 * SECOND)
     assert all(node.is_running for node in world.nodes.values())
+
+
+def test_a_lost_interface_neither_sends_nor_receives_until_it_is_back() -> None:
+    world = World(1)
+    group = Address("239.1.1.1", 7)
+    a, b, c = (world.add(name, Probe, groups=[group]) for name in "abc")
+    fault = InterfaceLosses(gap_ns=10 * MS, length_ns_max=3600 * SECOND, nodes=["a"])
+    world.inject(fault)
+    world.run_for(SECOND)
+    assert fault.strike_count == 1
+
+    def send_all(text: bytes) -> None:
+        for node in (a, b, c):
+            node.do(lambda machine, _: machine.send(group, text))
+        b.do(lambda machine, _: machine.send(a.address, text))
+        world.run_for(10 * MS)
+
+    send_all(b"lost")
+    assert world.network.groups_of(a) == []
+    world.calm()
+    assert world.network.groups_of(a) == [group]
+    send_all(b"back")
+    assert a.machine.heard.count(b"lost") == 0
+    assert a.machine.heard.count(b"back") == 4
+    assert b.machine.heard.count(b"lost") == 2
+    assert b.machine.heard.count(b"back") == 3
 
 
 def test_a_node_crashed_for_good_stays_down() -> None:

@@ -173,7 +173,7 @@ def _message(found: dict[int, bytes]) -> DiscoveryMessage:
     packet, packet_count = 0, 1
     if kind is DiscoveryKind.SELF:
         packet, packet_count = _PAIR.unpack(found[_PACKET])
-        if packet >= packet_count:
+        if packet >= max(packet_count, 1):
             raise ValueError(f"packet {packet} of {packet_count}")
     is_asked = kind in (DiscoveryKind.DISCOVER, DiscoveryKind.SELF)
     return DiscoveryMessage(

@@ -324,6 +324,7 @@ class Discovery:
     def _asked(
         self, message: DiscoveryMessage, sender: NodeDescription, other: NodeType, now_ns: int
     ) -> DropReason | None:
+        is_member = sender.node in self.directory.known
         known = self._meet(sender, other)
         if known is None:
             return self._drop(DropReason.SENDERS)
@@ -334,7 +335,10 @@ class Discovery:
                 self._send(sender.control, [head], now_ns, to=sender.node)
         elif known.answered_count < _ANSWER_COUNT_MAX:
             known.answered_count += 1
-            self._answer(message.sent_to or 0, sender, other, now_ns)
+            # All nodes of a group answer. If each of them listed all others every time, the bytes
+            # at a node would grow with the square of their number.
+            is_listing = not (is_member and message.sent_to in self._groups)
+            self._answer(message.sent_to or 0, sender, other, now_ns, is_listing=is_listing)
         return None
 
     def _answered(
@@ -348,7 +352,8 @@ class Discovery:
         known = self._meet(sender, other)
         if known is None:
             return self._drop(DropReason.SENDERS)
-        known.packet_received(message.packet, message.packet_count)
+        if message.packet_count:
+            known.packet_received(message.packet, message.packet_count)
         for one in listed:
             if one.kind is DiscoveryKind.OTHER and one.node is not None:
                 self.directory.add_reported(one.node)
@@ -399,9 +404,17 @@ class Discovery:
         )
         self._send(address, [message.encode()], now_ns)
 
-    def _answer(self, sent_to: int, asker: NodeDescription, other: NodeType, now_ns: int) -> None:
-        """Send all known nodes and seeds, in as many datagrams as are needed."""
-        parts = self._listed(asker, other)
+    def _answer(
+        self,
+        sent_to: int,
+        asker: NodeDescription,
+        other: NodeType,
+        now_ns: int,
+        *,
+        is_listing: bool,
+    ) -> None:
+        """Send all known nodes and seeds, in as many datagrams as are needed, or only this node."""
+        parts = self._listed(asker, other) if is_listing else []
         own_size = len(self._self_message(sent_to, 0, 1)) + _DATA_BYTES
         room_bytes = self._datagram_bytes - _FRAME_BYTES - own_size
         packets: list[list[bytes]] = [[]]
@@ -413,8 +426,9 @@ class Discovery:
                 left_bytes = room_bytes
             packets[-1].append(part)
             left_bytes -= size
+        packet_count = len(packets) if is_listing else 0
         for number, packet in enumerate(packets):
-            head = self._self_message(sent_to, number, len(packets))
+            head = self._self_message(sent_to, number, packet_count)
             self._node_info_count += 1
             self._send(asker.control, [head, *packet], now_ns, to=asker.node)
 

@@ -59,6 +59,9 @@ _CHECK_FACTOR_PERCENT: Final = 110
 """Nodes are checked once in this part of a second, or of the shortest keep-alive interval."""
 _RAW_NS: Final = 30 * _SECOND
 """Raw statistics are sent at least this often, and when nodes change."""
+_RAW_NODE_COUNT: Final = 50
+"""With more nodes they are sent less often, in proportion: all nodes receive those of all others,
+and each lists all nodes."""
 _COALESCE_NS: Final = 200 * _MS
 """Changes within this time are sent together. Counters alone are no change."""
 _STATE_NS: Final = _SECOND
@@ -254,7 +257,7 @@ class PictureMachine:
             self._eject(*lost)
         self._outgoing.advance(now_ns, lambda: write_raw(self.raw()))
         if self._raw_ns is not None and now_ns >= self._raw_ns:
-            self._raw_ns = now_ns + _RAW_NS
+            self._raw_ns = now_ns + _RAW_NS * max(1, len(self.table.nodes) // _RAW_NODE_COUNT)
             self._raw_sent_count += 1
             self._outgoing.send_all(RAW, write_raw(self.raw()))
         if self.election.is_elected:

@@ -96,7 +96,7 @@ class FormedAlone(Checker):
     enough to learn of the system in spite of losses. Two systems that were formed do not merge.
     """
 
-    CONTACT_NS: Final = 8 * SECOND
+    CONTACT_NS: Final = 5 * SECOND
     SILENCE_NS: Final = 1500 * 1_000_000
 
     def __init__(self) -> None:

@@ -50,11 +50,11 @@ _LATER_COUNT: Final = 3
 class _SystemRun:
     """One run: a random system with its traffic and its operator."""
 
-    def __init__(self, world: World, node_count: int) -> None:
+    def __init__(self, world: World, node_count: int, core: type[SystemCore]) -> None:
         rng = world.random("system")
         self.world = world
         self.rng = rng
-        self.site = SystemSite(world=world)
+        self.site = SystemSite(world=world, core=core)
         self.deliveries = Deliveries()
         for checker in (self.deliveries, HeardFirst(), FormedAlone()):
             world.watch(checker)
@@ -237,9 +237,12 @@ class _SystemRun:
         return "; ".join(pictures)
 
 
-def play_system(world: World, node_count: int) -> None:
-    """Nodes of all types form a system under faults, exchange messages, and agree in the end."""
-    run = _SystemRun(world, node_count)
+def play_system(world: World, node_count: int, *, core: type[SystemCore] = SystemCore) -> None:
+    """Nodes of all types form a system under faults, exchange messages, and agree in the end.
+
+    `core` is the class of their machines, so that a test can pass a broken one.
+    """
+    run = _SystemRun(world, node_count, core)
     run.begin()
     if run.rng.random() < 0.5:
         run.settle()

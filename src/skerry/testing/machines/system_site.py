@@ -49,7 +49,11 @@ EventT = TypeVar("EventT", bound=MachineEvent)
 class SystemSite:
     """Nodes that seed each other as told, in one simulated network."""
 
-    def __init__(self, seed: int = 1, *, world: World | None = None) -> None:
+    def __init__(
+        self, seed: int = 1, *, world: World | None = None, core: type[SystemCore] = SystemCore
+    ) -> None:
+        """`core` is the class of the nodes' machines."""
+        self._core = core
         self.world = world or World(seed)
         self.checker = OnePicture()
         self._hosts: dict[str, str] = {}
@@ -99,7 +103,7 @@ class SystemSite:
                 node_id=ids[setting.life - 1] if ids else 0,
                 **more,
             )
-            return SystemCore(
+            return self._core(
                 config,
                 rng=setting.rng,
                 now_ns=setting.now_ns,

@@ -229,6 +229,39 @@ def test_an_answer_is_split_so_that_each_datagram_fits() -> None:
     assert asker.statistics().reported_count == 60
 
 
+def test_a_known_node_that_asks_in_a_group_is_not_sent_the_list() -> None:
+    group = Address("239.1.1.1", 26650)
+    machine = discovery(1, groups=[group])
+    for number in range(60):
+        machine.directory.add_known(description(300 + number))
+    asker = discovery(2, groups=[group])
+    answer_counts = []
+    for now_ns in (0, 60 * SECOND):
+        asker.advance(now_ns)
+        (data,) = [data for address, data in asker.take_datagrams() if address == group]
+        deliver(machine, data, description(2).control, now_ns)
+        answers = machine.take_datagrams()
+        answer_counts.append(len(answers))
+        for _, data in answers:
+            deliver(asker, data, description(1).control, now_ns)
+        assert asker.directory.known[1].is_complete
+        machine.advance(now_ns)
+        machine.take_datagrams()
+    assert answer_counts[0] > 3
+    assert answer_counts[1] == 1
+    assert asker.statistics().reported_count == 60
+
+
+def test_a_light_node_asks_an_excluded_one_when_it_accepts_it_again() -> None:
+    light = discovery(2, LIGHT, seeds=[description(1).control])
+    advance(light, discovery(1), now_ns=0)
+    light.exclude(1, 4, 0)
+    assert light.statistics().seed_count == 0
+    light._ask_ns = 0
+    light.advance(4 * SERVER.dead_timeout_ns)
+    assert [address for address, _ in light.take_datagrams()] == [description(1).control]
+
+
 def test_a_long_name_is_cut() -> None:
     long = description(2, name="x" * (NODE_NAME_CHAR_COUNT_MAX + 1))
     message = DiscoveryMessage(kind=DiscoveryKind.OTHER, node=long)

@@ -50,6 +50,22 @@ def test_a_found_node_is_included_and_a_dead_one_never_again(
     assert picture.statistics().dead_count == 1
 
 
+def test_raw_statistics_are_sent_less_often_by_each_of_many_nodes(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    for count, sent_count in ((40, 20), (100, 10)):
+        picture = machine(entry, server, types)
+        for node in range(100, 100 + count):
+            picture.node_found(entry(node), 0)
+        counts = []
+        for second in range(1, 701):
+            # Nothing is heard of the others, and they are not looked at.
+            picture._check_ns = 1000 * SECOND
+            picture.advance(second * SECOND)
+            counts.append(picture.statistics().raw_sent_count)
+        assert counts[699] - counts[99] == sent_count
+
+
 def test_a_stalled_node_is_excluded_with_the_reason(
     entry: Entries, server: NodeType, types: NodeTypes
 ) -> None:
