@@ -59,6 +59,7 @@ class Site:
         server: NodeType = SERVER,
         config: LinkConfig | None = None,
         world: World | None = None,
+        host_class: type[LinkHost] = LinkHost,
     ) -> None:
         self.world = world or World(seed)
         self.checker = InSequence()
@@ -70,7 +71,7 @@ class Site:
         self.nodes = {
             name: self.world.add(
                 name,
-                partial(LinkHost, roster=roster, types=types, config=config),
+                partial(host_class, roster=roster, types=types, config=config),
                 port=DATA_PORT,
                 groups=[] if name in fields else [GROUP],
             )

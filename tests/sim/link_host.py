@@ -77,9 +77,15 @@ class LinkHost:
         self.stalled: list[Stalled] = []
         self.sent: dict[str, int] = {}
         """How many messages were accepted, by stream: a type, a node, or either with `?`."""
-        for name, (other, other_type) in roster.items():
+        self._roster = roster
+        for name in roster:
             if name != setting.name:
-                self.link.meet(other, other_type, Address(name, DATA_PORT))
+                self.meet(name)
+
+    def meet(self, name: str) -> None:
+        """Know a node again that was excluded."""
+        node, node_type = self._roster[name]
+        self.link.meet(node, node_type, Address(name, DATA_PORT))
 
     def include(self, *names: str, now_ns: int) -> None:
         for name in names:
