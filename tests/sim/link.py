@@ -200,8 +200,9 @@ def _exceeded(host: LinkHost) -> str:
                 return f"{len(reader.flight)} packets in flight to {reader.peer.node}"
         is_held = any(not reader.is_lagging for reader in stream.readers.values())
         queued = stream.queued_packet_count
-        # One that was served on its own has up to a window in flight when it returns to the others.
-        most = config.send_queue_packet_count + message_packets + stream._window
+        # One that was served on its own has up to a window in flight when it returns to the others,
+        # which may be the end of a long message.
+        most = config.send_queue_packet_count + 2 * message_packets + stream._window
         if is_held and queued > most:
             return f"{queued} packets wait in a stream"
     for node, peer in link.peers.items():
