@@ -175,7 +175,9 @@ class LinkUnderFire:
         rng = self._rng
         at = rng.randrange(len(data))
         if rng.random() < 0.3:
-            data[12:20] = rng.choice((rng.randrange(40), _NODE_A, _NODE_C, _NODE_D)).to_bytes(8, "big")
+            data[12:20] = rng.choice((rng.randrange(40), _NODE_A, _NODE_C, _NODE_D)).to_bytes(
+                8, "big"
+            )
         elif rng.random() < 0.3:
             data[at] = rng.randrange(256)
         elif rng.random() < 0.7 and len(data) > 60:

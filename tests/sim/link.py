@@ -206,7 +206,8 @@ def _exceeded(host: LinkHost) -> str:
         if is_held and queued > most:
             return f"{queued} packets wait in a stream"
     for node, peer in link.peers.items():
-        most = 2 * (_SIZE_MAX + 1000 + host.window * config.datagram_bytes)
+        # Of each of two streams: a long message, two windows of packets, and one of small ones.
+        most = 2 * (_SIZE_MAX + 1000 + 3 * host.window * config.datagram_bytes)
         if link.waiting_bytes(node) > most:
             return f"{link.waiting_bytes(node)} bytes of {node} wait"
         if peer.corrupt_count:
