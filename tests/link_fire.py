@@ -94,7 +94,8 @@ class LinkUnderFire:
 
     def _check(self, link: Link | DirectLink) -> None:
         """Look at what the link sends, and what it keeps."""
-        for address, data in link.take_datagrams():
+        for one in link.take_transmits():
+            address, data = one.destination, one.data
             reader = DatagramReader(guid_prefix(1, Channel(data[11])))
             found = reader.read(data)
             is_readable = not isinstance(found, DropReason) or found is DropReason.DESTINATION
@@ -140,10 +141,10 @@ class LinkUnderFire:
                 for is_reliable in (True, False):
                     link.send_all(_SERVER, 7, bytes(size), 0, is_reliable=is_reliable)
                     link.send_to(_NODE_B, 7, bytes(size), 0, is_reliable=is_reliable)
-                    found += [data for _, data in link.take_datagrams()]
+                    found += [one.data for one in link.take_transmits()]
             for now_ms in range(0, 3000, 50):
                 link.advance(now_ms * 1_000_000)
-                found += [data for _, data in link.take_datagrams()]
+                found += [one.data for one in link.take_transmits()]
         return found
 
     def _datagram(self) -> tuple[bytes, bool]:

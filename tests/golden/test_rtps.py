@@ -28,7 +28,7 @@ from skerry.protocol.rtps.entities import (
     writer_id,
 )
 from skerry.protocol.rtps.number_sets import NumberSet
-from skerry.protocol.rtps.samples import read_records, record_head, whole_sample
+from skerry.protocol.rtps.samples import SampleWriter, read_records
 from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
@@ -65,12 +65,10 @@ def reader_of(node: int, channel: Channel = Channel.DATA) -> DatagramReader:
     return DatagramReader(guid_prefix(node, channel))
 
 
-def record(data_type: str, body: bytes) -> bytes:
-    return record_head(hash64(data_type), 0, len(body)) + body
-
-
 def sample(data_type: str, body: bytes, *, is_padded: bool = True) -> bytes:
-    return whole_sample(record(data_type, body), is_padded=is_padded)
+    writer = SampleWriter()
+    writer.add(hash64(data_type), 0, body)
+    return writer.finish(is_padded=is_padded)
 
 
 def made(

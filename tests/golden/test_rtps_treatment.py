@@ -19,7 +19,7 @@ from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
 from skerry.protocol.rtps.entities import Channel, StreamClass, guid_prefix, type_tag, writer_id
 from skerry.protocol.rtps.number_sets import NumberSet
-from skerry.protocol.rtps.samples import record_head, whole_sample
+from skerry.protocol.rtps.samples import SampleWriter
 from skerry.protocol.rtps.submessages import AckNack, Data, DataFragment, GapNotice, Submessage
 
 FOLDER: Final = Path(__file__).resolve().parent / "rtps"
@@ -52,7 +52,7 @@ def made(node: int, own_type: NodeType = SERVER) -> Link:
     other, address = (NODE_B, B) if node == NODE_A else (NODE_A, A)
     link.meet(other, SERVER, address)
     link.include(other, 0)
-    link.take_datagrams()
+    link.take_transmits()
     return link
 
 
@@ -61,7 +61,7 @@ def welcome(link: Link, first_seq: int, writer: int = SHARED) -> None:
     datagrams = DatagramWriter(guid_prefix(NODE_A, Channel.DATA))
     datagrams.gap(GapNotice(writer, 1, NumberSet(first_seq, first_seq)))
     assert link.receive(datagrams.finish(), A, 0) is None
-    link.take_datagrams()
+    link.take_transmits()
 
 
 def received(link: Link, *names: str) -> list[tuple[int, bytes]]:
@@ -79,7 +79,7 @@ def received(link: Link, *names: str) -> list[tuple[int, bytes]]:
 def answers(link: Link, to: int = NODE_A) -> list[Submessage]:
     """What a link sends next to a node."""
     reader = DatagramReader(guid_prefix(to, Channel.DATA))
-    found = [reader.read(data) for _, data in link.take_datagrams()]
+    found = [reader.read(one.data) for one in link.take_transmits()]
     return [one for part in found if isinstance(part, Datagram) for one in part.submessages]
 
 
@@ -192,9 +192,10 @@ def test_13_numbers_of_a_gap_are_not_waited_for() -> None:
     welcome(link, 50, CLIENTS)
     assert received(link, "13_gap_list") == []
     datagrams = DatagramWriter(guid_prefix(NODE_A, Channel.DATA))
+    sample = SampleWriter()
     for seq in (55, 53, 51):
-        records = record_head(7, 0, 4) + b"%04d" % seq
-        datagrams.data(Data(CLIENTS, seq, whole_sample(records, is_padded=True)))
+        sample.add(7, 0, b"%04d" % seq)
+        datagrams.data(Data(CLIENTS, seq, sample.finish(is_padded=True)))
     link.receive(datagrams.finish(), A, 5)
     assert received(link) == [(7, b"0051"), (7, b"0053"), (7, b"0055")]
 

@@ -322,15 +322,15 @@ def _include_late(site: Site, name: str, rng: Random) -> None:
     pairs = [(name, other) for other in others] + [(other, name) for other in others]
     rng.shuffle(pairs)
     for one, other in pairs:
-        site.world.after(rng.randrange(200 * MS), lambda _, pair=(one, other): _later(site, *pair))
+        site.world.after(rng.randrange(200 * MS), partial(_later, site, one, other))
 
 
-def _later(site: Site, name: str, other: str) -> None:
+def _later(site: Site, name: str, other: str, _: Any = None) -> None:
     node = site.nodes[name]
     if node.is_running:
         site.include(name, other)
     elif node.is_up:
-        site.world.after(10 * MS, lambda _: _later(site, name, other))
+        site.world.after(10 * MS, partial(_later, site, name, other))
 
 
 link: Final = scenario(

@@ -22,13 +22,13 @@ from skerry.protocol.link.events import StallReason
 from skerry.protocol.machine import Address
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf, Loss, Partition
+from skerry.testing.machines.system_site import SystemSite
 from skerry.testing.node import Node, Setting
 from skerry.testing.packet import MULTICAST, UNICAST, Packet
 from skerry.testing.world import MS, SECOND, World
 from tests.sim.distributor import GROUP, new_connection
 from tests.sim.link import Site
 from tests.sim.link_host import DATA_PORT, SERVER, LinkDelivered, LinkHost
-from tests.sim.system import SystemSite
 
 DATA = b"\x15\x05"
 TICK_NS = 80 * MS

@@ -47,6 +47,7 @@ _REASON: Final = 0x8006
 _INCARNATION: Final = 0x8007
 _SIZE: Final = 0x8008
 _ELECTED: Final = 0x8009
+_PROBE: Final = 0x800A
 
 _I64: Final = struct.Struct("<q")
 _U32: Final = struct.Struct("<I")
@@ -63,14 +64,14 @@ class DiscoveryKind(enum.IntEnum):
     OTHER = 3
     """In an answer: a node from which the sender has received."""
     SEED = 4
-    """In an answer: an address of which the sender was told."""
+    """In an answer: an address that the sender knows from its settings or from another node."""
     REFUSAL = 5
     """The addressee is excluded by the sender."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """What a node tells of itself."""
+    """The description of a node that it sends to others."""
 
     node: int
     name: str
@@ -81,8 +82,8 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStanding:
-    """What a node that refuses another one tells of its system, so that of two halves of one system
-    the smaller one can leave."""
+    """The system of a node that refuses another one. It is sent with the refusal, so that the
+    smaller one of two halves of a system can leave."""
 
     incarnation_id: int
     size: int
@@ -106,9 +107,10 @@ class DiscoveryMessage:
     reason: int = 0
     standing: SystemStanding | None = None
     """In a refusal: the system of the sender; None if it belongs to none."""
+    probe_bytes: int | None = None
+    """Padding of a probe, which is answered without a list of nodes; None in other messages."""
 
     def encode(self) -> bytes:
-        """Return the payload."""
         kind, node = self.kind, self.node
         parameters = [(_KIND, _U32.pack(kind))]
         if node is not None:
@@ -137,6 +139,8 @@ class DiscoveryMessage:
             parameters.append((_ELECTED, _I64.pack(self.standing.elected)))
         if self.system is not None:
             parameters.append((_SYSTEM, _I64.pack(self.system)))
+        if self.probe_bytes is not None:
+            parameters.append((_PROBE, bytes(self.probe_bytes)))
         return parameter_list(parameters)
 
     @staticmethod
@@ -181,6 +185,7 @@ def _message(found: dict[int, bytes]) -> DiscoveryMessage:
         system=_I64.unpack(found[_SYSTEM])[0] if kind in _ABOUT_SENDER else None,
         reason=_U32.unpack(found[_REASON])[0] if kind is DiscoveryKind.REFUSAL else 0,
         standing=_standing(found) if _INCARNATION in found else None,
+        probe_bytes=len(found[_PROBE]) if _PROBE in found else None,
     )
 
 

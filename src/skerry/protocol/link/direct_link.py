@@ -21,6 +21,7 @@ from skerry.protocol.deadlines import earliest
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import LinkStatistics, Stalled, StallReason
 from skerry.protocol.link.link import Link
+from skerry.protocol.link.output import Burst
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import Datagram
@@ -230,9 +231,9 @@ class DirectLink:
         """When to call `advance`."""
         return earliest(self._link.deadline_ns(), self._check_ns)
 
-    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+    def take_bursts(self) -> list[Burst]:
         """Return what is to be sent since the last call."""
-        return self._link.take_datagrams()
+        return self._link.take_bursts()
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""

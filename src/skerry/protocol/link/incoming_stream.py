@@ -40,6 +40,8 @@ class IncomingStream:
         self.is_lost = False
         """Whether the sender no longer keeps what is needed, so the stream cannot continue."""
         self.is_ack_due = False
+        self._is_continued = False
+        """Whether the sender may have excluded this receiver meanwhile, and begin again."""
         self._window = window
         self._message_bytes_max = message_bytes_max
         self._next_seq = 0 if is_shared else 1
@@ -80,6 +82,15 @@ class IncomingStream:
         """Bytes that wait for what is missing before them, or for the host."""
         waiting = sum(map(len, self._samples.values()))
         return waiting + sum(assembly.received_bytes for assembly in self._assemblies.values())
+
+    def continue_with(self, peer: Peer) -> None:
+        """Go on after this node has excluded the sender and included it again.
+
+        If the sender has not noticed, it goes on as well, and repeats what it believes to be lost.
+        """
+        self.peer = peer
+        self.is_ack_due = False
+        self._is_continued = True
 
     # -- input
 
@@ -177,7 +188,7 @@ class IncomingStream:
         self._heartbeat_count = heartbeat.count
         if not self._next_seq:
             return
-        if heartbeat.first_seq > self._next_seq:
+        if heartbeat.first_seq > self._next_seq and not self._is_continued:
             self.is_lost = True
         if not heartbeat.is_final or heartbeat.last_seq >= self._next_seq:
             self.is_ack_due = True
@@ -256,7 +267,11 @@ class IncomingStream:
 
     def _welcomed(self, first_seq: int) -> None:
         """Begin the stream, or answer a repeated welcome."""
-        if not self._next_seq:
+        is_new = self._is_continued and first_seq >= self._next_seq
+        if not self._next_seq or (is_new and first_seq > self._welcome_seq):
+            self._is_continued = False
+            self._samples.clear()
+            self._assemblies.clear()
             self._next_seq = self._welcome_seq = self._stop_seq = first_seq
         elif first_seq != self._welcome_seq:
             self.is_lost = True

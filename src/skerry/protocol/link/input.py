@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from skerry.errors import DecodeError
 from skerry.protocol.link.best_effort import BestEffortInput
@@ -15,10 +15,13 @@ from skerry.protocol.link.stream_places import StreamPlaces
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.entities import INDEX_COUNT, StreamClass, stream_of
-from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
+from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, Record, read_records
 from skerry.protocol.rtps.submessages import Data, DataFragment, GapNotice, Heartbeat, Submessage
 
-__all__ = ["LinkInput"]
+__all__ = ["KEPT_STREAM_COUNT_MAX", "LinkInput"]
+
+KEPT_STREAM_COUNT_MAX: Final = 256
+"""Streams of excluded nodes that may be included again. Only light nodes are, soon or never."""
 
 StreamT = TypeVar("StreamT")
 
@@ -45,16 +48,28 @@ class LinkInput:
         self._events = events
         self._incoming: dict[tuple[int, int], IncomingStream] = {}
         """Acknowledged streams by sender and writer."""
+        self._kept: dict[tuple[int, int], IncomingStream] = {}
+        """Streams of excluded nodes that may be included again, oldest first."""
         self._incoming_best: dict[tuple[int, int], BestEffortInput] = {}
         self._acks_due: list[IncomingStream] = []
         self._places = StreamPlaces() if is_direct else None
+        self._records: list[Record] = []
+        """Those of the last event, to which further ones of the same stream are added."""
+        self._reported: MachineEvent | None = None
+        """The last event with records of an acknowledged stream."""
+        self._reported_stream: IncomingStream | None = None
 
     def exclude(self, peer: Peer) -> None:
-        """Forget the streams of a node."""
+        """Forget the streams of a node, but for what a light node may go on with."""
         for key in [key for key in self._incoming if key[0] == peer.node]:
             stream = self._incoming.pop(key)
             if self._places is not None:
                 self._places.note(stream)
+            elif peer.type.light or self._own_type.light:
+                self._kept.pop(key, None)
+                self._kept[key] = stream
+        while len(self._kept) > KEPT_STREAM_COUNT_MAX:
+            del self._kept[next(iter(self._kept))]
         for key in [key for key in self._incoming_best if key[0] == peer.node]:
             del self._incoming_best[key]
         self._acks_due = [stream for stream in self._acks_due if stream.peer is not peer]
@@ -81,6 +96,10 @@ class LinkInput:
 
     def process(self, peer: Peer, submessage: Submessage, now_ns: int) -> None:
         """Process a submessage of a stream of an included node."""
+        known = self._incoming.get((peer.node, submessage.writer))
+        if known is not None:
+            self._reliable(known, submessage, now_ns)
+            return
         found = stream_of(submessage.writer)
         is_direct = self._places is not None
         if found is None or (found[0].is_shared and (is_direct or found[1] != self._own_type.tag)):
@@ -90,12 +109,9 @@ class LinkInput:
         if not stream_class.is_reliable:
             self._best_effort(peer, submessage, is_shared=stream_class.is_shared)
             return
-        stream = self._incoming.get((peer.node, submessage.writer))
-        if stream is None:
-            stream = self._open_incoming(peer, submessage.writer, stream_class)
-            if stream is None:
-                return
-        self._reliable(stream, submessage, now_ns)
+        stream = self._open_incoming(peer, submessage.writer, stream_class)
+        if stream is not None:
+            self._reliable(stream, submessage, now_ns)
 
     def _reliable(self, stream: IncomingStream, submessage: Submessage, now_ns: int) -> None:
         if isinstance(submessage, Data):
@@ -133,6 +149,11 @@ class LinkInput:
             for before in replaced:
                 if self._places is not None and before.waiting_bytes:
                     self._missed(peer, before.place[0], before.stop_seq)
+        kept = self._kept.pop((peer.node, writer), None)
+        if kept is not None and not kept.is_lost:
+            kept.continue_with(peer)
+            self._incoming[peer.node, writer] = kept
+            return kept
         stream = IncomingStream(
             writer,
             peer,
@@ -163,30 +184,46 @@ class LinkInput:
         elif isinstance(submessage, DataFragment):
             sample = stream.fragment_received(submessage)
         if sample is not None:
-            self._report(peer, sample, is_reliable=False, is_single=not is_shared)
+            records = self._read(peer, sample)
+            if records is not None:
+                self._report(peer, records, is_reliable=False, is_single=not is_shared)
 
     def _deliver(self, stream: IncomingStream) -> None:
         for sample in stream.take_samples():
             self._deliver_sample(stream, sample)
 
     def _deliver_sample(self, stream: IncomingStream, sample: bytes) -> None:
-        if not self._report(stream.peer, sample, is_reliable=True, is_single=not stream.is_shared):
+        records = self._read(stream.peer, sample)
+        if records is None:
             self.stalled(stream.peer, StallReason.MALFORMED)
+            return
+        events = self._events
+        # The records of consecutive samples are reported together.
+        if stream is not self._reported_stream or not events or events[-1] is not self._reported:
+            self._records = records
+            self._report(stream.peer, records, is_reliable=True, is_single=not stream.is_shared)
+            self._reported, self._reported_stream = events[-1], stream
+        else:
+            self._records += records
 
-    def _report(self, peer: Peer, sample: bytes, *, is_reliable: bool, is_single: bool) -> bool:
-        """Report the records of a sample; False if it is malformed."""
+    def _read(self, peer: Peer, sample: bytes) -> list[Record] | None:
+        """Return the records of a sample; None if it is malformed."""
         try:
             records = read_records(sample)
         except DecodeError:
             peer.corrupt_count += 1
-            return False
+            return None
         self.received_count += len(records)
+        return records
+
+    def _report(
+        self, peer: Peer, records: list[Record], *, is_reliable: bool, is_single: bool
+    ) -> None:
         self._events.append(
             RecordsReceived(
                 node=peer.node, records=records, is_reliable=is_reliable, is_single=is_single
             )
         )
-        return True
 
     def _note_ack(self, stream: IncomingStream) -> None:
         if stream.is_ack_due and stream.is_welcomed:

@@ -19,7 +19,7 @@ from skerry.protocol.link.events import (
 )
 from skerry.protocol.link.input import LinkInput
 from skerry.protocol.link.outgoing_stream import OutgoingStream
-from skerry.protocol.link.output import LinkOutput
+from skerry.protocol.link.output import Burst, LinkOutput
 from skerry.protocol.link.packets import Sample
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.machine import Address, MachineEvent, Transmit
@@ -286,7 +286,7 @@ class Link:
             due_ns = earliest(due_ns, stream.due_ns)
         return due_ns
 
-    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+    def take_bursts(self) -> list[Burst]:
         """Finish the turn: send what the windows allow, acknowledge, and return all datagrams."""
         now_ns = self._now_ns
         if self._active:
@@ -303,7 +303,11 @@ class Link:
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
-        return [Transmit(destination=address, data=data) for address, data in self.take_datagrams()]
+        return [
+            Transmit(destination=address, data=data)
+            for address, datagrams in self.take_bursts()
+            for data in datagrams
+        ]
 
     def take_events(self) -> list[MachineEvent]:
         """Return the events since the last call, oldest first."""

@@ -90,7 +90,7 @@ class OutgoingStream:
     def send(self, data_type: int, flags: int, data: bytes, key: int | None) -> bool:
         """Queue a message; False if there is no room for it."""
         if not self.readers:
-            return True
+            return self._buffer.drop_message()
         # The count is taken again only when it says that the queue is full.
         if self._queued_count >= self._queue_max and self.queued_packet_count >= self._queue_max:
             self._was_refused = True
@@ -190,8 +190,11 @@ class OutgoingStream:
         reader.answered(now_ns)
         if numbers.base > reader.base_seq:
             reader.progress_ns = now_ns
+            samples = self._buffer.samples
             for seq in range(reader.base_seq, numbers.base):
-                self._take(reader, seq)
+                sample = samples.get(seq)
+                if sample is not None and reader.take(sample):
+                    self._buffer.release(sample)
             reader.advance_base(numbers.base)
             reader.skip_behind()
         if numbers.stop > numbers.base:
@@ -273,41 +276,50 @@ class OutgoingStream:
         # A receiver keeps nothing behind its window, also if most of it has arrived.
         seq_max = min(reader.base_seq for reader in current) + self._window
         room = self._window - max(len(reader.flight) for reader in current)
+        packets: list[SamplePacket] = []
         while room > 0 and self._next_seq < seq_max:
             if self._next_seq == self._buffer.end_seq:
                 if not self._buffer.packing:
-                    return
+                    break
                 self._close_sample()
             sample = self._buffer.samples.get(self._next_seq)
             if sample is not None:
-                self._transmit(sample.packets[self._next_fragment], current, now_ns)
+                packets.append(sample.packets[self._next_fragment])
                 room -= 1
                 self._next_fragment += 1
             # A sample is missing if the receivers that needed it are gone.
             if sample is None or self._next_fragment == len(sample.packets):
                 self._next_seq, self._next_fragment = self._next_seq + 1, 0
+        if packets:
+            self._transmit(packets, current, now_ns)
 
-    def _transmit(self, packet: SamplePacket, current: list[ReaderProgress], now_ns: int) -> None:
-        number, seq = packet.number, packet.sample.seq
-        # A receiver that was added a moment ago does not need what was queued before.
-        current = [reader for reader in current if reader.needs(seq)]
-        for reader in current:
-            reader.sent(number, now_ns)
-        self._sent_seq = max(self._sent_seq, seq)
+    def _transmit(
+        self, packets: list[SamplePacket], current: list[ReaderProgress], now_ns: int
+    ) -> None:
+        """Send packets to all current receivers.
+
+        If an acknowledgement is due, it is requested with the last one: a packet with a request is
+        larger, and a system call sends many packets only if they have one size.
+        """
+        self._sent_seq = max(self._sent_seq, packets[-1].sample.seq)
         self.used_ns = now_ns
-        self._unasked_count += 1
-        heartbeat = None
+        self._unasked_count += len(packets)
+        last = None
         if self._unasked_count >= self._threshold:
-            heartbeat = self._heartbeat(is_final=False)
             self._unasked_count = 0
+            last = packets[-1]
+        for packet in packets:
+            number, seq = packet.number, packet.sample.seq
+            heartbeat = self._heartbeat(is_final=False) if packet is last else None
+            peers: list[Peer] = []
             for reader in current:
-                reader.peer.acknowledgement_requested(now_ns)
-        if self._group is not None:
-            peers = [reader.peer for reader in current]
-            self._output.packet_to_group(self.writer, packet, heartbeat, self._group, peers, now_ns)
-        else:
-            for reader in current:
-                self._output.packet_to(self.writer, packet, heartbeat, reader.peer, now_ns)
+                # A receiver that was added a moment ago does not need what was queued before.
+                if reader.needs(seq):
+                    reader.sent(number, now_ns)
+                    peers.append(reader.peer)
+                    if heartbeat is not None:
+                        reader.peer.acknowledgement_requested(now_ns)
+            self._output.packet(self.writer, packet, heartbeat, self._group, peers, now_ns)
 
     def _send_to_laggard(self, reader: ReaderProgress, now_ns: int) -> None:
         """Send one receiver what it needs next, as far as its window allows."""
@@ -463,14 +475,13 @@ class OutgoingStream:
         """Note which current receivers hold up the others, or the host."""
         current = self._current()
         is_waiting = self._next_seq < self._buffer.end_seq or bool(self._buffer.packing)
-        full_count = 0
+        # A receiver holds up the queue by what was sent to it, not by what waits for others.
+        kept_max = self._buffer.packet_count(self._next_seq) + self._queue_max // 2
         for reader in current:
             reader.is_blocking = (is_waiting and reader.is_full(self._next_seq, self._window)) or (
-                self._was_refused
-                and self._buffer.packet_count(reader.base_seq) > self._queue_max // 2
+                self._was_refused and self._buffer.packet_count(reader.base_seq) > kept_max
             )
-            full_count += reader.is_blocking
-        if full_count == len(current):
+        if all(reader.is_blocking for reader in current):
             # Nobody is held up by another one: the receivers set the pace together.
             for reader in current:
                 reader.is_blocking = False

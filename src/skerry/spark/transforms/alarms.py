@@ -32,8 +32,6 @@ _SHARE_MIN: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmConfig:
-    """The bounds of alarms."""
-
     minutes_min: int = 5
     """With fewer minutes on a day there is no baseline."""
     score_min: float = 6.0
@@ -363,10 +361,18 @@ def _with_names(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
         .groupBy("day", "space", "node", "speaker")
         .agg(F.max("name").alias("name"), F.max("ended").alias("ended"))
     )
+    # The sender of a link between nodes is a node.
+    nodes = (
+        sessions.where(F.col("kind") == "node")
+        .groupBy("day", "space", F.col("node").alias("speaker"))
+        .agg(F.max("name").alias("node_name"))
+    )
     return (
         alarms.withColumn("day", day_of(F.col("since")))
         .withColumn("speaker", F.coalesce("sender", F.lit(NODE_CLIENT)))
         .join(named, ["day", "space", "node", "speaker"], "left")
+        .join(nodes, ["day", "space", "speaker"], "left")
+        .withColumn("name", F.coalesce("name", "node_name"))
         .where(~(F.col("is_open") & F.col("ended").isNotNull()))
     )
 
