@@ -414,3 +414,87 @@ def test_gc_11_4_a_node_whose_handler_blocks_for_two_seconds_loses_nothing() -> 
     site.world.pause(site.nodes["b"], 2 * SECOND)
     site.world.run_until(lambda: site.all_have("a", 3000))
     assert site.nodes["a"].machine.stalled == []
+
+
+# -- what is sent again, and what waits for laggards
+
+
+def test_gc_16_a_burst_of_lost_packets_is_repaired_without_waiting_for_ticks() -> None:
+    """The receiver reports what is missing with each datagram that arrives, so that the repair goes
+    at the pace of the answers. Only what is missing is sent again."""
+    times_ns = []
+    server = NodeType(
+        name="server",
+        multicast_control=SERVER.multicast_control,
+        multicast_data=SERVER.multicast_data,
+        window_packet_count=256,
+        window_bytes=1_000_000,
+        ack_request_threshold=32,
+    )
+    for lost_count in (0, 100):
+        config = LinkConfig(send_queue_packet_count=1000)
+        site = Site("a", "b", server=server, types=NodeTypes([server, FIELD]), config=config)
+        site.include_all()
+        site.world.run_for(100 * MS)
+        count = 0
+
+        def is_lost(packet: Packet) -> bool:
+            nonlocal count
+            is_data = packet.source.name == "a" and DATA in packet.data[20:60]
+            count += is_data
+            return is_data and 200 < count <= 200 + lost_count  # noqa: B023
+
+        site.world.inject(LoseIf(is_lost))
+        began_ns = site.world.now_ns
+        site.flood("a", 1000, size=1200, gap_ns=MS)
+        site.world.run_until(lambda: site.all_have("a", 1000))  # noqa: B023
+        times_ns.append(site.world.now_ns - began_ns)
+        assert row_of(site, "a", 101).retransmission_count == lost_count
+    # The request to acknowledge is lost as well, and repeated after half a timeout.
+    assert times_ns[1] - times_ns[0] < 15 * MS, "100 losses"
+
+
+def test_no_more_than_a_window_is_sent_again_within_a_tick() -> None:
+    site = Site("a", "b")
+    site.include_all()
+    site.world.run_for(100 * MS)
+    site.world.inject(Partition(sources=["b"], destinations=["a"]))
+    sent_ns: list[int] = []
+
+    class Seen(Checker):
+        def arrived(self, packet: Packet) -> str | None:
+            if packet.destination.name == "b" and DATA in packet.data[20:60]:
+                sent_ns.append(packet.sent_ns)
+            return None
+
+    site.world.watch(Seen())
+    for _ in range(60):
+        site.nodes["a"].do(partial(send, 1200))
+    site.world.run_for(2 * SECOND)
+    tick_ns = SERVER.retry_timeouts_ms[0] // 2 * MS
+    per_tick: dict[int, int] = {}
+    for at_ns in sent_ns:
+        per_tick[at_ns // tick_ns] = per_tick.get(at_ns // tick_ns, 0) + 1
+    assert max(per_tick.values()) <= SERVER.window_packet_count
+    assert len(sent_ns) > 20 * SERVER.window_packet_count
+
+
+def test_the_backlogs_of_several_laggards_refer_to_one_buffer() -> None:
+    config = LinkConfig(datagram_bytes=512, send_queue_packet_count=20)
+    site = Site("a", "b", "c", "d", config=config)
+    site.include_all()
+    site.world.run_for(100 * MS)
+    for name in "cd":
+        site.world.pause(site.nodes[name], 100 * SECOND)
+    site.flood("a", 2000, size=400, gap_ns=2 * MS)
+    site.world.run_until(lambda: site.checker.next.get(("b", "a", False)) == 2000)
+    rows = [row_of(site, "a", node) for node in (102, 103)]
+    backlogs = [row.backlog_bytes for row in rows]
+    assert all(row.lag_ns > 0 for row in rows)
+    assert min(backlogs) > 500_000
+    assert kept(site, "a") < 1.1 * max(backlogs)
+    for name in "cd":
+        site.world.resume(site.nodes[name])
+    site.world.run_until(lambda: site.all_have("a", 2000))
+    site.world.run_for(SECOND)
+    assert kept(site, "a") == 0

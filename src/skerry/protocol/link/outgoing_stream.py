@@ -118,6 +118,7 @@ class OutgoingStream:
         if not self.readers:
             self._next_seq, self._next_fragment = self._buffer.end_seq, 0
             self._accounted_ns = now_ns
+        reader.resend_left = self._window
         self.readers[peer.node] = reader
         if self._is_shared:
             self._welcome(reader, now_ns)
