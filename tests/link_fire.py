@@ -25,6 +25,8 @@ _CLIENT: Final = NodeType(name="Client")
 _TYPES: Final = NodeTypes([_SERVER, _CLIENT])
 _NODE_A, _NODE_B, _NODE_C = 0x1122334455667788, 0x0A0B0C0D0E0F1011, 0x7F00000000000003
 """Those of the vectors. The links are of node b, to which most of them are addressed."""
+_NODE_D: Final = 77
+"""Another node of the type of a."""
 _MESSAGE_BYTES_MAX: Final = 50_000
 _WAITING_BYTES_MAX: Final = 3 * (_MESSAGE_BYTES_MAX + 20 * 1450)
 """What may wait of a node: a whole message and a window, for each of its acknowledged streams."""
@@ -113,7 +115,7 @@ class LinkUnderFire:
                 link.contact(_NODE_A, Address("10.0.0.1", 1))
                 link.send_to(_NODE_A, 7, bytes(self._rng.randrange(3000)), self._now_ns)
                 continue
-            for node, node_type in ((_NODE_A, _SERVER), (_NODE_C, _CLIENT)):
+            for node, node_type in ((_NODE_A, _SERVER), (_NODE_C, _CLIENT), (_NODE_D, _SERVER)):
                 link.exclude(node, self._now_ns)
                 link.meet(node, node_type, Address("10.0.0.1", 1))
                 link.include(node, self._now_ns)
@@ -174,7 +176,9 @@ class LinkUnderFire:
         rng = self._rng
         at = rng.randrange(len(data))
         if rng.random() < 0.3:
-            data[12:20] = rng.choice((rng.randrange(40), _NODE_A, _NODE_C)).to_bytes(8, "big")
+            data[12:20] = rng.choice((rng.randrange(40), _NODE_A, _NODE_C, _NODE_D)).to_bytes(
+                8, "big"
+            )
         elif rng.random() < 0.3:
             data[at] = rng.randrange(256)
         elif rng.random() < 0.7 and len(data) > 60:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skerry.protocol.link.config import LinkConfig
-from skerry.protocol.link.events import LinkStatistics, RecordsReceived, Stalled
+from skerry.protocol.link.events import LinkStatistics, NotFull, RecordsReceived, Stalled
 from skerry.protocol.link.link import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
@@ -63,6 +63,7 @@ class LinkHost:
         self.names = {number: name for name, (number, _) in roster.items()}
         self.nodes = {name: number for number, name in self.names.items()}
         self.type_name = own_type.name
+        self.window = own_type.window_packet_count
         self._types = types
         self.link = Link(
             channel=Channel.DATA,
@@ -77,9 +78,17 @@ class LinkHost:
         self.stalled: list[Stalled] = []
         self.sent: dict[str, int] = {}
         """How many messages were accepted, by stream: a type, a node, or either with `?`."""
-        for name, (other, other_type) in roster.items():
+        self.refused: set[str] = set()
+        """Streams that have refused a message, and not reported room since."""
+        self._roster = roster
+        for name in roster:
             if name != setting.name:
-                self.link.meet(other, other_type, Address(name, DATA_PORT))
+                self.meet(name)
+
+    def meet(self, name: str) -> None:
+        """Know a node again that was excluded."""
+        node, node_type = self._roster[name]
+        self.link.meet(node, node_type, Address(name, DATA_PORT))
 
     def include(self, *names: str, now_ns: int) -> None:
         for name in names:
@@ -106,8 +115,7 @@ class LinkHost:
             is_reliable=is_reliable,
             key=key,
         )
-        if is_sent:
-            self.sent[stream] = number + 1
+        self._note(stream, number, is_sent=is_sent)
         return is_sent
 
     def send_to(self, name: str, now_ns: int, *, size: int = 8, is_reliable: bool = True) -> bool:
@@ -118,9 +126,14 @@ class LinkHost:
         is_sent = self.link.send_to(
             self.nodes[name], _DATA_TYPE, data, now_ns, is_reliable=is_reliable
         )
+        self._note(stream, number, is_sent=is_sent)
+        return is_sent
+
+    def _note(self, stream: str, number: int, *, is_sent: bool) -> None:
         if is_sent:
             self.sent[stream] = number + 1
-        return is_sent
+        else:
+            self.refused.add(stream)
 
     # -- the contract
 
@@ -154,6 +167,10 @@ class LinkHost:
                 continue
             if isinstance(event, Stalled):
                 self.stalled.append(event)
+            if isinstance(event, NotFull):
+                stream = self.names[event.node] if event.node else event.node_type
+                assert stream in self.refused, f"{event} without a refusal before"
+                self.refused.remove(stream)
             found.append(event)
         return found
 

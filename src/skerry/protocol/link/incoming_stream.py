@@ -115,8 +115,8 @@ class IncomingStream:
             return
         if seq != self._next_seq:
             self.is_ack_due = True
-            if self._ahead_count() >= self._window:
-                return  # No honest sender has so many packets in flight.
+            if self._ahead_count(fragment.fragment_bytes) >= self._window:
+                return  # It is sent again when there is room.
         assembly = self._assemblies.get(seq)
         if assembly is None:
             if fragment.sample_bytes > self._message_bytes_max:
@@ -245,10 +245,13 @@ class IncomingStream:
             return False
         return True
 
-    def _ahead_count(self) -> int:
-        """Return how many fragments wait of samples behind the next one."""
+    def _ahead_count(self, fragment_bytes: int) -> int:
+        """Return how many fragments wait of samples behind the next one. Whole samples count half:
+        their sender has the packets behind them in flight, while the next sample is repaired."""
         assemblies = self._assemblies.items()
-        return sum(len(assembly) for seq, assembly in assemblies if seq != self._next_seq)
+        whole_bytes = sum(map(len, self._samples.values()))
+        count = sum(len(assembly) for seq, assembly in assemblies if seq != self._next_seq)
+        return count + whole_bytes // (2 * fragment_bytes)
 
     def _add(self, seq: int, sample: bytes) -> None:
         self._samples[seq] = sample

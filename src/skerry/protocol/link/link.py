@@ -170,7 +170,7 @@ class Link:
         self,
         node_type: NodeType,
         data_type: int,
-        data: bytes,
+        data: bytes | bytearray | memoryview,
         now_ns: int,
         *,
         is_reliable: bool = True,
@@ -182,6 +182,8 @@ class Link:
         out for a receiver that lags behind, if a later one has the same key. A message that is not
         reliable is dropped if there is no room. Raises LimitExceeded if it is too large.
         """
+        if not isinstance(data, bytes):
+            data = bytes(data)  # The caller may change it.
         if len(data) > self._message_bytes_max:
             self._refuse_large(len(data))
         self._now_ns = now_ns
@@ -193,9 +195,17 @@ class Link:
         return self._send(self._shared[node_type.name], data_type, data, key)
 
     def send_to(
-        self, node: int, data_type: int, data: bytes, now_ns: int, *, is_reliable: bool = True
+        self,
+        node: int,
+        data_type: int,
+        data: bytes | bytearray | memoryview,
+        now_ns: int,
+        *,
+        is_reliable: bool = True,
     ) -> bool:
         """Send a message to one node, as `send_all`. It is dropped if the node is not included."""
+        if not isinstance(data, bytes):
+            data = bytes(data)  # The caller may change it.
         if len(data) > self._message_bytes_max:
             self._refuse_large(len(data))
         peer = self.peers.get(node)

@@ -68,6 +68,7 @@ class OutgoingStream:
         self._lag_limit_ns = node_type.lag_limit_ns
         self._backlog_bytes_max = node_type.backlog_bytes_max
         self._queue_max = config.send_queue_packet_count
+        self._fragment_bytes = config.fragment_bytes
         self._buffer = SampleBuffer(config.fragment_bytes)
         self._next_seq = 1
         """The next sample to send to the current receivers, and the next fragment of it."""
@@ -97,18 +98,16 @@ class OutgoingStream:
         if not self._buffer.packing.fits(len(data)):
             self._close_sample()
         self._buffer.packing.add(data_type, flags, data, key)
+        if len(data) >= self._fragment_bytes:
+            self._close_sample()  # so that it counts at once
         return True
 
     @property
     def queued_packet_count(self) -> int:
         """Packets that wait for the acknowledgement of the slowest current receiver."""
-        current = self._current()
-        kept = max(
-            (self._buffer.packet_count(reader.base_seq) for reader in current),
-            default=len(self._buffer.packets),
-        )
-        self._queued_count = kept
-        return kept
+        counts = [self._buffer.packet_count(reader.base_seq) for reader in self._current()]
+        self._queued_count = max(counts, default=len(self._buffer.packets))
+        return self._queued_count
 
     # -- receivers
 
@@ -119,6 +118,7 @@ class OutgoingStream:
         if not self.readers:
             self._next_seq, self._next_fragment = self._buffer.end_seq, 0
             self._accounted_ns = now_ns
+        reader.resend_left = self._window
         self.readers[peer.node] = reader
         if self._is_shared:
             self._welcome(reader, now_ns)
@@ -256,7 +256,7 @@ class OutgoingStream:
     def _take_selective(self, reader: ReaderProgress, numbers: NumberSet, now_ns: int) -> None:
         """Process the numbers that were received out of order, and those that are missing."""
         missing = set(numbers.members)
-        for seq in range(numbers.base, numbers.stop):
+        for seq in range(max(numbers.base, reader.base_seq), numbers.stop):
             if seq not in missing:
                 self._take(reader, seq)
                 continue

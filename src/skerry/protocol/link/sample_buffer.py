@@ -54,9 +54,13 @@ class SampleBuffer:
         return True
 
     def packet_count(self, base_seq: int) -> int:
-        """Return the packets from a sample on; 0 if that sample is not kept."""
-        first = self.samples.get(base_seq)
-        return self.end_packet - first.packets[0].number if first is not None else 0
+        """Return the packets from the first sample on that is kept and not below `base_seq`."""
+        for seq in range(base_seq, self.end_seq):
+            # Those that a receiver has out of order may be gone: no more than its window.
+            first = self.samples.get(seq)
+            if first is not None:
+                return self.end_packet - first.packets[0].number
+        return 0
 
     def release(self, sample: Sample) -> None:
         """Note that one receiver less needs a sample."""

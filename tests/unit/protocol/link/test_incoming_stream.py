@@ -120,6 +120,21 @@ def test_no_more_fragments_are_kept_ahead_than_the_window(peer: Peer, window: in
     assert incoming.waiting_bytes == 4 * window
 
 
+def test_whole_messages_that_wait_for_the_host_leave_no_room_for_further_fragments(
+    peer: Peer,
+) -> None:
+    """A host that takes nothing must not make its node keep a window of long messages."""
+    incoming = stream(peer, window=10)
+    for seq in range(1, 10):
+        for number in range(1, 11):
+            incoming.fragment_received(DataFragment(WRITER, seq, number, 4, 40, b"data"), 0)
+    assert incoming.waiting_bytes == 40 + 4 * 5, "of ten fragments each, whole ones count half"
+    assert len(incoming.take_samples()) == 1
+    for number in range(6, 11):
+        incoming.fragment_received(DataFragment(WRITER, 2, number, 4, 40, b"data"), 0)
+    assert len(incoming.take_samples()) == 1
+
+
 def test_next_received_takes_only_the_next_sample(peer: Peer) -> None:
     incoming = stream(peer)
     assert incoming.next_received(data(1))

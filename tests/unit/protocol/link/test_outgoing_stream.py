@@ -151,6 +151,30 @@ def test_an_idle_stream_asks_for_an_answer_now_and_then(
     assert sender.stream.keep_alive(idle_ns).is_final is is_final
 
 
+def test_a_long_message_fills_the_queue_at_once(peer: Peer) -> None:
+    sender = Sender(peer)
+    long = bytes(CONFIG.send_queue_packet_count * CONFIG.fragment_bytes)
+    assert [sender.stream.send(7, 0, long, None) for _ in range(3)] == [True, False, False]
+
+
+def test_an_acknowledgement_of_what_was_acknowledged_before_frees_nothing_for_others(
+    make_peer: Callable[[int], Peer], peer: Peer
+) -> None:
+    other = make_peer(3)
+    sender = Sender(peer, other)
+    for one in (peer, other):
+        assert sender.acknowledge(one, 1, 0)
+    sender.send(4)
+    sender.sent(peer, 0)
+    assert sender.acknowledge(peer, 5, 0)
+    for _ in range(2):  # a newer acknowledgement with an earlier base, that has 1 and 3
+        assert sender.acknowledge(peer, 1, 0, 2, 4)
+    assert sender.stream.queued_packet_count == 4
+    sender.stream.advance(10 * MS)
+    sender.stream.advance(100 * MS)
+    assert sender.sent(other, 100 * MS) != []
+
+
 def test_a_slow_receiver_of_several_lags_although_the_host_fills_the_queue(
     make_peer: Callable[[int], Peer],
 ) -> None:

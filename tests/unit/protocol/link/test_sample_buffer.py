@@ -35,3 +35,13 @@ def test_a_sample_is_kept_until_all_receivers_have_it() -> None:
     buffer.release(first)
     assert buffer.samples == {}
     assert buffer.packets == {}
+
+
+def test_packets_are_counted_from_the_first_sample_that_is_kept() -> None:
+    """A receiver may have the first ones, out of order, while its host takes nothing."""
+    buffer = SampleBuffer(100)
+    first, second, third = (closed(buffer, size) for size in (10, 250, 10))
+    buffer.release_all([first])
+    assert buffer.packet_count(1) == 1 + len(second.packets)
+    buffer.release_all([second, third])
+    assert buffer.packet_count(1) == 0
