@@ -21,8 +21,9 @@ from skerry.schema.internal import PROBE_TYPE
 
 _PROBES_S_MAX: Final = 4.5
 """Time for three rounds of probes: a node begins one each second while it has a subscriber."""
-_ROUND_S: Final = 0.95
-"""Answers that arrive earlier are those of a round that began before."""
+_ROUND_S: Final = 1.05
+"""A little more than a round: results that arrive earlier are those of a round that began before
+this program asked."""
 _LINKS_S_MAX: Final = 2.5
 _ORDERED: Final = "ordered"
 _FIREWALL: Final = (
