@@ -68,19 +68,23 @@ def picture(
         if is_raw or is_watching or as_json:
             raise click.UsageError("--raw, --watch and --json are for `skerry picture` alone")
         return
-    from skerry.apps.system_watch import SystemWatch
+    from skerry.apps.system_watch import SystemWatch, has_picture
 
     output = current_output()
-    with (
-        stop_on_signals() as stop,
-        choice.connect_or_fail("skerry-picture") as space,
-        SystemWatch(space) as watch,
-        _screen(output, is_raw=is_raw, as_json=as_json, is_live=is_watching) as show,
-    ):
-        watch.wait_links(_LINKS_S_MAX)
-        show(watch.snapshot(time()))
-        if is_watching:
-            _follow(watch, show, stop, is_raw=is_raw)
+    with stop_on_signals() as stop, choice.connect_or_fail("skerry-picture") as space:
+        if space.has_additions and not has_picture(space):
+            output.note("the node has not joined its system yet; waiting for the picture")
+        with (
+            SystemWatch(space) as watch,
+            _screen(output, is_raw=is_raw, as_json=as_json, is_live=is_watching) as show,
+        ):
+            watch.wait_links(_LINKS_S_MAX)
+            seen = watch.snapshot(time())
+            show(seen)
+            if is_raw and not seen.links:
+                output.note("there are no other nodes to observe")
+            if is_watching:
+                _follow(watch, show, stop, is_raw=is_raw)
 
 
 @picture.command()
@@ -102,10 +106,17 @@ def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
     """
     if bool(names) == is_all:
         raise click.UsageError("name the nodes to forget, or give --all")
-    with choice.connect_or_fail("skerry-picture") as space:
-        found = _dead(space.picture.nodes, None if is_all else names)
+    from skerry.apps.system_watch import SystemWatch
+
+    with (
+        choice.connect_or_fail("skerry-picture") as space,
+        SystemWatch(space, has_links=False) as watch,
+    ):
+        found = _dead(watch.picture.nodes, None if is_all else names)
         if found:
             _forget(space, found)
+        else:
+            current_output().note("there are no dead nodes")
         for node in found:
             current_output().line(visible(f"forgotten: {node.name} ({_hex(node.id)})"))
 

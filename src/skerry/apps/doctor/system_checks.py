@@ -12,7 +12,14 @@ from time import monotonic, time
 from typing import Any, Final, Self
 
 from skerry.apps.doctor.results import CheckResult, failure, passed, warning
-from skerry.apps.system_watch import CLOCK_ALARM_S, LAG_ALARM_S, NodeLink, SystemWatch, node_name
+from skerry.apps.system_watch import (
+    CLOCK_ALARM_S,
+    LAG_ALARM_S,
+    NodeLink,
+    SystemWatch,
+    has_picture,
+    node_name,
+)
 from skerry.client.api.picture import PictureNode
 from skerry.client.api.sync import Space
 from skerry.client.core.events import Event
@@ -44,16 +51,16 @@ _ADVICE: Final = {
 
 def examine_system(space: Space) -> Iterable[CheckResult]:
     """Run all checks of the system of a node, and yield each result."""
-    picture = space.picture
-    me = next((one for one in picture.nodes if one.id == picture.node), None)
     if not space.has_additions:
         return
-    if me is None:
+    if not has_picture(space):
         advice = (
             "it waits for its network interface or for other nodes; /readyz and its log say why"
         )
-        yield warning("system", "the node has not joined a system yet", advice)
+        yield warning("system", "the node has not joined its system yet", advice)
         return
+    picture = space.picture
+    me = next(one for one in picture.nodes if one.id == picture.node)
     if not me.control:
         yield passed("system", "the node belongs to no system")
         return

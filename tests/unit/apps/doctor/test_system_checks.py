@@ -32,8 +32,12 @@ def node(number: int, name: str, **facts: Any) -> PictureNode:
     return PictureNode(id=number, name=name, **{**usual, **facts})
 
 
-@dataclass
 class Subscription:
+    def close(self) -> None:
+        pass
+
+
+class Container(list[Any]):
     def close(self) -> None:
         pass
 
@@ -66,7 +70,11 @@ class FakeSpace:
             callback(SimpleNamespace(object=row, info=SimpleNamespace(received=4e9)))
         return Subscription()
 
-    def flush(self, timeout: float) -> None:
+    def container(self, type_name: str) -> Container:
+        assert type_name == "SkerryPicture"
+        return Container(self.nodes)
+
+    def flush(self, timeout: float = 1.0) -> None:
         assert timeout > 0
 
 
@@ -112,7 +120,7 @@ def test_a_node_that_is_well_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("space", "verdict", "facts"),
     [
-        (FakeSpace(()), "warn", "the node has not joined a system yet"),
+        (FakeSpace(()), "warn", "the node has not joined its system yet"),
         (FakeSpace((node(1, "a", control=""),)), "ok", "the node belongs to no system"),
         (
             FakeSpace((node(1, "a", is_dead=True, reason="slow"),)),
