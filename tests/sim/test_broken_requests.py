@@ -234,13 +234,13 @@ class TakesSilently(Broken):
     """Does not tell who has lost something."""
 
     def spoil(self, requests: Any) -> None:
-        tell = self.ownership._tell
+        notify = self.ownership._notify
 
         def hush(client: Any, number: int, state: str, *rest: Any) -> None:
             if state != "lost":
-                tell(client, number, state, *rest)
+                notify(client, number, state, *rest)
 
-        self.ownership._tell = hush
+        self.ownership._notify = hush
 
 
 class HasFriends(Broken):

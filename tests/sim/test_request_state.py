@@ -85,7 +85,7 @@ def own_more(requests: Any) -> None:
 def tell_of_another(requests: Any) -> None:
     place = next(iter(requests.ownership._targets.values()))
     place.standbys.append(place.standbys[0])
-    requests.ownership._publish(place, requests._node.now_ns)
+    requests.ownership._publish(place, requests._node.clock.now_ns)
     place.standbys.pop()
 
 

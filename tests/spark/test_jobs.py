@@ -173,7 +173,7 @@ async def record_group_with_loss(folder: Path) -> None:
     recorder = Recorder(folder)
     wishes = GroupOptions(group=group, interface="127.0.0.1")
     recorder.add(
-        GroupSource(recorder.queue, wishes, space=recorder.space, report=lambda _text: None)
+        GroupSource(recorder.queue, wishes, space=recorder.writer.space, report=lambda _text: None)
     )
     started = asyncio.Event()
     running = asyncio.create_task(

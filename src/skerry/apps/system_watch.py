@@ -135,7 +135,6 @@ class SystemWatch(Closing):
 
     @property
     def picture(self) -> Picture:
-        """The live picture."""
         return self._picture
 
     def wait_links(self, timeout_s: float) -> None:
@@ -174,7 +173,6 @@ def _awaited_picture(space: Space) -> Picture:
 
 
 def system_snapshot(picture: Picture, links: Sequence[NodeLink] = ()) -> SystemSnapshot:
-    """The system of a picture."""
     nodes = sorted(picture.nodes, key=lambda one: (one.is_dead, one.name, one.id))
     return SystemSnapshot(
         system=picture.system,

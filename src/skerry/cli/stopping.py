@@ -24,7 +24,7 @@ _HANDLER_S_MAX: Final = 0.5
 
 
 class Stop:
-    """Tells a command whether it was asked to stop."""
+    """Whether a command was requested to stop."""
 
     def __init__(self) -> None:
         self.is_requested = False

@@ -74,7 +74,6 @@ class Frames:
         return len(self._data)
 
     def add(self, frame: bytes) -> None:
-        """Append a frame."""
         self._data += frame
 
     def take(self) -> bytes:
@@ -129,7 +128,6 @@ class WaitingFrames:
         return self.frames.take()
 
     def forget_subjects(self) -> None:
-        """Forget the cached subjects."""
         self.subjects.clear()
         self.named.clear()
 

@@ -14,7 +14,6 @@ class NodeEvents:
         self._events: list[MachineEvent] = []
 
     def report(self, event: MachineEvent) -> None:
-        """Add an event."""
         self._events.append(event)
 
     def take(self) -> list[MachineEvent]:

@@ -41,11 +41,6 @@ class Deadlines(Generic[Key]):
         """Remove the deadline of `key`, if it is set."""
         self._due.pop(key, None)
 
-    def due_ns(self, key: Key) -> int | None:
-        """Return the deadline of `key`; None if it is not set."""
-        due = self._due.get(key)
-        return None if due is None else due[0]
-
     def next_ns(self) -> int | None:
         """Return the earliest deadline; None if there is none."""
         while self._heap:

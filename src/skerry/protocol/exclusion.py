@@ -19,7 +19,7 @@ class ExclusionReason(enum.IntEnum):
     BLACK_LISTED = 5
     """It belongs to a run of the system that was stopped."""
     ORDERED = 6
-    """It was told to stop."""
+    """It was ordered to stop."""
     COORDINATOR = 7
     """The elected node decided so."""
     CLOCK = 8

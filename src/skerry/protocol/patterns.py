@@ -158,7 +158,6 @@ class PatternTree:
         self._forget()
 
     def clear(self) -> None:
-        """Remove all patterns."""
         self._root = _Node()
         self._handles = {}
         self._forget()

@@ -55,8 +55,6 @@ Driven = TypeVar("Driven", bound=DrivenMachine)
 
 
 class MachineDriver(Generic[Driven]):
-    """The turns of one machine."""
-
     def __init__(
         self,
         machine: Driven,

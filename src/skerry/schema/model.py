@@ -213,11 +213,6 @@ class StructType:
         return tuple(sorted((f for f in self.fields if f.is_key), key=lambda f: f.tag))
 
     @property
-    def is_singleton(self) -> bool:
-        """Whether at most one object of this type exists."""
-        return not any(item.is_key for item in self.fields)
-
-    @property
     def effective_scope(self) -> Scope:
         """The scope, or its default: `server` for internal and local types, `site` for others."""
         if self.scope is not None:

@@ -19,8 +19,6 @@ _KEYS: Final = {"scenario": str, "seed": int, "nodes": int, "why": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSeed:
-    """A seed that has failed."""
-
     scenario: str
     seed: int
     why: str

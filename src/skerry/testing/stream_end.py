@@ -64,7 +64,7 @@ class StreamEnd:
         self.in_flight_bytes = 0
         """Bytes sent and not read by the far machine, which count against the window."""
         self.is_full = False
-        """Whether the send buffer is full, so that a `Paced` machine was told to pause."""
+        """Whether the send buffer is full, so that a `Paced` machine is paused."""
         self.arrival_ns = 0
         """Arrival time of the last piece that was sent. Later pieces must not overtake it."""
         self.try_count = 0

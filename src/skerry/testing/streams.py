@@ -7,7 +7,7 @@ close. If the peer crashes during a partition, an end detects that only when it 
 half open, a case that every protocol has to handle.
 
 The number of bytes in flight or unread is bounded. Further bytes wait at the sending end. If they
-are many, a `Paced` machine is told to pause, and later to resume. So a slow reader slows down the
+are many, a `Paced` machine is paused, and later resumed. So a slow reader slows down the
 sender.
 
 `StreamEnd.is_open` is the state of the kernel: bytes may still arrive. The entry in `Node.streams`
@@ -64,7 +64,7 @@ CONNECT_NS_MAX: Final = 15_000_000_000
 
 WINDOW_BYTES: Final = 256 * 1024
 """Bytes in flight and unread in one direction, and as many more that may wait at the sending end
-before its machine is told to pause. Drivers use buffers of this size."""
+before its machine is paused. Drivers use buffers of this size."""
 
 
 class Streams:

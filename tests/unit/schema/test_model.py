@@ -50,8 +50,7 @@ def test_a_struct_knows_its_fields() -> None:
     assert [field.tag for field in OUTER.key_fields] == [2, 7], "in tag order"
     assert OUTER.mask == 1 << 7 | 1 << 31 | 1 << 2 | 1 << 4
     assert OUTER.key_mask == 1 << 7 | 1 << 2
-    assert not OUTER.is_singleton
-    assert INNER.is_singleton
+    assert INNER.key_fields == ()
 
 
 def test_names_are_those_of_the_language() -> None:

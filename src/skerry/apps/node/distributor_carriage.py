@@ -35,7 +35,10 @@ _NONE: Final = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDistributorConfig:
-    """Section `node.distributor`: the multicast group that connects the nodes of a system."""
+    """Section `node.distributor`: the multicast group that connects the nodes of a system.
+
+    Parameters without a description are those of `DistributorConfig`.
+    """
 
     group: str = ""
     """Address and port of the group; empty for the group of the system, if it has a name, and
@@ -43,38 +46,27 @@ class NodeDistributorConfig:
     interface: str = ""
     """Name or address of the network interface; empty for the one the system chooses."""
     ttl: int = _DEFAULTS.ttl
-    """Multicast TTL; 1 keeps datagrams on the local network."""
     socket_buffer_bytes: int = 4_000_000
-    """Requested size of the receive and the send buffer."""
     key_file: str = ""
     """File with the keys of the group; empty for a group without a seal."""
     freshness_s: int = _DEFAULTS.freshness_s
     """Largest difference between now and the time of a sealed datagram; 0 for no limit."""
     sender_id: int = 0
-    """Number that is unique on this computer; 0 to find one."""
     segment_bytes: int = _DEFAULTS.segment_bytes
-    """Size of the largest data datagram."""
     unicode_subjects: bool = False
-    """Publish subjects beyond ASCII too. A Java program would decode them differently."""
     heartbeat_interval_ms: int = _DEFAULTS.heartbeat_interval_ms
     configuration_interval_ms: int = _DEFAULTS.configuration_interval_ms
     """Interval at which the node and the types in use are announced to the group."""
     holdback_delay_ms: int = 0
-    """How long an update may wait for others to share its datagram; 0 for no wait."""
     holdback_threshold_per_s: int = _DEFAULTS.holdback_threshold_per_s
-    """Updates wait only while more than this many are published a second."""
     bandwidth_mbit_max: float = 0.0
     """Limit of data per second, in Mbit; 0 for no limit. Updates above it wait in the node."""
     request_delay_ms_max: int = _DEFAULTS.request_delay_ms_max
-    """Largest random delay of a repair request."""
     request_timeout_ms: int = _DEFAULTS.request_timeout_ms
-    """Timeout after which a repair request is sent again."""
     request_retry_count_max: int = _DEFAULTS.request_retry_count_max
     """Number of retries; after them the datagram is lost, which is logged."""
     cache_bytes_max: int = _DEFAULTS.cache_bytes_max
-    """Bytes of sent datagrams that are kept for repairs."""
     cache_age_s: int = _DEFAULTS.cache_age_s
-    """How long they are kept; 0 for as long as there is room."""
 
     def __post_init__(self) -> None:
         if self.group not in ("", _NONE):

@@ -141,7 +141,6 @@ class NodePeersConfig(SystemNetworkConfig):
 
     @property
     def type_name(self) -> str:
-        """The node type of this node."""
         if self.type:
             return self.type
         if self.types:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +16,8 @@ from skerry.apps.recorder.row_queue import RowQueue
 from skerry.apps.recorder.writing_thread import WritingThread
 from skerry.observe.metrics import CONTENT_TYPE, scrape
 from skerry.observe.number_metrics import RecorderStatistics, recorder_registry
-from skerry.recording.manifest_lines import Repair
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.health import HealthServer, Page
-from skerry.runtime.recordings.resume_point import ResumePoint
 from skerry.runtime.recordings.writer import RecordingWriter
 
 _TICK_S_MAX: Final = 0.1
@@ -69,29 +67,15 @@ class Recorder:
         recording of another space."""
         self.config = config = config or RecorderConfig()
         self._report = report
-        self._writer = RecordingWriter(folder, config, space=config.space)
+        self.writer = RecordingWriter(folder, config, space=config.space)
         self.queue = RowQueue(
-            space=self.space,
+            space=self.writer.space,
             row_count_max=config.batch_rows,
             waiting_bytes_max=config.queue_bytes_max,
         )
-        self._writing = WritingThread(self.queue, self._writer, report=report)
+        self._writing = WritingThread(self.queue, self.writer, report=report)
         self._sources: list[RecordingSource] = []
         self._started_ns = monotonic_ns()
-
-    @property
-    def space(self) -> str:
-        return self._writer.space
-
-    @property
-    def repairs(self) -> Sequence[Repair]:
-        """Repairs of segments that an earlier recorder did not seal."""
-        return self._writer.repairs
-
-    @property
-    def ending(self) -> ResumePoint | None:
-        """End of the existing recording; None for a new one."""
-        return self._writer.resume_point
 
     def add(self, source: RecordingSource) -> None:
         """Add a source, before `run`."""
@@ -127,7 +111,7 @@ class Recorder:
         return self._summary()
 
     def statistics(self) -> RecorderStatistics:
-        writer, queue = self._writer, self.queue
+        writer, queue = self.writer, self.queue
         return RecorderStatistics(
             updates=sum(source.received_count for source in self._sources),
             rows=writer.row_count,
@@ -183,8 +167,8 @@ class Recorder:
     def _summary(self) -> RecorderSummary:
         now = self.statistics()
         return RecorderSummary(
-            folder=str(self._writer.folder),
-            recording=self._writer.identity.id,
+            folder=str(self.writer.folder),
+            recording=self.writer.identity.id,
             seconds=round((monotonic_ns() - self._started_ns) / 1e9, 3),
             updates=now.updates,
             rows=now.rows,

@@ -68,7 +68,7 @@ class RowQueue:
         self._missing = Missing()
         """Dropped rows that no gap row covers yet."""
         self._items: deque[Handover] = deque()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._changed = threading.Condition()
         self._is_closed = False
 
@@ -96,7 +96,7 @@ class RowQueue:
         if not rows.count and not self._types and not self._missing:
             return
         size = int(rows.byte_count)
-        waiting_bytes = self._waiting_bytes
+        waiting_bytes = self.waiting_bytes
         # A single batch is accepted whatever the bound: otherwise it could never be written.
         if waiting_bytes and waiting_bytes + size > self.waiting_bytes_max:
             reason = self.drop_reason or _OVERFLOW
@@ -124,10 +124,6 @@ class RowQueue:
             self._is_closed = True
             self._changed.notify()
 
-    @property
-    def waiting_bytes(self) -> int:
-        return self._waiting_bytes
-
     # -- for the writing thread
 
     def take(self, timeout_s: float | None) -> Handover | None:
@@ -140,7 +136,7 @@ class RowQueue:
     def written(self) -> None:
         """Remove the first batch, which was written. Until then it counts as waiting."""
         with self._changed:
-            self._waiting_bytes -= self._items.popleft().byte_count
+            self.waiting_bytes -= self._items.popleft().byte_count
 
     @property
     def is_over(self) -> bool:
@@ -150,7 +146,7 @@ class RowQueue:
     def _put(self, item: Handover) -> None:
         with self._changed:
             self._items.append(item)
-            self._waiting_bytes += item.byte_count
+            self.waiting_bytes += item.byte_count
             self._changed.notify()
 
     def _queue_gap_rows(self) -> None:

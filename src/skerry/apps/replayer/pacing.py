@@ -45,17 +45,12 @@ class Pacer:
         self._updates = updates()
         self._next: Update | None = None
         self._step_count = 0
-        self._time_ns: int | None = None
-        """Time of the recording that is played; None before the first update."""
+        self.time_ns: int | None = None
+        """Time of the recording that is played, as wall time; None before the first update."""
         self._anchor: tuple[int, int] | None = None
         """A time of the recording and the clock at that time; None while paused."""
         self._was_empty = True
         """Whether this round has returned no update yet."""
-
-    @property
-    def time_ns(self) -> int | None:
-        """Time of the recording that is played, as wall time; None before the first update."""
-        return self._time_ns
 
     def take_due(self, now_ns: int, count_max: int = DUE_COUNT_MAX) -> list[Update]:
         """The updates that are due, in order, at most `count_max`, all of the same round."""
@@ -91,7 +86,7 @@ class Pacer:
         if self.is_paused:
             self.is_paused = False
             self._step_count = 0
-            self._anchor = None if self._time_ns is None else (self._time_ns, now_ns)
+            self._anchor = None if self.time_ns is None else (self.time_ns, now_ns)
 
     def step(self, count: int = 1) -> None:
         """While paused, make `count` more updates due."""
@@ -108,7 +103,7 @@ class Pacer:
                 self._updates = self._begin()
                 self.round_count += 1
                 self._was_empty = True
-                self._time_ns = self._anchor = None
+                self.time_ns = self._anchor = None
             else:
                 self.is_over = True
         return self._next
@@ -121,7 +116,7 @@ class Pacer:
         elif self._due_ns(update, now_ns) > now_ns:
             return False
         if update.operation != SNAPSHOT:
-            self._time_ns = max(update.time_ns, self._time_ns or update.time_ns)
+            self.time_ns = max(update.time_ns, self.time_ns or update.time_ns)
         return True
 
     def _due_ns(self, update: Update, now_ns: int) -> int:
@@ -137,7 +132,7 @@ class Pacer:
         if self._anchor is not None and self._speed is not None:
             time_ns, at_ns = self._anchor
             passed_ns = time_ns + _whole((now_ns - at_ns) * self._speed)
-            self._time_ns = max(passed_ns, self._time_ns or passed_ns)
+            self.time_ns = max(passed_ns, self.time_ns or passed_ns)
 
 
 def _whole(time_ns: float) -> int:

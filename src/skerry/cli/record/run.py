@@ -165,7 +165,7 @@ def _recorder(folder: Path, output: Output, given: dict[str, Any]) -> Recorder:
     }
     config = load_section("recorder", RecorderConfig, flags).value
     recorder = Recorder(folder, config, report=output.note)
-    for repair in recorder.repairs:
+    for repair in recorder.writer.repairs:
         output.warning(
             f"{repair.name} was not sealed: {repair.kept_rows} rows are kept, and"
             f" {repair.lost_bytes} bytes of an incomplete batch are truncated"
@@ -184,7 +184,8 @@ def _add_sources(
     from skerry.apps.recorder.group_source import GroupOptions, GroupSource
     from skerry.apps.recorder.node_source import NodeSource
 
-    queue, space, report = recorder.queue, recorder.space, output.note
+    queue, writer, report = recorder.queue, recorder.writer, output.note
+    space, ending = writer.space, writer.resume_point
     if given["multicast"]:
         group = GroupOptions(
             group=given["multicast"],
@@ -196,10 +197,10 @@ def _add_sources(
             types=types,
             subjects=subjects,
         )
-        recorder.add(GroupSource(queue, group, space=space, report=report, ending=recorder.ending))
+        recorder.add(GroupSource(queue, group, space=space, report=report, ending=ending))
     if choice.endpoint or not given["multicast"]:
         node = node_options_of(choice, types=types, subjects=subjects)
-        recorder.add(NodeSource(queue, node, space=space, report=report, ending=recorder.ending))
+        recorder.add(NodeSource(queue, node, space=space, report=report, ending=ending))
 
 
 def _at_intervals(show: Callable[[str], None]) -> Callable[[RecorderStatistics], None]:

@@ -100,7 +100,6 @@ class Event(ReceivedUpdate, Generic[T]):
 
     @property
     def type_name(self) -> str:
-        """The type of the object."""
         return self.shape.name
 
     @property

@@ -114,7 +114,7 @@ class NodeConnection(Outbox):
         sample = wire(self.types.by_name)
         self.frame_wire = None if type(sample) is Wire else sample
         """Makes the frames to send; None for version 2, whose frames are made directly."""
-        self.buffer.is_short = self.frame_wire is None
+        self.buffer.waiting.is_short = self.frame_wire is None
         self._failure: str | None = None
         self._node = node
         self._rng = rng
@@ -138,7 +138,7 @@ class NodeConnection(Outbox):
     @failure.setter
     def failure(self, why: str) -> None:
         self._failure = why
-        self.buffer.is_short = False
+        self.buffer.waiting.is_short = False
 
     @property
     def received_ns(self) -> int:
@@ -250,8 +250,8 @@ class NodeConnection(Outbox):
     def statistics(self) -> SpaceStatistics:
         return SpaceStatistics(
             connected_count=self._connected_count,
-            published_count=self.buffer.added_count,
-            waiting_bytes=self.buffer.waiting_bytes,
+            published_count=self.buffer.waiting.added_count,
+            waiting_bytes=self.buffer.waiting.size,
             unknown_count=self.answers.unknown_count,
             skipped_count=self._skipped_count,
         )
@@ -336,7 +336,7 @@ class NodeConnection(Outbox):
             self._refuse("the program uses claims or requests, and the node supports only types")
             return
         self.has_subjects = has_subjects
-        self.buffer.forget_subjects()
+        self.buffer.waiting.forget_subjects()
         self.client_id = item.client_id
         self.server_name = access.server_name
         self.intake.context.own_id = item.client_id

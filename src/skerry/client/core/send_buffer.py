@@ -183,29 +183,6 @@ class SendBuffer:
         self.moved_count: int = 0
         """Publishes that were taken out to be sent."""
 
-    @property
-    def plans(self) -> dict[Any, Any]:
-        """The SendPlan of each class whose type is described."""
-        return self.waiting.plans
-
-    @property
-    def is_short(self) -> bool:
-        """Whether frames of version 2 are sent, which publishers may encode directly."""
-        return self.waiting.is_short
-
-    @is_short.setter
-    def is_short(self, value: bool) -> None:
-        self.waiting.is_short = value
-
-    @property
-    def added_count(self) -> int:
-        return self.waiting.added_count
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that wait, including those that were taken out and are not written yet."""
-        return self.waiting.size
-
     def renew_lock(self, lock: Any) -> None:
         """Replace the lock after a fork: its holder may be a thread of the other process."""
         self._lock = lock
@@ -233,10 +210,6 @@ class SendBuffer:
             if len(named) >= SEND_SUBJECT_COUNT_MAX:
                 self.waiting.forget_subjects()
             named[cls, subject] = plan.template_under(subject)
-
-    def forget_subjects(self) -> None:
-        """Check each subject again when it is next used."""
-        self.waiting.forget_subjects()
 
     def _add(self, frame: bytes, type_: Any, name: str) -> bool:
         self._check_room(len(frame))
@@ -283,7 +256,7 @@ class SendBuffer:
 
     def _take(self) -> list[Any]:
         self.waiting.is_awaited = False
-        self.moved_count = self.added_count
+        self.moved_count = self.waiting.added_count
         self._end_part()
         parts = self._parts
         self._parts = []

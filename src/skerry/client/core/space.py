@@ -56,7 +56,7 @@ class SpaceCore:
         selected = -1 if only is None else int(selection(cls, only))
         frame = plan.update(obj, selected, subject, now_s, self.connection.frame_wire)
         is_due = self.buffer.add(frame, cls.descriptor, plan.plan.name)
-        self.buffer.plans[cls] = plan
+        self.buffer.waiting.plans[cls] = plan
         if subject and only is None:
             self.buffer.note_object_under(cls, subject, plan)
         return is_due
@@ -94,7 +94,7 @@ class SpaceCore:
     @property
     def waiting_bytes(self) -> int:
         """Published bytes that are not yet written to the stream."""
-        return self.buffer.waiting_bytes
+        return self.buffer.waiting.size
 
     # -- subscribing
 
@@ -207,7 +207,7 @@ class SpaceCore:
     def flush(self, now_ns: int) -> Flush:
         """Request a confirmation that everything published so far has reached the node."""
         self._check_open()
-        flush = self.connection.flushes.begin(self.buffer.added_count)
+        flush = self.connection.flushes.begin(self.buffer.waiting.added_count)
         if self.connection.state is SpaceState.CONNECTED:
             self.connection.send_published()
             self.connection.send_echo(flush.number, now_ns)

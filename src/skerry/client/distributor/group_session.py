@@ -176,7 +176,7 @@ class GroupSession:
         return now_ns
 
     def receive(self) -> int:
-        """The first half of a `turn`: read. `is_due` tells whether the other half is needed.
+        """The first half of a `turn`: read. `is_due` returns whether the other half is needed.
 
         A caller that delivers in between delivers updates as early as possible.
         """

@@ -100,8 +100,6 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """A snapshot of a connection."""
-
     group: str
     port: int
     interface: str

@@ -166,7 +166,6 @@ class SubscriberRouter:
         self._changed(routes)
 
     def subscriptions(self, subject: str) -> list[GroupSubscription]:
-        """The subscriptions that select a subject."""
         return [s for s in self._machine.match(subject) if isinstance(s, GroupSubscription)]
 
     # -- received updates and events

@@ -276,7 +276,7 @@ class Session:
             return
         if self._is_bursting or self._has_written:
             self._is_bursting = self._is_deferred = True
-            self._deferred_count = self.core.buffer.added_count
+            self._deferred_count = self.core.buffer.waiting.added_count
             self.loop.call_soon(self._end_burst)
             return
         self._has_written = True
@@ -289,7 +289,7 @@ class Session:
     def _end_burst(self) -> None:
         self._is_deferred = False
         # One object was published before this was scheduled.
-        self._is_bursting = self.core.buffer.added_count > self._deferred_count
+        self._is_bursting = self.core.buffer.waiting.added_count > self._deferred_count
         self.write_output()
 
     def write_output(self) -> None:

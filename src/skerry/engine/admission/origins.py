@@ -89,7 +89,6 @@ class OriginPattern:
     network: IPv4Network | IPv6Network | None = None
 
     def has(self, origin: Origin) -> bool:
-        """Whether an origin is in the set."""
         if self.kind == "local":
             return origin.is_local
         if self.kind:

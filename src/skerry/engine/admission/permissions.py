@@ -77,7 +77,6 @@ class PermissionRule:
         parse_origin_pattern(self.network)
 
     def is_for(self, origin: Origin, name: str) -> bool:
-        """Whether the rule is for this client."""
         return (
             fnmatchcase(name, self.client)
             and parse_origin_pattern(self.network).has(origin)

@@ -58,7 +58,6 @@ class ServiceHost:
 
     @property
     def connections(self) -> Connections:
-        """The connections of all clients."""
         assert self._connections is not None
         return self._connections
 

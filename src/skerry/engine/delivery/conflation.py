@@ -62,8 +62,6 @@ class ConflatedOutput(Protocol):
 
 
 class ConflationSlots:
-    """All slots of a client."""
-
     def __init__(self, queue: ClientQueue, *, count_max: int = CONFLATED_COUNT_MAX) -> None:
         self._queue = queue
         self._count_max = count_max

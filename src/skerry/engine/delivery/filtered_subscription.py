@@ -152,7 +152,6 @@ class FilteredSubscription(UpdateListener):
             self._walk = None
 
     def close(self) -> None:
-        """End the subscription."""
         self.is_closed = True
         self._end_selection()
         # Released now: the subscription and its output refer to each other, and the collector

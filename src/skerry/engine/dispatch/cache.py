@@ -96,7 +96,6 @@ class TypeCache:
         that client; else None."""
 
     def add(self, key: bytes, entry: Entry) -> None:
-        """Add an object."""
         entry.order_index = len(self.order)
         self.order.append(entry)
         self.objects[key] = entry

@@ -43,8 +43,6 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
-    """The counters of one client."""
-
     client_id: int
     name: str
     kind: str
@@ -67,8 +65,6 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeRow:
-    """The counters of one type."""
-
     name: str
     object_count: int
     accepted: int

@@ -89,7 +89,6 @@ class Routing(RouteResolver):
 
     @property
     def group_count(self) -> int:
-        """Groups that have members."""
         return len(self._groups) + len(self._patterns)
 
     def member_count(self, group: str) -> int:

@@ -6,6 +6,7 @@ for data. On the data channel only nodes of the picture take part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -38,7 +39,10 @@ from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.tracing import NO_TRACE, DropReason, Tracer
 
-__all__ = ["STOP_NOTICE", "SystemCore"]
+__all__ = ["STOP_NOTICE", "Received", "SystemCore"]
+
+Received = tuple[bytes, Address, Address]
+"""A datagram, its source, and the socket or group to which it was sent."""
 
 STOP_NOTICE: Final = hash64("ctl.stop_notice")
 """The data type of the message that a node stops."""
@@ -69,6 +73,7 @@ class SystemCore:
     ) -> None:
         self.config = config
         self.own_type = config.node_types.named(config.type_name)
+        self._types = {one.name: one for one in config.node_types}
         self._rng = rng
         self._tracer = tracer
         self._wall_offset_ns = wall_offset_ns
@@ -121,7 +126,7 @@ class SystemCore:
         key: int | None = None,
     ) -> bool:
         """Send a message on the data channel to all nodes of a type; see `Link.send_all`."""
-        node_type = self.config.node_types.named(type_name)
+        node_type = self._types.get(type_name) or self.config.node_types.named(type_name)
         return self.data.send_all(
             node_type, data_type, data, now_ns, is_reliable=is_reliable, key=key
         )
@@ -172,19 +177,23 @@ class SystemCore:
             return
         self._now_ns = now_ns
         if destination.port == self.config.data.port or destination == self._data_group:
-            is_multicast = destination == self._data_group
-            if self._seal is not None and not (data := self._open(self.data, data, source)):
-                return
-            unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
-            if unknown is not None:
-                is_excluded = self.discovery.is_excluded(unknown.node)
-                reason = DropReason.EXCLUDED if is_excluded else DropReason.STRANGER
-                self.data.drop(reason, source)
+            self._receive_data(data, source, destination, now_ns)
         else:
             if self._seal is not None and not (data := self._open(self.control, data, source)):
                 return
             self._receive_control(data, source, destination, now_ns)
         self._settle(now_ns)
+
+    def receive_all(self, received: Sequence[Received], channel: Channel, now_ns: int) -> None:
+        """Process datagrams of one channel. Those with data are processed as one batch."""
+        if channel is Channel.CONTROL:
+            for data, source, destination in received:
+                self.receive_at(data, source, destination, now_ns)
+        elif not self._is_out:
+            self._now_ns = now_ns
+            for data, source, destination in received:
+                self._receive_data(data, source, destination, now_ns)
+            self._settle(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
@@ -212,24 +221,30 @@ class SystemCore:
         due_ns = earliest(due_ns, self.discovery.deadline_ns())
         return earliest(due_ns, self.picture.deadline_ns())
 
-    def take_datagrams(self) -> list[tuple[Channel, Address, bytes]]:
-        """Return what is to be sent since the last call, with the channel of its socket."""
-        sent = [(Channel.CONTROL, *one) for one in self.discovery.take_datagrams()]
-        sent += [(Channel.CONTROL, *one) for one in self.control.take_datagrams()]
-        sent += [(Channel.DATA, *one) for one in self.data.take_datagrams()]
+    def take_bursts(self) -> list[tuple[Channel, Address, list[bytes]]]:
+        """Return what is to be sent since the last call: the channel of the socket, and datagrams
+        to one destination."""
+        control, data = Channel.CONTROL, Channel.DATA
+        sent = [(control, to, [one]) for to, one in self.discovery.take_datagrams()]
+        sent += [(control, to, datagrams) for to, datagrams in self.control.take_bursts()]
+        sent += [(data, to, datagrams) for to, datagrams in self.data.take_bursts()]
         if self._is_out:
             return []
         seal, wall_ns = self._seal, self._now_ns + self._wall_offset_ns
         if seal is None:
             return sent
-        return [(channel, to, seal.seal(channel, data, wall_ns)) for channel, to, data in sent]
+        return [
+            (channel, to, [seal.seal(channel, one, wall_ns) for one in datagrams])
+            for channel, to, datagrams in sent
+        ]
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
         ports = {Channel.CONTROL: self.config.control.port, Channel.DATA: self.config.data.port}
         return [
             Transmit(destination=address, data=data, port=ports[channel])
-            for channel, address, data in self.take_datagrams()
+            for channel, address, datagrams in self.take_bursts()
+            for data in datagrams
         ]
 
     def take_events(self) -> list[MachineEvent]:
@@ -332,6 +347,17 @@ class SystemCore:
             link.drop(opened, source)
         return b""
 
+    def _receive_data(
+        self, data: bytes, source: Address, destination: Address, now_ns: int
+    ) -> None:
+        if self._seal is not None and not (data := self._open(self.data, data, source)):
+            return
+        is_multicast = destination == self._data_group
+        unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
+        if unknown is not None:
+            is_excluded = self.discovery.is_excluded(unknown.node)
+            self.data.drop(DropReason.EXCLUDED if is_excluded else DropReason.STRANGER, source)
+
     def _receive_control(
         self, data: bytes, source: Address, destination: Address, now_ns: int
     ) -> None:
@@ -415,7 +441,7 @@ class SystemCore:
         if isinstance(event, RecordsReceived):
             for data_type, _, body in event.records:
                 if data_type == STOP_NOTICE:
-                    self.picture.stop_ordered(event.node, now_ns)
+                    self.picture.stalled(event.node, ExclusionReason.ORDERED, now_ns)
                 else:
                     self.picture.received(event.node, data_type, body, now_ns)
         elif isinstance(event, Stalled):

@@ -21,8 +21,6 @@ _OUTER: Final = frozenset({"skerry", *_IMPORTED, *_BUILT_IN})
 
 
 class SourceNames:
-    """Names in the source of one module."""
-
     def __init__(self, types: Sequence[NamedType]) -> None:
         self.classes = python_names([type_.name for type_ in types], _OUTER)
         self._hidden = {name for type_ in types for name in _names_inside(type_)}

@@ -102,7 +102,7 @@ class ClientConnection(AccessConnection):
         A node with our additions writes by the definition of the client if it was sent one, else by
         its own.
         """
-        return self._sent.get(name) or (self._received.get(name) if self.renews else None)
+        return self._sent.get(name) or (self.received.get(name) if self.renews else None)
 
     def receive(self, data: bytes, now_s: float) -> list[ClientInput]:
         """Return the inputs in the bytes, in order. Input after the end is discarded."""

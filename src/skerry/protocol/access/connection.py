@@ -79,24 +79,19 @@ class AccessConnection:
         self._transitions = transitions
         self._state: HandshakeState = transitions.start
         # Each frame is checked against the stage, so it is stored with the state.
-        self._stage: ConnectionStage = STAGES[self._state]
+        self.stage: ConnectionStage = STAGES[self._state]
         self._sent: dict[str, NamedType] = {}
-        self._received: dict[str, NamedType] = {}
-        """Types that were described on the connection, as they were described last."""
+        self.received: dict[str, NamedType] = {}
+        """The types that the peer described, as it described them last."""
         self._is_old = isinstance(wire, OldWire)
         self._has_input_ended = False
         """Whether the peer ended the connection or broke the protocol. This is independent of the
         handshake: messages received before a fault are still processed."""
 
     @property
-    def stage(self) -> ConnectionStage:
-        """The stage of the handshake."""
-        return self._stage
-
-    @property
     def is_over(self) -> bool:
         """Whether further input of the peer is discarded."""
-        return self._has_input_ended or self._stage is _CLOSED
+        return self._has_input_ended or self.stage is _CLOSED
 
     @property
     def out_bytes(self) -> int:
@@ -139,29 +134,24 @@ class AccessConnection:
         sent = self._sent.get(name)
         if sent is type_:
             return True
-        received = self._received.get(name)
+        received = self.received.get(name)
         if self.renews:
             return type_ in (sent, received) or name in internal_types()
         return sent is not None or received is not None or name in internal_types()
 
     def note_received(self, type_: NamedType) -> None:
         """Record that the peer described a type."""
-        self._received[type_.name] = type_
-
-    @property
-    def received(self) -> dict[str, NamedType]:
-        """The types that the peer described, as it described them last."""
-        return self._received
+        self.received[type_.name] = type_
 
     def definition(self, name: str) -> NamedType | None:
         """Return the definition by which the peer reads objects of a type; None if unknown."""
-        received = self._received.get(name)
+        received = self.received.get(name)
         # A foreign peer keeps the first definition that it received.
         return self._sent.get(name) if received is None and not self.renews else received
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
         """Close the connection; a connected peer is sent the reason first."""
-        if self._stage is ConnectionStage.CONNECTED:
+        if self.stage is ConnectionStage.CONNECTED:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text
@@ -175,7 +165,7 @@ class AccessConnection:
     def _change(self, event: HandshakeEvent) -> None:
         """Enter the next state of the handshake."""
         self._state = self._transitions.next_state(self._state, event)
-        self._stage = STAGES[self._state]
+        self.stage = STAGES[self._state]
 
     def _frame(self, header: Header, payload: bytes, now_s: float) -> None:
         if self._is_old:
@@ -216,7 +206,7 @@ class AccessConnection:
         if fault is not None:
             return ConnectionBroken(message=header.type_name or "header", detail=fault)
         if header.type_name not in HANDSHAKE:
-            if self._stage is _CONNECTING:
+            if self.stage is _CONNECTING:
                 return ConnectionBroken(
                     message=header.type_name, detail="an object before the handshake"
                 )

@@ -112,11 +112,11 @@ class ServerConnection(AccessConnection):
         message: Any = self._opened(header, payload)
         if isinstance(message, (ReceivedFrame, ConnectionBroken)):
             return message
-        if header.type_name == "DotsMsgError" and self._stage is not ConnectionStage.CONNECTING:
+        if header.type_name == "DotsMsgError" and self.stage is not ConnectionStage.CONNECTING:
             return ConnectionEnded(code=message.errorCode or 0, text=message.errorText or "")
-        if header.type_name == "DotsMsgConnect" and self._stage is ConnectionStage.CONNECTING:
+        if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.CONNECTING:
             return self._introduction(message)
-        if header.type_name == "DotsMsgConnect" and self._stage is ConnectionStage.EARLY_SUBSCRIBE:
+        if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.EARLY_SUBSCRIBE:
             return self._joins_finished(message)
         return ConnectionBroken(
             message=header.type_name, detail=f"not expected while {self._situation()}"
@@ -197,4 +197,4 @@ class ServerConnection(AccessConnection):
         return JoinsFinished()
 
     def _situation(self) -> str:
-        return self._stage.name.lower().replace("_", " ")
+        return self.stage.name.lower().replace("_", " ")

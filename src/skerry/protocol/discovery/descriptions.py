@@ -64,14 +64,14 @@ class DiscoveryKind(enum.IntEnum):
     OTHER = 3
     """In an answer: a node from which the sender has received."""
     SEED = 4
-    """In an answer: an address of which the sender was told."""
+    """In an answer: an address that the sender knows from its settings or from another node."""
     REFUSAL = 5
     """The addressee is excluded by the sender."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """What a node tells of itself."""
+    """The description of a node that it sends to others."""
 
     node: int
     name: str
@@ -82,8 +82,8 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStanding:
-    """What a node that refuses another one tells of its system, so that of two halves of one system
-    the smaller one can leave."""
+    """The system of a node that refuses another one. It is sent with the refusal, so that the
+    smaller one of two halves of a system can leave."""
 
     incarnation_id: int
     size: int
@@ -111,7 +111,6 @@ class DiscoveryMessage:
     """Padding of a probe, which is answered without a list of nodes; None in other messages."""
 
     def encode(self) -> bytes:
-        """Return the payload."""
         kind, node = self.kind, self.node
         parameters = [(_KIND, _U32.pack(kind))]
         if node is not None:

@@ -1,4 +1,4 @@
-"""The machine of discovery: who is asked when, and what is answered.
+"""The machine of discovery: which nodes and addresses it queries when, and what it answers.
 
 Every one to three seconds it asks all addresses and nodes from which nothing, or not all, has been
 received. An answer lists the nodes and addresses that the answering node knows. A multicast group
@@ -133,7 +133,6 @@ class Discovery:
                 self._events.append(SeedIgnored(address=address))
 
     def is_excluded(self, node: int) -> bool:
-        """Return whether a node was excluded."""
         return self.directory.is_excluded(node)
 
     def exclude(self, node: int, reason: int, now_ns: int) -> None:
@@ -154,7 +153,7 @@ class Discovery:
             self.directory.readmit(node)
 
     def refuse(self, node: int, address: Address, now_ns: int) -> None:
-        """Tell an excluded node that it is, at most once a second."""
+        """Notify an excluded node of its exclusion, at most once a second."""
         excluded = self.directory.excluded.get(node)
         if excluded is None:
             return
@@ -269,7 +268,6 @@ class Discovery:
         self._wall_offset_ns = wall_offset_ns
 
     def statistics(self) -> DiscoveryStatistics:
-        """The counters."""
         directory = self.directory
         return DiscoveryStatistics(
             known_count=len(directory.known),
@@ -385,7 +383,7 @@ class Discovery:
         asked_ns = self._asked_ns.get(message.sent_to or 0)
         assert message.node is not None
         known = self.directory.known.get(message.node.node)
-        # An answer that was delayed says little; the node is asked again.
+        # A delayed answer does not measure the clock well; the node is queried again.
         if asked_ns is None or known is None or sent_ns is None or now_ns - asked_ns >= _SECOND:
             return
         known.clock_offset_ns = sent_ns - (asked_ns + now_ns) // 2 - self._wall_offset_ns

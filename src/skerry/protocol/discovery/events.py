@@ -73,8 +73,6 @@ class NodesRefused(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryStatistics(Statistics):
-    """The counters of discovery."""
-
     known_count: int
     reported_count: int
     """Nodes that others named, and from which nothing was received yet."""

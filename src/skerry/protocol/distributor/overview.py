@@ -40,7 +40,6 @@ class Overview:
     subscription_count: int
 
     def encode(self) -> bytes:
-        """Return the datagram."""
         text = JAVA_WIRE.text
         return b"".join(
             (

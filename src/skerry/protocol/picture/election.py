@@ -2,7 +2,7 @@
 
 A node that has reason to doubt the elected one asks all full nodes. If a higher one answers, it
 waits for that one; if not, it declares itself elected. A node that is new to the system does not
-stand for election before it knows all nodes of which the others tell.
+stand for election before it knows all nodes that the others report.
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ class Election:
 
     @property
     def is_elected(self) -> bool:
-        """Whether this node is elected."""
         return self.elected_id == self._table.me.node
 
     def is_lost_to(self, node: int, elected: int) -> bool:
@@ -92,8 +91,8 @@ class Election:
         return (node == mine) != tracked.is_dead
 
     def compare(self, tracked: TrackedNode, election_id: int, now_ns: int) -> None:
-        """Compare with the election that another full node believes in: force a new one if it goes
-        on to believe in another."""
+        """Compare with the election that another full node reports. Force a new election if it
+        reports another one repeatedly."""
         mine = self.election_id
         if not election_id or not mine or election_id == mine:
             tracked.wrong_election_count = 0

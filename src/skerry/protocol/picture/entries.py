@@ -55,8 +55,6 @@ class NodeEntry:
     is_dead: bool = False
     generation: int = 0
     """How often a light node has returned."""
-    is_resurrecting: bool = False
-    """Whether a light node that was dead is about to return."""
     dead_reason: int = 0
     """An `ExclusionReason`; 0 while it is alive."""
     counters: NodeCounters = field(default=NodeCounters(), compare=False)
@@ -111,7 +109,6 @@ class SystemState:
         return (self.election_id, self.sequence) == (other.election_id, other.sequence)
 
     def alive(self) -> list[NodeEntry]:
-        """Return the nodes that are alive."""
         return [one for one in self.nodes if not one.is_dead]
 
     def entry(self, node: int) -> NodeEntry | None:

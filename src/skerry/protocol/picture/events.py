@@ -123,8 +123,6 @@ class LoopWasLate(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureStatistics(Statistics):
-    """The counters of the picture."""
-
     raw_sent_count: int
     raw_received_count: int
     state_sent_count: int

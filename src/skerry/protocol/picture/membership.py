@@ -19,8 +19,6 @@ _ID_BITS: Final = 62
 
 
 class IncarnationMembership:
-    """The incarnation of one node."""
-
     def __init__(
         self, own_type: NodeType, rng: Random, now_ns: int, *, black_list: Collection[int] = ()
     ) -> None:
@@ -43,10 +41,9 @@ class IncarnationMembership:
         self.incarnation_id = self._rng.getrandbits(_ID_BITS) + 1
         self.is_detached = is_detached
 
-    def leave(self) -> None:
-        """Belong to none any more."""
-        self.incarnation_id = 0
-        self.is_detached = False
+    def is_open(self, incarnation_id: int) -> bool:
+        """Return whether there is such an incarnation, and it was not stopped."""
+        return incarnation_id != 0 and incarnation_id not in self._black_list
 
     def met(self, incarnation_id: int, *, is_light: bool) -> ExclusionReason | bool | None:
         """Process the incarnation of another node.

@@ -45,8 +45,6 @@ class Cipher(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey:
-    """One key of a group."""
-
     key_id: int
     """The number of the key in datagrams: 0 to 255."""
     secret: bytes = field(repr=False)

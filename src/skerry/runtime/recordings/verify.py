@@ -140,8 +140,6 @@ class _Order:
 
 
 class _Check:
-    """The check of one segment."""
-
     def __init__(
         self, recording: Recording, segment: Segment, found: VerifyReport, order: _Order
     ) -> None:

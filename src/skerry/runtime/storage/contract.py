@@ -46,7 +46,6 @@ class StorageConfig:
 
     @property
     def interval_ns(self) -> int:
-        """The interval for the journal."""
         return self.sync_interval_ms * 1_000_000 if self.sync == SyncPolicy.INTERVAL else 0
 
 

@@ -38,23 +38,19 @@ class ReadSlices:
         self._loop = asyncio.get_running_loop()
         self._waiting = b""
         self._next: asyncio.Handle | None = None
-        self._is_holding = False
-        self._is_blocked = False
-
-    @property
-    def is_waiting(self) -> bool:
+        self.is_waiting = False
         """Whether input may wait for later slices."""
-        return self._is_holding
+        self._is_blocked = False
 
     def add(self, data: bytes) -> None:
         """Add input, which is processed at once unless earlier input waits."""
-        if self._is_holding:
+        if self.is_waiting:
             # Rare, as the stream is paused: input that the transport had read before the pause.
             self._waiting += data
             return
         self._waiting = data
         if self._process_slice() or self._is_blocked:
-            self._is_holding = True
+            self.is_waiting = True
             self._schedule()
             self._hold(True)
 
@@ -65,13 +61,13 @@ class ReadSlices:
     def unblock(self) -> None:
         """Continue in the next iteration of the loop."""
         self._is_blocked = False
-        if self._is_holding and self._next is None:
+        if self.is_waiting and self._next is None:
             self._schedule()
 
     def drop(self) -> None:
         """Drop the waiting input."""
         self._waiting = b""
-        self._is_holding = self._is_blocked = False
+        self.is_waiting = self._is_blocked = False
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -84,8 +80,8 @@ class ReadSlices:
         self._next = None
         if self._process_slice() or self._is_blocked:
             self._schedule()
-        elif self._is_holding:
-            self._is_holding = False
+        elif self.is_waiting:
+            self.is_waiting = False
             self._hold(False)
 
     def _process_slice(self) -> bool:

@@ -125,7 +125,6 @@ class TlsHandshakes:
 
     @property
     def pending_count(self) -> int:
-        """Connections in the handshake."""
         return len(self._pending)
 
     def serve(

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from skerry.engine.system.system_core import Received
 from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.udp.datagrams import (
@@ -31,9 +32,6 @@ from skerry.runtime.udp.datagrams import (
 )
 from skerry.runtime.udp.interfaces import Interface, list_addresses
 from skerry.runtime.udp.segmentation import segment_size, segments_stop
-
-Received = tuple[bytes, Address, Address]
-"""A datagram, its source, and the socket or group to which it was sent."""
 
 _READ_COUNT_MAX: Final = 256
 """Reads of one socket before the others are looked after."""
@@ -231,7 +229,6 @@ class ChannelSockets:
                 self._rejoin(group, now_ns)
 
     def close(self) -> None:
-        """Close all sockets."""
         made = [one for one, _ in self.sockets()]
         self._unicast = None
         self._by_group = {}

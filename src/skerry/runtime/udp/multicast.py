@@ -229,7 +229,6 @@ class MulticastSocket:
         made.connect(self._socket_address())
 
     def _socket_address(self) -> tuple[str, int] | tuple[str, int, int, int]:
-        """The group as a socket address."""
         host, port = self.group.host, self.group.port
         return (host, port, 0, self.interface.index) if self._is_v6 else (host, port)
 

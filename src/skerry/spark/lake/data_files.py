@@ -74,8 +74,6 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSize:
-    """The size of a table by its log."""
-
     name: str
     rows: int
     files: int

@@ -23,8 +23,6 @@ _ZERO: Final = np.int64(0)
 
 
 class CounterGroup(NamedTuple):
-    """One counter of updates."""
-
     kind: int
     node: int
     sender: int

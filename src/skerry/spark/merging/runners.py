@@ -123,7 +123,6 @@ class SparkTasks:
             shared.unpersist()
 
     def _mapped(self, tasks: _Tasks, function: Callable[[tuple[Run, ...]], Any]) -> list[Any]:
-        """The results of a function for each task."""
         context = self._spark.sparkContext
         return context.parallelize(tasks, max(1, len(tasks))).map(function).collect()
 

@@ -332,7 +332,6 @@ def _hashes(rows: pa.Table) -> Numbers:
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -60,5 +60,4 @@ def span_text(since: datetime, until: datetime) -> str:
 
 
 def gaps_text(number: int) -> str:
-    """A number of gaps: 1 gap, 2 gaps."""
     return "1 gap" if number == 1 else f"{count(number)} gaps"

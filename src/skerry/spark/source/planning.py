@@ -41,8 +41,6 @@ class Run:
 
 
 class Runs(InputPartition):
-    """The runs of one task."""
-
     def __init__(self, runs: tuple[Run, ...]) -> None:
         super().__init__(None)
         self.runs = runs

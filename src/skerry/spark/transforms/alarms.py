@@ -32,8 +32,6 @@ _SHARE_MIN: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmConfig:
-    """The bounds of alarms."""
-
     minutes_min: int = 5
     """With fewer minutes on a day there is no baseline."""
     score_min: float = 6.0

@@ -27,7 +27,6 @@ _BY_POSITION, _BY_MULTICAST, _BY_SENDER, _BY_CONTENT = 1, 2, 3, 4
 
 
 def with_identity(rows: DataFrame) -> DataFrame:
-    """The rows with the columns of IDENTITY."""
     kind = (
         f"cast(case when {_HAS_POSITION} then {_BY_POSITION}"
         f" when {_IS_MULTICAST} then {_BY_MULTICAST}"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
-    """A derived table."""
-
     name: str
     partition_by: Literal["day", "hour"]
     """The partition column: `2026-11-15` or `2026-11-15T14` as text, of order_ns in UTC."""

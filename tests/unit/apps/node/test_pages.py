@@ -25,7 +25,7 @@ def test_node_is_ready_unless_something_is_wrong() -> None:
     ready = node_pages(NodeCore(), lambda: faults)["/readyz"]
     assert (ready().status, ready().body) == (200, b"ready\n")
     faults += ["the disk is full", "the node does not listen"]
-    assert (ready().status, ready().body) == (503, b"the disk is full\nnobody listens\n")
+    assert (ready().status, ready().body) == (503, b"the disk is full\nthe node does not listen\n")
 
 
 def test_status_has_a_row_for_each_client() -> None:

@@ -187,8 +187,8 @@ def test_the_space_of_a_recording_is_kept(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="harbour"):
         Recorder(tmp_path / "r", RecorderConfig(space="other"))
     recorder = Recorder(tmp_path / "r", RecorderConfig(space="harbour"))
-    assert recorder.space == "harbour"
-    assert recorder.repairs == ()
+    assert recorder.writer.space == "harbour"
+    assert recorder.writer.repairs == ()
     asyncio.run(recorder.run(lambda: True))
 
 

@@ -197,7 +197,7 @@ def test_a_batch_above_the_bound_is_let_through_when_nothing_waits() -> None:
 
 def test_the_usual_bound_is_that_of_the_recorder() -> None:
     queue = made()
-    queue._waiting_bytes = RECORDER_QUEUE_BYTES_MAX
+    queue.waiting_bytes = RECORDER_QUEUE_BYTES_MAX
     append(queue, 1)
     queue.hand_over()
     assert queue.lost_count == 1

@@ -85,7 +85,7 @@ def test_types_are_described_before_their_first_object() -> None:
     assert buffer.move(outgoing, describe) == 6
     assert outgoing.take() == b"a1b1a2"
     assert described == [("A", 0), ("B", 2)]
-    assert (buffer.added_count, buffer.moved_count) == (3, 3)
+    assert (buffer.waiting.added_count, buffer.moved_count) == (3, 3)
     assert buffer.add(b"a3", "A", "A"), "the driver must be woken again"
 
 
@@ -96,7 +96,7 @@ def test_moved_bytes_count_until_they_are_written() -> None:
     with pytest.raises(WouldBlock, match="10 bytes wait to be sent, the limit is 10"):
         buffer.add(b"x", "A", "A")
     buffer.written(10)
-    assert buffer.waiting_bytes == 0
+    assert buffer.waiting.size == 0
     assert buffer.add(b"x", "A", "A")
 
 
@@ -127,7 +127,7 @@ def test_no_frame_of_many_threads_is_lost() -> None:
         buffer.written(buffer.move(outgoing, nothing))
     buffer.written(buffer.move(outgoing, nothing))
     assert len(outgoing.take()) == 4000
-    assert buffer.waiting_bytes == 0
+    assert buffer.waiting.size == 0
 
 
 # -- the short way
@@ -139,7 +139,7 @@ FAST_PATH = pytest.mark.skipif(
 
 def short_buffer(bytes_max: int = 10_000) -> SendBuffer:
     buffer = SendBuffer(bytes_max, None)
-    buffer.is_short = True
+    buffer.waiting.is_short = True
     return buffer
 
 
@@ -150,13 +150,13 @@ def test_fast_path_writes_the_same_frames() -> None:
     objects = [Vessel(mmsi=1, name="a", lat=2.0), Only(text="x" * 300)]
     for obj in objects:
         assert waiting.put_object(obj, 12.5) == -1, "its class is new"
-        buffer.plans[type(obj)] = plan_of(type(obj))
+        buffer.waiting.plans[type(obj)] = plan_of(type(obj))
         assert waiting.put_object(obj, 12.5) in (0, 1)
     buffer.note_subject("/a/b")
     assert waiting.put_bytes("/a/c", b"abc", 12.5) == -1
     assert waiting.put_bytes("/a/b", b"abc", 12.5) == 0
-    assert (buffer.added_count, buffer.is_short) == (3, True)
-    assert buffer.move(outgoing, nothing) == buffer.waiting_bytes
+    assert (buffer.waiting.added_count, buffer.waiting.is_short) == (3, True)
+    assert buffer.move(outgoing, nothing) == buffer.waiting.size
     raw = internal_class("SkerryBytes")(data=b"abc")
     frames = [usual(obj, int(obj.attributes)) for obj in objects]
     assert outgoing.take() == b"".join([*frames, usual(raw, 2, subject="/a/b")])
@@ -176,7 +176,7 @@ def test_objects_with_subjects_have_a_fast_path() -> None:
     for number in range(SEND_SUBJECT_COUNT_MAX):
         buffer.note_object_under(Vessel, f"/{number}", plan)
     assert waiting.put_named(vessel, "/a/b", 12.5) == -1
-    buffer.forget_subjects()
+    buffer.waiting.forget_subjects()
     assert waiting.put_named(vessel, "/1", 12.5) == -1
 
 
@@ -184,7 +184,7 @@ def test_objects_with_subjects_have_a_fast_path() -> None:
 def test_frames_of_both_paths_stay_in_order() -> None:
     buffer, outgoing, described = short_buffer(), Outgoing(), []
     first, second = Vessel(mmsi=1), Vessel(mmsi=2)
-    buffer.plans[Vessel] = plan_of(Vessel)
+    buffer.waiting.plans[Vessel] = plan_of(Vessel)
     buffer.waiting.put_object(first, 12.5)
     buffer.add(b"other", "Other", "Other")
     buffer.waiting.put_object(second, 12.5)
@@ -203,7 +203,7 @@ def test_cached_subjects_are_limited() -> None:
     buffer.note_subject("/one/more")
     assert waiting.put_bytes("/0", b"", 1.0) == -1
     assert waiting.put_bytes("/one/more", b"", 1.0) >= 0
-    buffer.forget_subjects()
+    buffer.waiting.forget_subjects()
     assert waiting.put_bytes("/one/more", b"", 1.0) == -1
 
 
@@ -215,4 +215,4 @@ def test_lock_can_be_replaced_after_a_fork() -> None:
     assert buffer.waiting.lock is lock
     assert buffer.add(b"frame", Vessel.descriptor, "Vessel")
     buffer.written(2)
-    assert buffer.waiting_bytes == 3
+    assert buffer.waiting.size == 3

@@ -52,19 +52,15 @@ class JsonWire(Wire):
         """Returns the peer's definition of a type, which may differ from the served one."""
         self._types = types
         self._bytes_max = frame_bytes_max
-        self._read_bytes_max = frame_bytes_max
+        self.read_bytes_max = frame_bytes_max
+        """The longest message that is accepted."""
         self.skips_large = False
         """Whether messages above the limit are skipped; the WebSocket reader does that."""
         self._header_codec = codec_of(internal_class("DotsHeader"))
 
-    @property
-    def read_bytes_max(self) -> int:
-        """The longest message that is accepted."""
-        return self._read_bytes_max
-
     def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
         """Change the limit for received messages; the limit for sent ones stays."""
-        self._read_bytes_max = frame_bytes_max
+        self.read_bytes_max = frame_bytes_max
         self.skips_large = skips_large
 
     def frame(self, header: Header, payload: bytes) -> bytes:
@@ -107,7 +103,7 @@ class JsonWire(Wire):
             data,
             self._header_codec,
             self._codec_for,
-            bytes_max=self._read_bytes_max,
+            bytes_max=self.read_bytes_max,
             piece_bytes=piece_bytes,
         )
 
@@ -115,8 +111,8 @@ class JsonWire(Wire):
         # A call without bytes only asks for an earlier fault.
         if not data:
             return
-        if len(data) > self._read_bytes_max:
-            detail = f"a message of {len(data)} bytes, the limit is {self._read_bytes_max}"
+        if len(data) > self.read_bytes_max:
+            detail = f"a message of {len(data)} bytes, the limit is {self.read_bytes_max}"
             raise DecodeError(type_name="JSON", detail=detail)
         plain = parse_text(data)
         if not isinstance(plain, list) or len(plain) != 2:

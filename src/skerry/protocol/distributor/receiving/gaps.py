@@ -225,7 +225,6 @@ class WaitingDatagrams:
             self.pop(old_seq)
 
     def clear(self) -> None:
-        """Discard all datagrams."""
         self.contents.clear()
         self._room.size -= self.size
         self.size = 0

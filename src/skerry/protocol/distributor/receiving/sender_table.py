@@ -106,7 +106,6 @@ class SenderTable:
         return self._pieces_fault_count + now
 
     def receivers(self) -> Iterator[Receiver]:
-        """Return the receivers of all senders."""
         return (remote.receiver for remote in self.remotes.values())
 
     def take_links(self) -> list[LinkReport]:

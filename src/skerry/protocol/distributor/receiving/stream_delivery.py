@@ -156,7 +156,7 @@ class StreamDelivery:
     def _packed(self, data: bytes, first: int, stop: int) -> Packed | None:
         """Return the updates of the datagram between `first` and `stop` of some bytes.
 
-        None if the datagram is not of the usual form; `content` then tells what it is.
+        None if the datagram is not of the usual form; `content` then returns the kind.
         """
         width = self._text_length_bytes
         subjects: list[str] = []

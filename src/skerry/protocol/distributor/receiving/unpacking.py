@@ -101,7 +101,7 @@ def scan(
 
     Return False, with useless subjects, if the datagram is not of the usual form: it has no updates
     or other content, a subject that is not cached or has no subscriber, or no data. `unpack` then
-    tells which.
+    determines which.
     """
     if stop - first < _BODY or stop > len(data):
         return False

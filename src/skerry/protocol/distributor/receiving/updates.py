@@ -94,7 +94,6 @@ class Updates:
         return f"Updates({self.pairs()!r})"
 
     def extend(self, pairs: Iterable[tuple[str, bytes]]) -> None:
-        """Append updates."""
         last = self._last_pairs()
         before = len(last)
         last.extend(pairs)

@@ -49,7 +49,8 @@ class SendHistory:
         """When the last datagram whose entry was removed had been added."""
         self._begin_seq = next_seq
         self._spent_count = 0
-        self._first_seq = next_seq
+        self.first_seq = next_seq
+        """The number of the oldest datagram that is kept; the next number if there is none."""
         self._limit_bytes = bytes_max
         """Bytes that may be kept now: the pieces of the last large update are kept in addition."""
         self._large_stop_seq = next_seq
@@ -60,14 +61,9 @@ class SendHistory:
         return len(self._datagrams) - self._spent_count
 
     @property
-    def first_seq(self) -> int:
-        """The number of the oldest datagram that is kept; the next number if there is none."""
-        return self._first_seq
-
-    @property
     def stop_seq(self) -> int:
         """The number after the newest datagram."""
-        return self._first_seq + len(self._datagrams) - self._spent_count
+        return self.first_seq + len(self._datagrams) - self._spent_count
 
     def add(self, seq: int, datagram: bytes, now_ns: int) -> None:
         """Keep a datagram, whose number follows the last one."""
@@ -89,7 +85,7 @@ class SendHistory:
 
     def find(self, seq: int) -> bytes | None:
         """Return the datagram of this number; None if it is not kept."""
-        index = seq - self._first_seq
+        index = seq - self.first_seq
         if not 0 <= index < len(self):
             return None
         entry = self._spent_count + index
@@ -98,7 +94,7 @@ class SendHistory:
     def time_ns(self, seq: int) -> int:
         """Return when a datagram was added; the latest possible time if it was dropped, and long
         ago for the number before the first one."""
-        index = seq - self._first_seq
+        index = seq - self.first_seq
         return self._last_gone_ns() if index < 0 else self._times_ns[self._spent_count + index]
 
     def first_since(self, seq: int, span_ns: int) -> int:
@@ -108,14 +104,14 @@ class SendHistory:
         one that was dropped: a receiver that requests it receives a NAK.
         """
         since_ns = self.time_ns(seq) - span_ns
-        is_gone = seq < self._first_seq
-        if is_gone or (self._first_seq > self._begin_seq and self._last_gone_ns() >= since_ns):
+        is_gone = seq < self.first_seq
+        if is_gone or (self.first_seq > self._begin_seq and self._last_gone_ns() >= since_ns):
             if self._begun_ns >= since_ns:
                 return self._begin_seq
-            return max(self._begin_seq, seq - 1) if is_gone else self._first_seq - 1
+            return max(self._begin_seq, seq - 1) if is_gone else self.first_seq - 1
         spent = self._spent_count
-        stop = spent + seq - self._first_seq
-        return self._first_seq + bisect_left(self._times_ns, since_ns, spent, stop) - spent
+        stop = spent + seq - self.first_seq
+        return self.first_seq + bisect_left(self._times_ns, since_ns, spent, stop) - spent
 
     def clean(self, now_ns: int) -> None:
         """Drop the datagrams that are too old."""
@@ -160,8 +156,8 @@ class SendHistory:
             self.parts[index] = b""
             index += 1
         self._first_part = stop
-        self._first_seq += 1
-        if self._first_seq == self._large_stop_seq:
+        self.first_seq += 1
+        if self.first_seq == self._large_stop_seq:
             self._limit_bytes = self.bytes_max
         self.size -= self._sizes[spent]
         self._datagrams[spent] = b""
