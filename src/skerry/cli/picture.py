@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from skerry.apps.system_watch import NodeLink, SystemSnapshot, SystemWatch
     from skerry.client.api.picture import PictureNode
     from skerry.client.api.sync import Space
+    from skerry.client.core.states import StateChanged
 
 __all__ = ["picture"]
 
@@ -84,6 +86,8 @@ def picture(
             if is_raw and not seen.links:
                 output.note("there are no other nodes to observe")
             if is_watching:
+                if not sys.stdout.isatty():  # Where the picture fills the screen.
+                    space.on_state(partial(_note_state, output))
                 _follow(watch, show, stop, is_raw=is_raw)
 
 
@@ -164,6 +168,13 @@ def _follow(
         if is_changed or (is_raw and monotonic() - shown_s >= _REPEAT_S):
             show(now)
             before, shown_s = now, monotonic()
+
+
+def _note_state(output: Output, change: StateChanged) -> None:
+    if change.state == "disconnected":
+        output.note(f"the connection to the node is lost ({change.reason}); reconnecting")
+    elif change.state == "connected":
+        output.note("reconnected")
 
 
 @contextmanager

@@ -72,6 +72,8 @@ def examine_system(space: Space) -> Iterable[CheckResult]:
         others = [one for one in picture.nodes if one.id != me.id and not one.is_dead]
         yield _membership(space, me, others)
         answers = probes.wait({one.id for one in others})
+        # Fails if it is the connection to this node that was lost.
+        space.flush(timeout=_LINKS_S_MAX)
         watch.wait_links(_LINKS_S_MAX)
         seen = watch.snapshot(time())
         links = {one.node: one for one in seen.links if one.observer == me.id}
