@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from skerry.apps.demo.tour import STEP_COUNT
+
 pytestmark = pytest.mark.slow
 
 
@@ -51,6 +53,11 @@ def test_guarantees_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
     out, err = finished(process)
     assert process.returncode == 0, out + err
     assert "BROKEN" not in out
+    assert len(re.findall(r"^kept  ", out, re.MULTILINE)) == 15
+    assert re.findall(r"^(\d+)\. ", err, re.MULTILINE)[-1] == str(STEP_COUNT)
+    assert "all nodes of a system have one picture" in out
+    assert "a killed node is dead for all others, which elect another one" in out
+    assert "a restarted node returns with a new id" in out
     assert "confirmed objects survive kill -9 of the node" in out
     assert "only updates that were lost with the node are missing in the recording" in out
     assert_gone(processes(err), tmp_path)
@@ -69,6 +76,7 @@ def test_one_signal_ends_the_tour_in_order(tmp_path: Path) -> None:
     assert process.returncode == 0, out + rest
     assert "stopping; once more to interrupt\n" in rest
     assert "all programs end in order" in out
+    assert "no system: the tour was stopped" in rest
     assert_gone(processes(err + rest), tmp_path)
 
 

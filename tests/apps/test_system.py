@@ -211,6 +211,14 @@ def test_three_nodes_find_each_other_and_a_killed_one_is_dead_for_the_others(sit
         watching = ending.enter_context(site.command("picture", "--watch", "--json", at=a))
         shown = _lines(watching)
         assert _alive_in(shown.get(timeout=PATIENCE_S)) == {"a", "b", "c"}
+        with site.command("top", "--json", "--count", "1", at=a) as top:
+            top_of_a = json.loads(top.communicate()[0])
+        assert {one["name"]: one["state"] for one in top_of_a["peers"]} == {
+            "b": "alive",
+            "c": "alive",
+        }
+        assert all(one["lag_s"] is not None for one in top_of_a["peers"])
+        assert len(top_of_a["links"]) == 6
         c.process.kill()
         until(lambda: agree(a, b), "the killed node is still alive for the others")
         # The state without the killed node may follow that in which another node is elected.

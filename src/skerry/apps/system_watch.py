@@ -11,6 +11,7 @@ from skerry.client.api.picture import Picture, PictureNode
 from skerry.client.api.sync import Space
 from skerry.client.core.events import Event
 from skerry.closing import Closing
+from skerry.errors import Refused, RequestTimedOut, SkerryError
 from skerry.schema.internal import RAW_STATISTICS_TYPE
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "NodeLink",
     "SystemSnapshot",
     "SystemWatch",
+    "has_picture",
     "node_name",
     "system_snapshot",
 ]
@@ -100,13 +102,28 @@ class SystemSnapshot:
         return found
 
 
+def has_picture(space: Space) -> bool:
+    """Whether the node has a picture of its system: not before it has joined, and not if it is no
+    skerry node or refuses it."""
+    if not space.has_additions:
+        return False
+    pictures = space.container("SkerryPicture")
+    try:
+        space.flush()
+        return len(pictures) > 0
+    except Refused:
+        return False
+    finally:
+        pictures.close()
+
+
 class SystemWatch(Closing):
     """Follows the system of a node, over a space that it does not close."""
 
     def __init__(self, space: Space, *, has_links: bool = True) -> None:
         """Without `has_links`, only the picture is followed. Waits for the first picture."""
         self._space = space
-        self._picture = space.picture
+        self._picture = _awaited_picture(space)
         self._lock = threading.Lock()
         self._links: dict[tuple[int, int], tuple[float, NodeLink]] = {}
         self._has_first = threading.Event()
@@ -121,8 +138,8 @@ class SystemWatch(Closing):
         return self._picture
 
     def wait_links(self, timeout_s: float) -> None:
-        """Wait until the node has published all links once; a node without a system has none."""
-        if self._subscription is None or not any(one.control for one in self._picture.nodes):
+        """Wait until the node has published all links once; a node without others has none."""
+        if self._subscription is None or sum(bool(one.control) for one in self._picture.nodes) < 2:
             return
         if self._has_first.wait(timeout_s):
             # All links were sent together, so the answer follows the last one.
@@ -143,6 +160,16 @@ class SystemWatch(Closing):
         with self._lock:
             self._links[link.observer, link.node] = event.info.received, link
         self._has_first.set()
+
+
+def _awaited_picture(space: Space) -> Picture:
+    try:
+        return space.picture
+    except RequestTimedOut:
+        space.flush()  # Which fails if it is the node that does not answer.
+        missing = SkerryError(f"node {space.node_name} has not joined its system yet: no picture")
+        missing.hint = "/readyz and the log of the node say what it waits for"
+        raise missing from None
 
 
 def system_snapshot(picture: Picture, links: Sequence[NodeLink] = ()) -> SystemSnapshot:

@@ -1,7 +1,7 @@
-"""Clients, types, rates and ledger of a node, from the status objects that it publishes.
+"""Clients, types, rates, ledger and system of a node, from the objects that it publishes.
 
 These are DotsClient, DotsClientStatistics and DotsDaemonStatus, which foreign hosts publish, too,
-and SkerryLedger, which only skerry nodes publish.
+and SkerryLedger, SkerryPicture and SkerryRawStatistics, which only skerry nodes publish.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skerry.apps.system_watch import NodeLink, SystemSnapshot, SystemWatch, node_name
+from skerry.client.api.picture import PictureNode
 from skerry.client.api.sync import Space
 from skerry.client.core.events import Event
 from skerry.closing import Closing
 from skerry.errors import RequestTimedOut
+from skerry.schema.internal import RAW_STATISTICS_TYPE
 
 _ROW_S_MAX: Final = 3.5
 """Age above which a ledger row is outdated, since rows are published each second: its client has
@@ -64,8 +67,29 @@ class TypeLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerLine:
+    """Another node of the system, as this node observes it. Figures that it does not have yet, or
+    not of a dead node, are None."""
+
+    id: int
+    name: str
+    state: str
+    """`alive`, or `dead` with the reason."""
+    is_elected: bool
+    in_per_s: float
+    """Datagrams received from the node."""
+    resent_per_s: float
+    """Datagrams sent again to the node."""
+    round_trip_s: float | None
+    lag_s: float | None
+    backlog_bytes: int | None
+    clock_offset_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSnapshot:
-    """The state of a node. Without a ledger there are no types, and `unexplained` is None."""
+    """The state of a node. Without a ledger there are no types, and `unexplained` is None. Without
+    a system there are no peers, links and problems."""
 
     node: str
     state: str
@@ -80,6 +104,12 @@ class NodeSnapshot:
     unexplained: int | None
     clients: tuple[ClientLine, ...]
     types: tuple[TypeLine, ...]
+    system: str | None = None
+    peers: tuple[PeerLine, ...] = ()
+    links: tuple[NodeLink, ...] = ()
+    """What each node observes of each other one."""
+    problems: tuple[str, ...] = ()
+    """What is wrong in the system."""
 
 
 class NodeRates:
@@ -128,25 +158,37 @@ class NodeWatch(Closing):
         self._clients = space.container("DotsClient")
         self._statistics = space.container("DotsClientStatistics")
         self._status = space.container("DotsDaemonStatus")
+        self._system: SystemWatch | None = None
+        """Follows the system, once the node has joined one."""
+        self._pictures = space.container("SkerryPicture") if space.has_additions else None
         self._subscriptions = [
             space.subscribe("DotsClientStatistics", self._note_statistics),
             space.subscribe("DotsDaemonStatus", self._note_status),
             space.subscribe("SkerryLedger", self._note_ledger),
         ]
+        if self._pictures is not None:
+            self._subscriptions.append(space.subscribe(RAW_STATISTICS_TYPE, self._note_link))
 
     def close(self) -> None:
         for subscription in self._subscriptions:
             subscription.close()
-        for container in (self._clients, self._statistics, self._status):
-            container.close()
+        if self._system is not None:
+            self._system.close()
+        for container in (self._clients, self._statistics, self._status, self._pictures):
+            if container is not None:
+                container.close()
 
     def wait_ledger(self, timeout_s: float) -> bool:
-        """Wait for a complete ledger; False after the timeout, or if the node publishes none."""
+        """Wait for a complete ledger, and for the links in a system; False after the timeout, or if
+        the node publishes no ledger."""
         if not self._space.has_additions or not self._has_ledger.wait(timeout_s):
             return False
         try:
             # The answer follows all rows that were sent together with the first one.
             self._space.flush(timeout=timeout_s)
+            self._follow_system()
+            if self._system is not None:
+                self._system.wait_links(timeout_s)
         except RequestTimedOut:
             return False
         return True
@@ -172,6 +214,7 @@ class NodeWatch(Closing):
                 for (kind, _), row in sorted(ledger.items())
                 if kind == "type"
             ),
+            **self._system_facts(now_s),
         )
 
     # -- callbacks, on the thread of the space
@@ -197,6 +240,13 @@ class NodeWatch(Closing):
         status = event.object
         with self._lock:
             self._note("node", event, (_packages(status.received), _packages(status.sent)))
+
+    def _note_link(self, event: Event[Any]) -> None:
+        row = event.object
+        received = (row.controlReceived or 0) + (row.dataReceived or 0)
+        resent = (row.controlRetransmissions or 0) + (row.dataRetransmissions or 0)
+        with self._lock:
+            self._note(("link", row.observer, row.node), event, (received, resent))
 
     def _note(self, name: object, event: Event[Any], counts: tuple[int, ...]) -> None:
         sent_s, received_s = event.header.sent_time, event.info.received
@@ -228,6 +278,50 @@ class NodeWatch(Closing):
             "memory_bytes_max": usage.maxRss * 1024 if usage and usage.maxRss else None,
             "cpu_s": (usage.userCpuTime or 0) + (usage.systemCpuTime or 0) if usage else None,
         }
+
+    def _follow_system(self) -> None:
+        """Follow the system as soon as the node has joined it."""
+        if self._system is None and self._pictures:
+            self._system = SystemWatch(self._space)
+
+    def _system_facts(self, now_s: float) -> dict[str, Any]:
+        self._follow_system()
+        if self._system is None:
+            return {}
+        seen = self._system.snapshot(now_s)
+        if not any(one.control for one in seen.nodes):
+            return {}  # The node belongs to no system.
+        own = {one.node: one for one in seen.links if one.observer == seen.node}
+        return {
+            "system": seen.system,
+            "peers": tuple(
+                self._peer_line(one, own.get(one.id), seen, now_s)
+                for one in seen.nodes
+                if one.id != seen.node
+            ),
+            "links": seen.links,
+            "problems": tuple(seen.problems()),
+        }
+
+    def _peer_line(
+        self, node: PictureNode, link: NodeLink | None, seen: SystemSnapshot, now_s: float
+    ) -> PeerLine:
+        rates = self._rate(("link", seen.node, node.id), now_s)
+        if node.is_dead:
+            link, rates = None, (0.0, 0.0)
+        return PeerLine(
+            id=node.id,
+            name=node_name(node),
+            state=f"dead ({node.reason})" if node.is_dead else "alive",
+            is_elected=node.id == seen.elected,
+            in_per_s=rates[0],
+            resent_per_s=rates[1],
+            # Unknown until something was acknowledged.
+            round_trip_s=None if link is None else link.round_trip_s or None,
+            lag_s=None if link is None else link.lag_s,
+            backlog_bytes=None if link is None else link.backlog_bytes,
+            clock_offset_s=None if link is None else link.clock_offset_s,
+        )
 
     def _client_line(self, client: Any, row: Any, now_s: float) -> ClientLine:
         statistics: Any = self._statistics.get(client.id)

@@ -70,7 +70,8 @@ def demo(
     Then a program is killed and restarted, and so is the node. All programs are separate processes
     in a temporary folder and end with the tour. At the end, the published objects are compared with
     those that the other programs received, with the recording, and with the tables that Spark made
-    of it. The exit code is 0 only if all guarantees were kept.
+    of it. Three further nodes form a system: each has the same picture of it, and they agree on the
+    death of one that is killed. The exit code is 0 only if all guarantees were kept.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from skerry.apps.system_watch import NodeLink, SystemSnapshot, SystemWatch
     from skerry.client.api.picture import PictureNode
     from skerry.client.api.sync import Space
+    from skerry.client.core.states import StateChanged
 
 __all__ = ["picture"]
 
@@ -68,19 +70,25 @@ def picture(
         if is_raw or is_watching or as_json:
             raise click.UsageError("--raw, --watch and --json are for `skerry picture` alone")
         return
-    from skerry.apps.system_watch import SystemWatch
+    from skerry.apps.system_watch import SystemWatch, has_picture
 
     output = current_output()
-    with (
-        stop_on_signals() as stop,
-        choice.connect_or_fail("skerry-picture") as space,
-        SystemWatch(space) as watch,
-        _screen(output, is_raw=is_raw, as_json=as_json, is_live=is_watching) as show,
-    ):
-        watch.wait_links(_LINKS_S_MAX)
-        show(watch.snapshot(time()))
-        if is_watching:
-            _follow(watch, show, stop, is_raw=is_raw)
+    with stop_on_signals() as stop, choice.connect_or_fail("skerry-picture") as space:
+        if space.has_additions and not has_picture(space):
+            output.note("the node has not joined its system yet; waiting for the picture")
+        with (
+            SystemWatch(space) as watch,
+            _screen(output, is_raw=is_raw, as_json=as_json, is_live=is_watching) as show,
+        ):
+            watch.wait_links(_LINKS_S_MAX)
+            seen = watch.snapshot(time())
+            show(seen)
+            if is_raw and not seen.links:
+                output.note("there are no other nodes to observe")
+            if is_watching:
+                if not sys.stdout.isatty():  # Where the picture fills the screen.
+                    space.on_state(partial(_note_state, output))
+                _follow(watch, show, stop, is_raw=is_raw)
 
 
 @picture.command()
@@ -102,10 +110,17 @@ def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
     """
     if bool(names) == is_all:
         raise click.UsageError("name the nodes to forget, or give --all")
-    with choice.connect_or_fail("skerry-picture") as space:
-        found = _dead(space.picture.nodes, None if is_all else names)
+    from skerry.apps.system_watch import SystemWatch
+
+    with (
+        choice.connect_or_fail("skerry-picture") as space,
+        SystemWatch(space, has_links=False) as watch,
+    ):
+        found = _dead(watch.picture.nodes, None if is_all else names)
         if found:
             _forget(space, found)
+        else:
+            current_output().note("there are no dead nodes")
         for node in found:
             current_output().line(visible(f"forgotten: {node.name} ({_hex(node.id)})"))
 
@@ -153,6 +168,13 @@ def _follow(
         if is_changed or (is_raw and monotonic() - shown_s >= _REPEAT_S):
             show(now)
             before, shown_s = now, monotonic()
+
+
+def _note_state(output: Output, change: StateChanged) -> None:
+    if change.state == "disconnected":
+        output.note(f"the connection to the node is lost ({change.reason}); reconnecting")
+    elif change.state == "connected":
+        output.note("reconnected")
 
 
 @contextmanager

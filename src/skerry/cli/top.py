@@ -20,7 +20,8 @@ from skerry.json_values import visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from skerry.apps.top import ClientLine, NodeSnapshot, TypeLine
+    from skerry.apps.system_watch import NodeLink
+    from skerry.apps.top import ClientLine, NodeSnapshot, PeerLine, TypeLine
 
 _LOOK_S: Final = 0.1
 """Interval at which a stop request is polled."""
@@ -56,7 +57,10 @@ _LEDGER_COLUMNS: Final = (
 @node_options
 @json_option
 def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bool) -> None:
-    """Show the clients and types of a node, their rates and the ledger, until Ctrl-C.
+    """Show the clients, types and system of a node, their rates and the ledger, until Ctrl-C.
+
+    In a system, each other node is shown with its state and the link to it: datagrams received and
+    sent again, the round trip, how long it is behind, and the bytes that wait for it.
 
     The ledger accounts for all updates that were due to subscribers: due = delivered + filtered +
     conflated + expired + refused + queued. The rest is unexplained, and always 0. The row of a
@@ -131,6 +135,15 @@ def _is_used(line: TypeLine) -> bool:
 
 def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
     output.line(f"node {_headline(snapshot)}")
+    for problem in snapshot.problems:
+        output.line(visible(f"problem {problem}"))
+    for peer in snapshot.peers:
+        output.line(visible(f"peer {' '.join(_peer_facts(peer))}"))
+    own = {peer.id for peer in snapshot.peers}
+    for link in snapshot.links:
+        # Those of this node are the peers.
+        if link.observer in own:
+            output.line(visible(f"link {_link_text(link)}"))
     for client in _present(snapshot):
         output.line(f"client {client.id} {_text(client, [client.state])}")
     for type_ in filter(_is_used, snapshot.types):
@@ -153,6 +166,30 @@ def _headline(snapshot: NodeSnapshot) -> str:
     return visible(", ".join(facts))
 
 
+def _peer_facts(peer: PeerLine) -> list[str]:
+    facts = [peer.name, *(["elected"] if peer.is_elected else []), peer.state]
+    facts += [f"in/s={peer.in_per_s:.0f}", f"resent/s={peer.resent_per_s:.0f}"]
+    if peer.round_trip_s is not None:
+        facts.append(f"round_trip_ms={peer.round_trip_s * 1e3:.1f}")
+    if peer.lag_s is not None:
+        facts.append(f"lag_s={peer.lag_s:.3f}")
+    if peer.backlog_bytes is not None:
+        facts.append(f"backlog_bytes={peer.backlog_bytes}")
+    if peer.clock_offset_s is not None:
+        facts.append(f"clock_s={peer.clock_offset_s:+.3f}")
+    return facts
+
+
+def _link_text(link: NodeLink) -> str:
+    """What another node observes of a node."""
+    return (
+        f"{link.observer_name} to {link.node_name}"
+        f" {f'dead ({link.reason})' if link.is_dead else 'alive'}"
+        f" round_trip_ms={link.round_trip_s * 1e3:.1f} lag_s={link.lag_s:.3f}"
+        f" backlog_bytes={link.backlog_bytes}"
+    )
+
+
 def _text(line: ClientLine | TypeLine, facts: list[str]) -> str:
     rates = (f"in/s={line.in_per_s:.0f}", f"out/s={line.out_per_s:.0f}")
     queued_bytes = getattr(line, "queued_bytes", None)
@@ -173,6 +210,13 @@ def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableT
     head = Text(_headline(snapshot), style="bold" if is_well else "bold red", overflow="ellipsis")
     # 14 lines are the headline, the titles and heads of both tables, and blank lines.
     room = max(height - 14, 4)
+    system: list[RenderableType] = []
+    if snapshot.system is not None:
+        peers = sorted(snapshot.peers, key=_peer_order)[: max(room // 3, 2)]
+        problems = snapshot.problems[: max(room // 6, 1)]
+        system = [Text(visible(f"! {one}"), style="yellow") for one in problems]
+        system.append(_peer_table(snapshot.system, peers))
+        room = max(room - len(problems) - len(peers) - 5, 4)
     types = sorted(
         filter(_is_used, snapshot.types),
         key=lambda line: (-line.in_per_s - line.out_per_s, line.name),
@@ -184,10 +228,42 @@ def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableT
     counts = _ledger_columns([*shown_types, *shown_clients], width)
     return Group(
         head,
+        *system,
         _table("types", ("name", "objects", "members"), shown_types, counts),
         _table("clients", ("id", "name", "state"), shown_clients, counts),
         Text("press Ctrl-C to end", style="dim"),
     )
+
+
+def _peer_order(peer: PeerLine) -> tuple[bool, float, str]:
+    """Nodes that are alive first, and of these the one that is farthest behind."""
+    return peer.state != "alive", -(peer.lag_s or 0.0), peer.name
+
+
+def _peer_table(system: str, peers: list[PeerLine]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title = visible(f"other nodes of the system {system}")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for column in ("name", "state", "in/s", "resent/s", "round trip", "lag", "backlog", "clock"):
+        is_words = column in ("name", "state")
+        table.add_column(column, justify="left" if is_words else "right", no_wrap=True)
+    for peer in peers:
+        cells = (
+            f"{peer.name} (elected)" if peer.is_elected else peer.name,
+            peer.state,
+            f"{peer.in_per_s:.0f}",
+            f"{peer.resent_per_s:.0f}",
+            "" if peer.round_trip_s is None else f"{peer.round_trip_s * 1e3:.1f} ms",
+            "" if peer.lag_s is None else f"{peer.lag_s:.1f} s",
+            "" if peer.backlog_bytes is None else str(peer.backlog_bytes),
+            "" if peer.clock_offset_s is None else f"{peer.clock_offset_s:+.3f} s",
+        )
+        style = None if peer.state == "alive" else "dim"
+        table.add_row(*(Text(visible(cell)) for cell in cells), style=style)
+    return table
 
 
 def _ledger_columns(lines: list[Any], width: int) -> list[str]:

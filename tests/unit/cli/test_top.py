@@ -9,14 +9,17 @@ import pty
 import re
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 import skerry
-from skerry.apps.top import ClientLine, Counts, NodeSnapshot, TypeLine
+from skerry.apps.top import ClientLine, Counts, NodeSnapshot, PeerLine, TypeLine
 from skerry.cli import top as module
+from skerry.cli.output import Output
+from tests.unit.apps.test_system_watch import LINK
 
 Run = Callable[..., Any]
 
@@ -67,6 +70,66 @@ PICTURE = NodeSnapshot(
         for number in range(30)
     ),
 )
+
+
+def peer(name: str, **facts: Any) -> PeerLine:
+    usual: dict[str, Any] = {
+        "id": 2,
+        "state": "alive",
+        "is_elected": False,
+        "in_per_s": 7.0,
+        "resent_per_s": 1.0,
+        "round_trip_s": 0.0015,
+        "lag_s": 0.0,
+        "backlog_bytes": 4321,
+        "clock_offset_s": -0.25,
+    }
+    return PeerLine(name=name, **{**usual, **facts})
+
+
+UNKNOWN = dict.fromkeys(("round_trip_s", "lag_s", "backlog_bytes", "clock_offset_s"))
+SYSTEM = replace(
+    PICTURE,
+    system="bay",
+    peers=(
+        peer("quay", is_elected=True),
+        peer("tug", id=3, lag_s=2.5),
+        peer("dock", id=4, state="dead (silent)", **UNKNOWN),
+    ),
+    links=(replace(LINK, observer=2, node=3, observer_name="quay", node_name="tug"), LINK),
+    problems=("dock is excluded: silent",),
+)
+
+
+def test_the_other_nodes_of_a_system_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    module._print_lines(Output(), SYSTEM)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "problem dock is excluded: silent"
+    assert lines[2] == (
+        "peer quay elected alive in/s=7 resent/s=1 round_trip_ms=1.5 lag_s=0.000"
+        " backlog_bytes=4321 clock_s=-0.250"
+    )
+    assert lines[4] == "peer dock dead (silent) in/s=7 resent/s=1"
+    links = [line for line in lines if line.startswith("link ")]
+    assert links == ["link quay to tug alive round_trip_ms=0.5 lag_s=0.000 backlog_bytes=0"], (
+        "the links of this node are its peers"
+    )
+
+
+def test_the_other_nodes_of_a_system_are_a_table_that_fits() -> None:
+    console = Console(file=io.StringIO(), width=120, height=40)
+    console.print(module._rendered(SYSTEM, height=40, width=120))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "! dock is excluded: silent" in text
+    assert "other nodes of the system bay" in text
+    assert text.index("tug") < text.index("quay (elected)") < text.index("dead (silent)"), (
+        "the node that is farthest behind is first"
+    )
+    assert text.count("\n") <= 40
+    many = replace(SYSTEM, peers=tuple(peer(f"n{number}", id=number) for number in range(90)))
+    console = Console(file=io.StringIO(), width=120, height=40)
+    console.print(module._rendered(many, height=40, width=120))
+    assert console.file.getvalue().count("\n") <= 40  # type: ignore[attr-defined]
 
 
 @pytest.fixture

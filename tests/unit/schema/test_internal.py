@@ -35,6 +35,7 @@ KEYS = {
     "SkerryHolder": ["kind", "subject"],
     "SkerryLedger": ["kind", "name"],
     "SkerryLink": ["sender", "receiver"],
+    "SkerryProbe": ["node"],
     "SkerryRawStatistics": ["observer", "node"],
 }
 CACHED = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
@@ -19,6 +19,7 @@ import skerry
 from skerry.apps.demo.fleet import Alarm, BearingRequest, Vessel, Voyage, close_pairs
 from skerry.apps.demo.history import DemoHistory, missing_extra
 from skerry.apps.demo.processes import DemoProcess, DemoProcesses
+from skerry.apps.demo.system import DemoSystem
 from skerry.apps.top import NodeWatch
 from skerry.client.api.sync import Space
 from skerry.errors import ConnectFailed, Refused, RequestError, StartFailed, StopTimedOut
@@ -38,7 +39,7 @@ _SOCKET_CHARS_MAX: Final = 100
 _TABLES: Final = "the tables have the final positions of all vessels"
 _PROGRAMS: Final = ("-m", "skerry.apps.demo.programs")
 _FIRST: Final = {"north": 265_000_000, "south": 266_000_000}
-STEP_COUNT: Final = 9
+STEP_COUNT: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +88,12 @@ class Tour:
         self._states: list[str] = []
         self._confirmed: set[int] = set()
         self._history = DemoHistory(processes, folder or processes.path / "past", report=report)
+        self._system = DemoSystem(processes, report=report)
         self._has_tables = has_tables
         self._final_state: tuple[int, dict[int, tuple[float, float]]] | None = None
         """A time, and the positions of all vessels at that time."""
         self._recorded: dict[str, Any] = {}
+        self._ended_count = 0
         self.checks: list[Check] = []
 
     def steps(self) -> Iterator[TourStep]:
@@ -130,8 +133,15 @@ class Tour:
             )
             self._kill_node(space)
             yield TourStep("comparison", "all programs report what they know")
+            self._system.start()
             self._compare(space)
         self._end_all()
+        yield TourStep(
+            "three nodes, one system",
+            "they find each other, have one picture, and agree on who is dead; objects stay at"
+            " their node",
+        )
+        self._play_system()
         yield TourStep("the recording", "all updates of the space are stored")
         self._check_recording()
         yield TourStep("the tables", "Spark makes tables, which give the state at any time")
@@ -346,9 +356,22 @@ class Tour:
         if self._history.is_recording:
             codes["recorder"], self._recorded = self._history.end()
         codes["node"] = self._node.end()
+        self._check_ends(codes)
+
+    def _check_ends(self, codes: Mapping[str, int]) -> None:
+        self._ended_count += len(codes)
         wrong = {name: code for name, code in codes.items() if code != 0}
         ends = ", ".join(f"{name} with exit code {code}" for name, code in wrong.items())
-        self._check("all programs end in order", not wrong, ends or f"{len(codes)} processes")
+        self._check(
+            "all programs end in order", not wrong, ends or f"{self._ended_count} processes"
+        )
+
+    def _play_system(self) -> None:
+        if self._is_stopped():
+            self._report("no system: the tour was stopped")
+        else:
+            self._system.play(self._check)
+        self._check_ends(self._system.end())
 
     def _check_recording(self) -> None:
         if not self._history.is_recording:

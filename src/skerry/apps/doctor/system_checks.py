@@ -12,7 +12,14 @@ from time import monotonic, time
 from typing import Any, Final, Self
 
 from skerry.apps.doctor.results import CheckResult, failure, passed, warning
-from skerry.apps.system_watch import CLOCK_ALARM_S, LAG_ALARM_S, NodeLink, SystemWatch, node_name
+from skerry.apps.system_watch import (
+    CLOCK_ALARM_S,
+    LAG_ALARM_S,
+    NodeLink,
+    SystemWatch,
+    has_picture,
+    node_name,
+)
 from skerry.client.api.picture import PictureNode
 from skerry.client.api.sync import Space
 from skerry.client.core.events import Event
@@ -21,8 +28,9 @@ from skerry.schema.internal import PROBE_TYPE
 
 _PROBES_S_MAX: Final = 4.5
 """Time for three rounds of probes: a node begins one each second while it has a subscriber."""
-_ROUND_S: Final = 0.95
-"""Answers that arrive earlier are those of a round that began before."""
+_ROUND_S: Final = 1.05
+"""A little more than a round: results that arrive earlier are those of a round that began before
+this program asked."""
 _LINKS_S_MAX: Final = 2.5
 _ORDERED: Final = "ordered"
 _FIREWALL: Final = (
@@ -43,16 +51,16 @@ _ADVICE: Final = {
 
 def examine_system(space: Space) -> Iterable[CheckResult]:
     """Run all checks of the system of a node, and yield each result."""
-    picture = space.picture
-    me = next((one for one in picture.nodes if one.id == picture.node), None)
     if not space.has_additions:
         return
-    if me is None:
+    if not has_picture(space):
         advice = (
             "it waits for its network interface or for other nodes; /readyz and its log say why"
         )
-        yield warning("system", "the node has not joined a system yet", advice)
+        yield warning("system", "the node has not joined its system yet", advice)
         return
+    picture = space.picture
+    me = next(one for one in picture.nodes if one.id == picture.node)
     if not me.control:
         yield passed("system", "the node belongs to no system")
         return
@@ -64,6 +72,8 @@ def examine_system(space: Space) -> Iterable[CheckResult]:
         others = [one for one in picture.nodes if one.id != me.id and not one.is_dead]
         yield _membership(space, me, others)
         answers = probes.wait({one.id for one in others})
+        # Fails if it is the connection to this node that was lost.
+        space.flush(timeout=_LINKS_S_MAX)
         watch.wait_links(_LINKS_S_MAX)
         seen = watch.snapshot(time())
         links = {one.node: one for one in seen.links if one.observer == me.id}

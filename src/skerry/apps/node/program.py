@@ -33,6 +33,7 @@ from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.sockets import raise_descriptor_limit
 from skerry.runtime.system_folders import default_socket, make_folder
+from skerry.runtime.udp.system_addresses import find_local_address
 from skerry.runtime.usage import resource_usage
 
 if TYPE_CHECKING:
@@ -213,9 +214,22 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeDistrib
     group = group_of_node(config.distributor, config.system)
     if group is None:
         return None
+    distributor = replace(config.distributor, interface=message_interface(config))
     return NodeDistributorCarriage(
-        server, group, config.distributor, name=config.name, rng=rng, hear=log_events
+        server, group, distributor, name=config.name, rng=rng, hear=log_events
     )
+
+
+def message_interface(config: NodeConfig) -> str:
+    """The interface for messages to other nodes: the configured one, or that of the system. Empty
+    for the one that the computer uses for multicast."""
+    interface, peers = config.distributor.interface, config.effective_peers()
+    if interface or not config.system or not peers.control or peers.is_v6:
+        return interface
+    try:
+        return find_local_address(peers.control, key="node.peers.control", is_v6=False).host
+    except SkerryError:
+        return ""  # It may appear later; the member waits for it, and reports it.
 
 
 def _node_id(config: NodeConfig, rng: Random) -> int:

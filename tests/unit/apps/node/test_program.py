@@ -19,6 +19,7 @@ import skerry
 from skerry.apps.node import program as node
 from skerry.apps.node.config import NodeConfig
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
+from skerry.apps.node.peers import NodePeersConfig
 from skerry.apps.node.program import DEFAULT_ENDPOINTS, default_endpoints, run_node
 from skerry.engine.admission.admission import AdmissionConfig
 from skerry.engine.admission.permissions import PermissionRule
@@ -347,6 +348,28 @@ def test_a_node_of_a_system_reports_its_group(tmp_path: Path, loop: LoopKind) ->
     reported = messages_of_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
     assert reported[0] == "node harbour exchanges messages by 239.193.104.190:4711 on lo"
     assert reported[-1] == "node harbour ends"
+
+
+@pytest.mark.parametrize(
+    ("peers", "distributor", "interface"),
+    [
+        ({"control": "127.0.0.1"}, {}, "127.0.0.1"),
+        ({"control": "127.0.*:5000"}, {}, "127.0.0.1"),
+        ({"control": "127.0.0.1"}, {"interface": "eth7"}, "eth7"),
+        ({"control": "[::1]"}, {}, ""),
+        ({"control": "no-such0"}, {}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_messages_use_the_interface_of_the_system(
+    peers: dict[str, str], distributor: dict[str, str], interface: str
+) -> None:
+    config = NodeConfig(
+        system="harbour",
+        peers=NodePeersConfig(**peers),  # type: ignore[arg-type]
+        distributor=NodeDistributorConfig(**distributor),  # type: ignore[arg-type]
+    )
+    assert node.message_interface(config) == interface
 
 
 def test_exceptions_of_the_loop_are_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,15 +31,19 @@ class Core:
     def __init__(self) -> None:
         self.pictures: list[PublishedPicture] = []
         self.raw: list[Any] = []
+        self.probes: list[Any] = []
+        self.links: list[Any] = []
 
     def set_picture(self, seen: PublishedPicture, _now_ns: int) -> None:
         self.pictures.append(seen)
 
     def wants(self, type_name: str) -> bool:
-        return type_name == "SkerryRawStatistics"
+        return type_name in ("SkerryRawStatistics", "SkerryProbe", "SkerryLink")
 
     def publish(self, objects: list[Struct], _now_ns: int) -> None:
-        self.raw += objects
+        for one in objects:
+            rows = {"SkerryRawStatistics": self.raw, "SkerryProbe": self.probes}
+            rows.get(one.descriptor.name, self.links).append(one)
 
 
 class Server:
@@ -113,12 +117,17 @@ def test_two_members_publish_one_picture_and_raw_statistics() -> None:
             own = next(row for row in seen.raw if row.observer == 1)
             assert (own.observerName, own.nodeName, own.isDead) == ("north", "south", False)
             await until(lambda: any(row.clockOffset is not None for row in seen.raw))
+            await until(lambda: any(row.wholeRoundTripTime is not None for row in seen.probes))
+            assert {(row.node, row.datagramBytes) for row in seen.probes} == {(2, 1450)}
             statistics = first.statistics()
             assert isinstance(statistics, MemberStatistics)
             assert statistics.alive_count == 2
             assert statistics.machine.discovery.known_count == 1
             # A node that stops tells the others, and reports nothing more of them.
             await second.close()
+            links = {(row.sender, row.receiver): row for row in others.links}
+            assert links.keys() == {("south", "north"), ("north", "south")}
+            assert all(row.datagrams > 0 for row in links.values())
             await until(lambda: alive(seen) == {"north"})
             (south,) = [one for one in seen.pictures[-1].state.nodes if one.name == "south"]
             assert south.is_dead

@@ -14,9 +14,11 @@ from skerry.engine.services.picture import (
     PublishedPicture,
     exclusion_text,
     observations,
+    probe_objects,
     raw_objects,
 )
 from skerry.objects.internal import internal_class
+from skerry.protocol.discovery.probes import ProbeResult
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
@@ -231,3 +233,22 @@ def test_raw_objects_have_what_each_node_observes() -> None:
     assert rows[1, 3].clockOffset is None
     assert (rows[2, 3].isDead, rows[2, 3].reason) == (True, "slow")
     assert (rows[2, 3].observerName, rows[2, 3].nodeName) == ("n2", "n3")
+
+
+def test_probes_are_published_of_nodes_that_are_alive() -> None:
+    table = table_of(raw_of(2), raw_of(3), raw_of(4))
+    table.kill(table.nodes[3], ExclusionReason.SILENT, 0)
+    results = [
+        ProbeResult(node=2, round_trip_ns=1_000_000, whole_round_trip_ns=None),
+        ProbeResult(node=3, round_trip_ns=1, whole_round_trip_ns=1),
+        ProbeResult(node=4, round_trip_ns=None, whole_round_trip_ns=2_000_000),
+        ProbeResult(node=9, round_trip_ns=1, whole_round_trip_ns=1),
+    ]
+    made: list[Any] = list(probe_objects(table, results, datagram_bytes=1450, mtu=1500))
+    assert [(one.node, one.roundTripTime, one.wholeRoundTripTime) for one in made] == [
+        (2, 0.001, None),
+        (4, None, 0.002),
+    ]
+    assert {(one.control, one.datagramBytes, one.mtu) for one in made} == {
+        ("10.0.0.1:1", 1450, 1500)
+    }

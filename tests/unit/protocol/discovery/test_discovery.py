@@ -26,6 +26,7 @@ from skerry.protocol.discovery.events import (
     RefusedBy,
     SeedIgnored,
 )
+from skerry.protocol.discovery.probes import ProbeResult, Probes
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
@@ -281,3 +282,50 @@ def test_a_truncated_message_is_dropped(size: int) -> None:
     for part in found.submessages:
         part.payload = part.payload[:size]  # type: ignore[union-attr]
     assert machine.receive(found, description(2).control, 0) is DropReason.BODY
+
+
+def known_pair(**fields: Any) -> tuple[Discovery, Discovery]:
+    first, second = discovery(1, seeds=[description(2).control], **fields), discovery(2)
+    for now_ns in range(0, 20 * SECOND, SECOND):
+        advance(first, second, now_ns=now_ns)
+    return first, second
+
+
+def test_a_probe_of_each_size_is_answered_and_timed() -> None:
+    first, second = known_pair()
+    small, whole = first.probe(20 * SECOND)
+    assert small[0] == whole[0] == second._me.control
+    assert len(small[1]) < 300
+    assert 1447 <= len(whole[1]) <= 1450
+    assert first.probes.results() == [
+        ProbeResult(node=2, round_trip_ns=None, whole_round_trip_ns=None)
+    ]
+    sent_before = second.statistics().node_info_sent_count
+    for data, now_ns in ((small[1], 20 * SECOND + 5), (whole[1], 20 * SECOND + 9)):
+        deliver(second, data, first._me.control, now_ns)
+        exchange(first, second, now_ns=now_ns)
+    assert first.probes.results() == [ProbeResult(node=2, round_trip_ns=5, whole_round_trip_ns=9)]
+    assert second.statistics().node_info_sent_count == sent_before, "no list of nodes"
+    first.probe(30 * SECOND)
+    assert first.probes.results()[0].round_trip_ns is None, "each round begins without answers"
+
+
+def test_answers_to_probes_are_limited_and_do_not_count_as_others() -> None:
+    first, second = known_pair()
+    answer_count = 0
+    for _ in range(20):
+        small, _ = first.probe(20 * SECOND)
+        deliver(second, small[1], first._me.control, 20 * SECOND)
+        answer_count += len(second.take_datagrams())
+    assert answer_count == 16
+    assert second.directory.known[1].answered_count == 0
+
+
+def test_an_answer_counts_only_for_the_node_that_was_probed() -> None:
+    probes = Probes(Random(1))
+    number = probes.add(2, 10, is_whole=True)
+    assert not probes.answered(number, 3, 20)
+    assert not probes.answered(number + 1, 2, 20)
+    assert probes.answered(number, 2, 25)
+    assert not probes.answered(number, 2, 30), "a repeated answer"
+    assert probes.results() == [ProbeResult(node=2, round_trip_ns=None, whole_round_trip_ns=15)]

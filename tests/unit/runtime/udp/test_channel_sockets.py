@@ -99,6 +99,19 @@ def test_what_cannot_be_sent_is_counted_and_logged_once(
     assert [data for data, _, _ in received(second, 1)] == [b"next"]
 
 
+def test_whole_datagrams_are_sent_and_those_that_do_not_fit_are_dropped(
+    pair: tuple[ChannelSockets, ChannelSockets],
+) -> None:
+    first, second = pair
+    # The largest MTU of an interface is 65536 bytes, that of loopback.
+    first.send_whole([(second.address, b"x" * 65_508), (second.address, b"small")])
+    ((data, _, _),) = received(second, 1)
+    assert data == b"small"
+    assert first.send_error_count == 0
+    first.send([b"y" * 2000], second.address, 0)
+    assert len(received(second, 1)[0][0]) == 2000
+
+
 def test_a_silent_group_is_joined_again(
     pair: tuple[ChannelSockets, ChannelSockets], group: Address
 ) -> None:
