@@ -38,7 +38,8 @@ class RowShape:
 
     @property
     def schema(self) -> pa.Schema:
-        known = RAW if self.reader is None else _typed(self.reader)
+        typed = None if self.reader is None else [*ENVELOPE, *payload_schema(self.reader)]
+        known = RAW if typed is None else pa.schema(typed)
         return pa.schema([known.field(name) for name in self.columns])
 
 
@@ -77,10 +78,6 @@ def rows_of(
             elif name not in columns:
                 columns[name] = _cast(piece.column(name), RAW.field(name).type)
         yield pa.RecordBatch.from_arrays([columns[name] for name in shape.columns], schema=schema)
-
-
-def _typed(reader: StructType) -> pa.Schema:
-    return pa.schema([*ENVELOPE, *payload_schema(reader)])
 
 
 def _selected(batch: pa.RecordBatch, shape: RowShape) -> pa.RecordBatch:

@@ -45,7 +45,10 @@ def objects_of(host: NodeHost, type_name: str) -> dict[str, _State]:
     """The fields of the cached objects of a type, by key."""
     decode = TYPES[type_name].decode
     objects = [decode(entry.payload) for _, entry in host.core.cache.objects(type_name)]
-    return {obj.id: _fields(obj) for obj in objects}
+    return {
+        obj.id: {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
+        for obj in objects
+    }
 
 
 def subjects_of(host: NodeHost, type_name: str) -> dict[str, str]:
@@ -380,10 +383,6 @@ def _is_joined(program: Program, event: Seen) -> bool:
 
 def _listener(node: Node[Any], event: Seen) -> _Listener:
     return node.name, node.life, event.subscription
-
-
-def _fields(obj: Any) -> _State:
-    return {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
 
 
 def _is_wanted(
