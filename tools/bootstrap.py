@@ -224,6 +224,8 @@ def install_test_programs() -> None:
         install_by_apt("postgresql", "PostgreSQL server")
     if shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
         install_by_apt("nftables", "packet filter nft")
+    if shutil.which("tshark") is None:
+        install_by_apt("tshark", "packet analyser tshark")
 
 
 def install_by_apt(package: str, what: str) -> None:

@@ -312,11 +312,17 @@ def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dic
             raise ConfigError(key=key, origin=origin, detail="it is missing and has no default")
     try:
         return cls(**arguments)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ConfigError) as error:
+        if isinstance(error, ConfigError) and error.origin:
+            raise
         given = {
             origins[f"{section}.{name}"] for name in arguments if f"{section}.{name}" in origins
         }
         origin = ", ".join(sorted(given)) or _origin_of(values) or DEFAULT_ORIGIN
+        if isinstance(error, ConfigError):
+            raise ConfigError(
+                key=error.key, origin=origin, detail=error.detail, hint=error.hint
+            ) from error
         raise ConfigError(key=section, origin=origin, detail=str(error)) from error
 
 

@@ -288,8 +288,9 @@ class LimitExceeded(SkerryError):
 class ConfigError(SkerryError):
     """The configuration cannot be used."""
 
-    def __init__(self, *, key: str, origin: str, detail: str, hint: str | None = None) -> None:
-        super().__init__(f"{key} ({origin}): {detail}")
+    def __init__(self, *, key: str, detail: str, origin: str = "", hint: str | None = None) -> None:
+        """Without `origin`, `skerry.config.load` adds where the values of the section are from."""
+        super().__init__(f"{key} ({origin or 'configuration'}): {detail}")
         self.key = key
         self.origin = origin
         self.detail = detail

@@ -28,7 +28,7 @@ from skerry.protocol.rtps.entities import (
     writer_id,
 )
 from skerry.protocol.rtps.number_sets import NumberSet
-from skerry.protocol.rtps.samples import read_records, record_head, whole_sample
+from skerry.protocol.rtps.samples import SampleWriter, read_records
 from skerry.protocol.rtps.submessages import (
     AckNack,
     Data,
@@ -65,12 +65,10 @@ def reader_of(node: int, channel: Channel = Channel.DATA) -> DatagramReader:
     return DatagramReader(guid_prefix(node, channel))
 
 
-def record(data_type: str, body: bytes) -> bytes:
-    return record_head(hash64(data_type), 0, len(body)) + body
-
-
 def sample(data_type: str, body: bytes, *, is_padded: bool = True) -> bytes:
-    return whole_sample(record(data_type, body), is_padded=is_padded)
+    writer = SampleWriter()
+    writer.add(hash64(data_type), 0, body)
+    return writer.finish(is_padded=is_padded)
 
 
 def made(
@@ -215,6 +213,18 @@ def test_a_vector_is_written_byte_for_byte(name: str) -> None:
     assert WRITTEN[name].hex(" ", 4) == content(name).hex(" ", 4)
 
 
+REFUSED = {
+    "90_bad_crc": DropReason.CHECKSUM,
+    "91_bad_version": DropReason.VERSION,
+    "92_other_destination": DropReason.DESTINATION,
+    "93_truncated": DropReason.CHECKSUM,
+}
+
+
+def test_every_vector_is_written_or_refused() -> None:
+    assert {*WRITTEN, *DISCOVERY, *REFUSED} == set(NAMES)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vector_is_read_again_and_gives_the_same_bytes(name: str) -> None:
     data = content(name)
@@ -223,14 +233,8 @@ def test_a_vector_is_read_again_and_gives_the_same_bytes(name: str) -> None:
     if name == "13_gap_list":
         receiver = NODE_C
     found = reader_of(receiver, channel).read(data)
-    refused = {
-        "90_bad_crc": DropReason.CHECKSUM,
-        "91_bad_version": DropReason.VERSION,
-        "92_other_destination": DropReason.DESTINATION,
-        "93_truncated": DropReason.CHECKSUM,
-    }
-    if name in refused:
-        assert found is refused[name]
+    if name in REFUSED:
+        assert found is REFUSED[name]
         return
     assert isinstance(found, Datagram)
     fields = [field["field"] for field in vector(name)["fields"]]

@@ -57,6 +57,7 @@ class Site:
         fields: tuple[str, ...] = (),
         types: NodeTypes = TYPES,
         server: NodeType = SERVER,
+        field: NodeType = FIELD,
         config: LinkConfig | None = None,
         world: World | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Site:
         self.checker = InSequence()
         self.world.watch(self.checker)
         roster = {
-            name: (100 + index, FIELD if name in fields else server)
+            name: (100 + index, field if name in fields else server)
             for index, name in enumerate((*names, *fields))
         }
         self.nodes = {

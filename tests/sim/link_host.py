@@ -22,6 +22,7 @@ __all__ = [
     "TYPES",
     "LinkDelivered",
     "LinkHost",
+    "content_of",
     "number_of",
 ]
 
@@ -96,7 +97,7 @@ class LinkHost:
         """Send the next number to all nodes of a type."""
         stream = type_name if is_reliable else f"{type_name}?"
         number = self.sent.get(stream, 0)
-        data = number.to_bytes(8, "big") + bytes(size - 8)
+        data = content_of(number, size)
         is_sent = self.link.send_all(
             self._types.named(type_name),
             _DATA_TYPE,
@@ -113,7 +114,7 @@ class LinkHost:
         """Send the next number to one node."""
         stream = name if is_reliable else f"{name}?"
         number = self.sent.get(stream, 0)
-        data = number.to_bytes(8, "big") + bytes(size - 8)
+        data = content_of(number, size)
         is_sent = self.link.send_to(
             self.nodes[name], _DATA_TYPE, data, now_ns, is_reliable=is_reliable
         )
@@ -160,9 +161,17 @@ class LinkHost:
         return self.link.statistics()
 
 
+def content_of(number: int, size: int) -> bytes:
+    """A message with a number, which all of its bytes depend on."""
+    data = number.to_bytes(8, "big")
+    return data if size == 8 else (data * (size // 8 + 1))[:size]
+
+
 def number_of(data: bytes) -> int:
-    """The number in a message."""
-    return int.from_bytes(data[:8], "big")
+    """The number in a message, whose content has to be right."""
+    number = int.from_bytes(data[:8], "big")
+    assert data == content_of(number, len(data)), f"message {number} was changed"
+    return number
 
 
 def host_of(node: Any) -> LinkHost:

@@ -11,7 +11,7 @@ from skerry.testing.scenarios import known_scenarios
 
 NAMES = list(known_scenarios(Path(__file__).parents[2]))
 
-SEED_COUNTS = {"moves": 12, "node": 24, "requests": 8, "slow": 16}
+SEED_COUNTS = {"moves": 12, "node": 24, "requests": 8, "slow": 16, "system": 16}
 """Of those that take longer; 40 of the others."""
 
 

@@ -13,6 +13,7 @@ import pytest
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import NotFull, StallReason
 from skerry.protocol.machine import Address
+from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import (
     Duplication,
@@ -25,7 +26,7 @@ from skerry.testing.faults import (
 from skerry.testing.packet import MULTICAST, UNICAST, Packet
 from skerry.testing.world import MS, SECOND
 from tests.sim.link import Site
-from tests.sim.link_host import LinkDelivered, LinkHost
+from tests.sim.link_host import DATA_PORT, FIELD, SERVER, LinkDelivered, LinkHost
 
 
 def test_messages_arrive_in_order_at_all_nodes_of_a_type() -> None:
@@ -362,3 +363,63 @@ def test_a_thousand_random_datagrams_do_no_harm() -> None:
 
 def _receive(data: bytes, host: LinkHost, now_ns: int) -> None:
     host.receive(data, Address("a", 1), now_ns)
+
+
+def test_a_receiver_that_was_removed_delivers_nothing_behind_what_was_dropped_with_it() -> None:
+    """It still receives from the group, and must not take what comes later for the next."""
+    site = Site("a", "b", "c")
+    a, b = site.nodes["a"], site.nodes["b"]
+    a.do(lambda host, now_ns: host.include("b", now_ns=now_ns))
+    b.do(lambda host, now_ns: host.include("a", now_ns=now_ns))
+    site.world.run_for(100 * MS)
+
+    def send_and_exclude(host: LinkHost, now_ns: int) -> None:
+        host.send_all(now_ns)
+        host.link.take_transmits()
+        host.send_all(now_ns)
+        host.link.exclude(101, now_ns)
+        host.send_all(now_ns)
+        host.include("c", now_ns=now_ns)
+        host.send_all(now_ns)
+
+    # The first message leaves at once, the second one waits, the third one has no receiver.
+    site.checker.is_gapless = True
+    a.do(send_and_exclude)
+    site.world.run_for(SECOND)
+    assert site.checker.counts["b"] <= 1
+
+
+LIGHT = NodeType(name="light", light=True, may_form_system=False)
+
+
+def include_again(name: str, node_type: NodeType, host: LinkHost, now_ns: int) -> None:
+    """Exclude a node, and include it at once."""
+    node = host.nodes[name]
+    host.link.exclude(node, now_ns)
+    host.link.meet(node, node_type, Address(name, DATA_PORT))
+    host.link.include(node, now_ns)
+
+
+@pytest.mark.parametrize("has_noticed", [False, True])
+def test_messages_of_a_light_node_that_is_included_again_arrive_once(has_noticed: bool) -> None:
+    """The acknowledgements are lost, so it repeats its messages; it may have noticed or not."""
+    types = NodeTypes([SERVER, FIELD, LIGHT])
+    site = Site("b", fields=("a",), types=types, field=LIGHT)
+    a, b = site.nodes["a"], site.nodes["b"]
+    site.include_all()
+    site.world.run_for(200 * MS)
+    cut = Partition(sources=["b"], destinations=["a"])
+    site.world.inject(cut)
+    for _ in range(3):
+        a.do(lambda host, now_ns: (host.send_all(now_ns), host.send_to("b", now_ns)))
+    site.world.run_for(300 * MS)
+    assert site.checker.counts["b"] == 6
+    for node, other in ((b, "a"), (a, "b"))[: 1 + has_noticed]:
+        node.do(partial(include_again, other, types.named("light" if other == "a" else "server")))
+    cut.stop(site.world)
+    for _ in range(3):
+        a.do(lambda host, now_ns: (host.send_all(now_ns), host.send_to("b", now_ns)))
+    site.world.run_for(2 * SECOND)
+    assert site.checker.counts["b"] == 12
+    assert a.machine.stalled == []
+    assert b.machine.stalled == []

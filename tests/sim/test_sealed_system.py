@@ -15,10 +15,10 @@ from skerry.protocol.machine import Address
 from skerry.protocol.sealing.group_keys import Cipher, GroupKey, KeyRing
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Duplication, Loss, Reordering
+from skerry.testing.machines.system_site import CONTROL_PORT, FIELD, SERVER, TYPES, SystemSite
 from skerry.testing.node import Node
 from skerry.testing.packet import Packet
 from skerry.testing.world import MS, SECOND
-from tests.sim.system import CONTROL_PORT, FIELD, SERVER, TYPES, SystemSite
 
 RTPS_HEADER_BYTES = 20
 SEALED = 0xF1

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
+from random import Random
+
+import pytest
+
 from skerry.engine.system.system_core import SystemCore
+from skerry.ids import hash64
+from skerry.protocol.discovery.descriptions import NodeDescription
+from skerry.protocol.discovery.discovery import Discovery
 from skerry.protocol.discovery.events import LightSeed
 from skerry.protocol.link.link import Link
 from skerry.protocol.machine import Address
 from skerry.protocol.picture.events import IncarnationEntered
 from skerry.protocol.rtps.entities import Channel
+from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf
-from skerry.testing.packet import MULTICAST, UNICAST, Packet
-from skerry.testing.world import MS, SECOND
-from tests.sim.system import (
+from skerry.testing.machines.system_checkers import HeardFirst
+from skerry.testing.machines.system_site import (
+    CONTROL_PORT,
     DATA_PORT,
     FIELD,
     LIGHT,
     MESSAGE,
     SERVER,
     TYPES,
-    HeardFirst,
     SystemSite,
 )
+from skerry.testing.packet import MULTICAST, UNICAST, Packet
+from skerry.testing.world import MS, SECOND
 
 
 def test_fs_01_two_nodes_one_of_which_seeds_the_other() -> None:
@@ -76,6 +86,76 @@ def note(packet: Packet, found: list[int], host: str) -> bool:
     return False
 
 
+def hear(data: bytes, source: Address, machine: SystemCore, now_ns: int) -> None:
+    """Pass a datagram to a machine."""
+    machine.receive(data, source, now_ns)
+
+
+@pytest.mark.slow
+def test_fs_04_two_hundred_nodes_are_listed_in_several_datagrams() -> None:
+    site = SystemSite()
+    b = site.add("b")
+    count = 200
+    for number in range(count):
+        # Real datagrams of nodes that are then silent: 200 whole ones would take minutes.
+        host = f"10.1.0.{number}"
+        other = Discovery(
+            me=NodeDescription(
+                node=number + 1,
+                name=f"node {number}",
+                type_id=FIELD.id,
+                control=Address(host, CONTROL_PORT),
+                data=Address(host, DATA_PORT),
+            ),
+            own_type=FIELD,
+            node_types=TYPES,
+            system=hash64("harbour"),
+            rng=Random(number),
+            now_ns=0,
+            seeds=[b.address],
+        )
+        other.advance(0)
+        ((_, data),) = other.take_datagrams()
+        source = Address(host, CONTROL_PORT)
+        b.do(partial(hear, data, source))
+    a = site.add("a", seeds=("b",))
+    answers: list[int] = []
+
+    def is_lost_part(packet: Packet) -> bool:
+        # The kind of a message of discovery is its first parameter.
+        is_info = b"\x01\x80\x04\x00\x02\x00\x00\x00" in packet.data
+        is_answer = packet.destination is a and is_info and b"node 77" in packet.data
+        if is_answer:
+            answers.append(packet.sent_ns)
+        return is_answer and len(answers) == 1
+
+    lost = LoseIf(is_lost_part)
+    site.world.inject(lost)
+    lengths: list[int] = []
+
+    class Measured(Checker):
+        def arrived(self, packet: Packet) -> str | None:
+            if packet.source is b:
+                lengths.append(len(packet.data))
+            return None
+
+    site.world.watch(Measured())
+    site.world.run_for(500 * MS)
+    directory = a.machine.discovery.directory
+    known = directory.known[site.id_of("b")]
+    assert lost.strike_count == 1
+    assert not known.is_complete
+    assert known.packet_count > 10
+    assert len(directory.reported) < count
+    # Those that do not answer are asked in turns, with the one that has to repeat its answer.
+    site.world.run_until(lambda: known.is_complete, timeout_ns=15 * SECOND)
+    assert len(directory.reported) == count
+    assert max(lengths) <= a.machine.config.link.datagram_bytes
+    answer_count = len(answers)
+    site.world.run_for(15 * SECOND)
+    assert len(answers) == answer_count
+
+
 def test_fs_05_the_own_address_as_a_seed_and_one_that_is_not_an_address() -> None:
     site = SystemSite()
     site.add("a")
@@ -118,14 +198,14 @@ def test_fs_07_data_of_a_node_that_is_not_included_is_not_delivered() -> None:
     stranger.include(machine.node, now_ns)
     stranger.send_all(SERVER, MESSAGE, b"strange", now_ns)
     stranger.send_to(machine.node, MESSAGE, b"strange", now_ns)
-    datagrams = stranger.take_datagrams()
+    datagrams = stranger.take_transmits()
     source = Address("10.0.9.9", DATA_PORT)
 
     def act(core: SystemCore, at_ns: int) -> None:
         core.take_transmits()
-        for to, data in datagrams:
-            core.receive_at(data, source, to, at_ns)
-        assert source not in [sent.destination for sent in core.take_transmits()]
+        for sent in datagrams:
+            core.receive_at(sent.data, source, sent.destination, at_ns)
+        assert source not in [one.destination for one in core.take_transmits()]
 
     site.nodes["a"].do(act)
     assert datagrams

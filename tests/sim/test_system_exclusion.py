@@ -13,10 +13,11 @@ from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
 from skerry.protocol.picture.events import Elected, LoopWasLate
 from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT
 from skerry.testing.faults import LoseIf, Loss
+from skerry.testing.machines.system_site import DATA_PORT, FIELD, SERVER, SystemSite
+from skerry.testing.node_faults import lose_interface
 from skerry.testing.packet import MULTICAST, Packet
 from skerry.testing.world import MS, SECOND
 from tests.sim.link import Site
-from tests.sim.system import DATA_PORT, FIELD, SERVER, SystemSite
 
 T = SERVER.dead_timeout_ns
 WARM = 15 * SECOND
@@ -186,6 +187,18 @@ def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody() -> None:
     assert site.events("b", LoopWasLate)
 
 
+@pytest.mark.parametrize("paused", ["a", "b"])
+def test_fs_33_a_node_that_stalls_for_so_long_that_it_is_excluded_leaves(paused: str) -> None:
+    site = formed("a", "b", "c")
+    others = sorted({"a", "b", "c"} - {paused})
+    site.world.pause(site.nodes[paused], 15 * SECOND)
+    site.world.run_for(14 * SECOND)
+    assert site.agree(*others)
+    site.world.run_for(10 * SECOND)
+    assert site.left(paused)
+    assert site.agree(*others)
+
+
 def send_state(machine: SystemCore, body: bytes, data_type: int, now_ns: int) -> None:
     """Send a message of the picture on the control channel, as the machine itself would."""
     assert machine.control.send_all(machine.own_type, data_type, body, now_ns)
@@ -279,15 +292,10 @@ def test_fs_36_the_data_channel_is_blocked_one_way() -> None:
 
 def test_fs_52_a_cable_is_out_for_two_seconds() -> None:
     site = formed("a", "b", "c")
-    heal = site.cut_both(["c"], ["a", "b"])
-    node, world = site.nodes["c"], site.world
-    groups = [group for group in world.network._groups if node.name in world.network._groups[group]]
-    for group in groups:
-        world.network.leave(node, group)
+    world = site.world
+    give_back = lose_interface(world, site.nodes["c"])
     world.run_for(2 * SECOND)
-    heal()
-    for group in groups:
-        world.network.join(node, group)
+    give_back()
     world.run_for(30 * SECOND)
     assert site.agree("a", "b", "c")
     assert all(site.deaths(name) == [] for name in ("a", "b", "c"))

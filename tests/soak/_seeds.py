@@ -21,8 +21,8 @@ SEED_S_MAX = 300.0
 VIOLATION_COUNT_MAX = 20
 """Failures reported in full; a protocol that is broken fails with every other seed."""
 
-Task = tuple[str, int]
-"""A scenario and a seed."""
+Task = tuple[str, int] | tuple[str, int, int]
+"""A scenario and a seed, and how many nodes if not as many as usual."""
 Found = tuple[int, int, str | None]
 """Faults, inputs, and what was violated."""
 
@@ -84,8 +84,9 @@ class _Run:
 
     def end(self) -> Found:
         """What was found; the process is gone then."""
-        scenario, seed = self._task
+        scenario, seed, *nodes = self._task
         command = f"skerry sim run --scenario {scenario} --seed {seed}"
+        command += "".join(f" --nodes {count}" for count in nodes)
         try:
             if self.link.poll():
                 found: Found = self.link.recv()
@@ -100,6 +101,7 @@ class _Run:
 
 
 def _run(link: Connection, task: Task) -> None:
-    outcome = run_scenario(*task)
+    scenario, seed, *nodes = task
+    outcome = run_scenario(scenario, seed, node_count=nodes[0] if nodes else None)
     violation = f"{outcome.error}; {outcome.error.hint}" if outcome.error is not None else None
     link.send((outcome.fault_count, outcome.input_count, violation))

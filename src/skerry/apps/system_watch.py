@@ -15,6 +15,7 @@ from skerry.schema.internal import RAW_STATISTICS_TYPE
 
 __all__ = [
     "CLOCK_ALARM_S",
+    "LAG_ALARM_S",
     "NodeLink",
     "SystemSnapshot",
     "SystemWatch",
@@ -24,7 +25,8 @@ __all__ = [
 
 CLOCK_ALARM_S: Final = 1.0
 """Clocks that differ by more are a problem."""
-_LAG_ALARM_S: Final = 0.5
+LAG_ALARM_S: Final = 0.5
+"""A node that is behind by more is a problem."""
 _LINK_S_MAX: Final = 3.5
 """Age above which a link is outdated, since links are published each second."""
 
@@ -93,7 +95,7 @@ class SystemSnapshot:
         found += [
             f"{link.node_name} is {link.lag_s:.1f} s behind what {link.observer_name} sends"
             for link in self.links
-            if not link.is_dead and link.lag_s > _LAG_ALARM_S
+            if not link.is_dead and link.lag_s > LAG_ALARM_S
         ]
         return found
 

@@ -13,7 +13,7 @@ from skerry.cli.output import Output, current_output, json_option
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.apps.doctor.checks import CheckResult
+    from skerry.apps.doctor.results import CheckResult
 
 _COLORS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _CONNECT_S_MAX: Final = 3.0
@@ -23,7 +23,10 @@ _CONNECT_S_MAX: Final = 3.0
 @node_options
 @json_option
 def doctor(*, choice: NodeChoice, as_json: bool) -> None:
-    """Check this computer: build, folders, limits, clock, node, ports and multicast.
+    """Check this computer and its node: folders, limits, clock, ports, multicast and system.
+
+    If the node belongs to a system, it asks each other node: does it answer, do datagrams of the
+    configured size pass in one piece, how much do the clocks differ, and is a link one-way?
 
     Each check ends with ok, a warning or a failure, and with advice what to change. The exit code
     is 1 if a check failed. A node that does not answer is a failure only if --node names it.

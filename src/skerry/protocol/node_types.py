@@ -67,7 +67,6 @@ class NodeType:
             (self.lost_heartbeat_count_max, "lost_heartbeat_count_max", 1, 1000),
             (self.window_packet_count, "window_packet_count", 1, LINK_WINDOW_COUNT_MAX),
             (self.window_bytes, "window_bytes", 1, 1 << 30),
-            (self.ack_request_threshold, "ack_request_threshold", 1, self.window_packet_count),
             (self.multicast_ttl, "multicast_ttl", 0, 255),
             (self.lag_grace_ms, "lag_grace_ms", 10, 3_600_000),
             (self.lag_limit_ms, "lag_limit_ms", 0, 3_600_000),
@@ -75,10 +74,18 @@ class NodeType:
         ):
             if not low <= value <= high:
                 raise ValueError(f"{key} = {value} is not between {low} and {high}")
+        if not 1 <= self.ack_request_threshold <= self.window_packet_count:
+            raise ValueError(
+                f"ack_request_threshold = {self.ack_request_threshold} is not between 1 and"
+                f" window_packet_count = {self.window_packet_count}"
+            )
         if not self.name or len(self.name) > 100:
             raise ValueError(f"name = {self.name!r} does not have 1 to 100 characters")
         if not self.retry_timeouts_ms or min(self.retry_timeouts_ms) < 1:
-            raise ValueError(f"retry_timeouts_ms = {self.retry_timeouts_ms} is not positive")
+            raise ValueError(
+                f"retry_timeouts_ms = {list(self.retry_timeouts_ms)} is not a list of one or more"
+                " times of at least 1 ms"
+            )
         if bool(self.multicast_control) != bool(self.multicast_data):
             raise ValueError("multicast_control and multicast_data are given together, or neither")
         for key in ("multicast_control", "multicast_data"):
@@ -145,18 +152,25 @@ class NodeTypes:
                 )
             for channel in Channel:
                 group = one.group(channel)
-                if group is not None and group in used:
-                    raise _wrong(
-                        f"the group {group.host}:{group.port} is used twice,"
-                        f" by {used[group]} and by {one.name}"
-                    )
-                if group is not None:
-                    used[group] = one.name
+                if group is None:
+                    continue
+                if group in used:
+                    raise _wrong(_twice(group, used[group], one.name))
+                for earlier, name in used.items():
+                    if (":" in earlier.host) != (":" in group.host):
+                        raise _wrong(
+                            f"the group {_text(earlier)} of type {name} and {_text(group)} of type"
+                            f" {one.name} mix IPv4 and IPv6; a system uses one of them"
+                        )
+                used[group] = one.name
             self._by_name[one.name] = one
             self._by_id[one.id] = one
             self._by_tag[one.tag] = one
-        if len({":" in group.host for group in used}) > 1:
-            raise _wrong("groups of IPv4 and of IPv6; a system uses one of them")
+        if not any(one.can_form for one in types):
+            raise _wrong(
+                "no type may form a system, so there would never be one; one type has to be neither"
+                " light nor with may_form_system = false"
+            )
 
     def __iter__(self) -> Iterator[NodeType]:
         return iter(self._by_name.values())
@@ -178,7 +192,19 @@ class NodeTypes:
 
 
 def _wrong(detail: str) -> ConfigError:
-    return ConfigError(key="node.peers.types", origin="configuration", detail=detail)
+    return ConfigError(key="node.peers.types", detail=detail)
+
+
+def _twice(group: Address, first: str, second: str) -> str:
+    where = (
+        f"the types {first} and {second}" if first != second else f"type {first}, for both channels"
+    )
+    return f"the group {_text(group)} is used twice: by {where}"
+
+
+def _text(address: Address) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"
 
 
 def _address(text: str) -> Address:
@@ -191,10 +217,15 @@ def _check_group(key: str, text: str) -> None:
         return
     try:
         address = _address(text)
-        is_group = ipaddress.ip_address(address.host).is_multicast
-    except ValueError as error:
-        raise ValueError(f"{key} = {text!r} is not an address and a port") from error
-    if not is_group:
+        parsed = ipaddress.ip_address(address.host)
+    except ValueError:
+        parsed = None
+    if parsed is None or (parsed.version == 6) != text.startswith("["):
+        raise ValueError(
+            f"{key} = {text!r} is not a group and a port, such as 239.192.77.1:26650 or"
+            " [ff18::77:1]:26650"
+        )
+    if not parsed.is_multicast:
         raise ValueError(f"{key} = {text!r} is not a multicast address")
     if not 0 < address.port < 1 << 16:
         raise ValueError(f"{key} = {text!r}: the port is not between 1 and 65535")

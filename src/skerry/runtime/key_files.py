@@ -13,16 +13,16 @@ from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.whole_files import read_whole
 
 
-def read_keys(file: str | Path) -> KeyRing:
-    """The keys in a file; ConfigError if the file is unreadable or invalid."""
+def read_keys(file: str | Path, *, key: str = "key_file") -> KeyRing:
+    """The keys in a file; ConfigError, with this key, if the file is unreadable or invalid."""
     path, origin = Path(file), f"file {file}"
     try:
         text = read_whole(path, bytes_max=CONFIG_BYTES_MAX).decode()
         mode = path.stat().st_mode
     except OSError as error:
-        raise _refusal(origin, error.strerror or str(error)) from None
+        raise ConfigError(key=key, origin=origin, detail=error.strerror or str(error)) from None
     except (LimitExceeded, UnicodeDecodeError) as error:
-        raise _refusal(origin, str(error)) from None
+        raise ConfigError(key=key, origin=origin, detail=str(error)) from None
     keys = parse_keys(text, origin=origin)
     warn_of_readers(file, mode, "the keys of a group")
     return keys
@@ -31,7 +31,3 @@ def read_keys(file: str | Path) -> KeyRing:
 def open_seal(file: str | Path, *, freshness_s: float = 300.0) -> GroupSeal:
     """The seal of one connection, with the keys in a file; ConfigError as in `read_keys`."""
     return GroupSeal(read_keys(file), wall_ns=wall_ns, freshness_s=freshness_s)
-
-
-def _refusal(origin: str, detail: str) -> ConfigError:
-    return ConfigError(key="key_file", origin=origin, detail=detail)

@@ -14,6 +14,7 @@ from skerry.schema.check import define
 from skerry.schema.model import NamedType
 
 LINK_TYPE: Final = "SkerryLink"
+PROBE_TYPE: Final = "SkerryProbe"
 RAW_STATISTICS_TYPE: Final = "SkerryRawStatistics"
 """The type by which nodes and recorders publish the quality of their links. Recordings and tables
 use it too."""
@@ -281,19 +282,23 @@ struct SkerryLoss [internal, cached=false] {
 
 /// Addition: quality of the link from a sender to a receiver since the last SkerryLink. Receivers
 /// of a group, nodes of a system, and clients that wait for responses, publish it every ten
-/// seconds.
+/// seconds. Both ends of a link between nodes publish it: the receiver counts what it receives, and
+/// the sender what it sends and sends again, the round trips and the lag.
 struct SkerryLink [internal, cached=false] {
-    1: [key] string sender;         //< address and sender id in the group, or name of the client
+    1: [key] string sender;         //< address and sender id in the group, or a client or node
     2: [key] string receiver;       //< the same of the receiver, or address of the node
-    3: string application;          //< name of the sender in the group, if it is known
+    3: string application;          //< name of the sender, if it is known
     4: string carrier;              //< distributor, link or access
     5: int64 senderNumber;          //< number of the sender in recordings
-    6: uint32 datagrams;            //< received or given up
+    6: uint32 datagrams;            //< received or given up; sent, if the sender publishes it
     7: uint32 requests;             //< repair requests
     8: uint32 retransmissions;      //< datagrams received after a repair request
     9: uint32 lost;                 //< datagrams that were never received
     10: uint32 roundTrips;          //< requests whose responses were timed
     11: duration roundTripTime;     //< average time of a response
+    12: int64 receiverNumber;       //< number of the receiving node; only between nodes
+    13: uint64 bytes;               //< bytes of the datagrams; only between nodes
+    14: duration lag;               //< how long the receiver is behind the others; between nodes
 }
 
 /// Addition: what a client does with a claim.
@@ -419,6 +424,17 @@ struct SkerryRawStatistics [internal, cached=false] {
     15: uint64 backlogBytes;        //< bytes that wait for it
     16: duration clockOffset;       //< of its clock; only of the publishing node
     17: duration silence;           //< since its last datagram; only of the publishing node
+}
+
+/// Addition: whether another node answers. While it has subscribers, a node asks all others every
+/// second, with a small datagram and with one of the full size that the network may not divide.
+struct SkerryProbe [internal, cached=false] {
+    1: [key] int64 node;
+    2: string control;              //< address that was asked
+    3: duration roundTripTime;      //< of the small datagram; absent without an answer
+    4: duration wholeRoundTripTime; //< of that of the full size; absent without an answer
+    5: uint32 datagramBytes;        //< the full size
+    6: uint32 mtu;                  //< of the interface of the node that asks
 }
 
 /// Addition: a client wants dead nodes to be forgotten everywhere in the system.

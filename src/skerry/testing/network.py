@@ -50,6 +50,10 @@ class Network:
         """Undo `join`. Datagrams in flight still arrive."""
         self._groups.get(group, {}).pop(node.name, None)
 
+    def groups_of(self, node: Node[Any]) -> list[Address]:
+        """Return the groups that a node has joined."""
+        return [group for group, members in self._groups.items() if node.name in members]
+
     def send(self, node: Node[Any], transmits: Sequence[Transmit]) -> None:
         for transmit in transmits:
             if transmit.destination.is_stream:

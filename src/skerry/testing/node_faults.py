@@ -9,7 +9,7 @@ streams and lost disks.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -235,6 +235,64 @@ class Clogs(_TemporaryLinkFault):
 
     def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
         return Clog().between(sources=sources, destinations=destinations)
+
+
+class InterfaceLosses(Recurring):
+    """Temporarily takes the network interface of a node away, and with it its multicast groups."""
+
+    def __init__(
+        self, *, gap_ns: int, length_ns_max: int, nodes: Collection[str] | None = None
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert length_ns_max > 1
+        self._length_ns_max = length_ns_max
+        self._lost: dict[str, Callable[[], None]] = {}
+        """What returns the interface of each node that has none."""
+
+    def strike(self, world: World, rng: Random) -> bool:
+        able = [node for node in self.nodes(world) if node.name not in self._lost]
+        if not able:
+            return False
+        node = rng.choice(able)
+        world.note("interface lost", node)
+        give_back = self._lost[node.name] = lose_interface(world, node)
+        world.after(
+            rng.randrange(1, self._length_ns_max), lambda _: self._end(node.name, give_back)
+        )
+        return True
+
+    def stop(self, world: World) -> None:
+        super().stop(world)
+        for name, give_back in list(self._lost.items()):
+            self._end(name, give_back)
+
+    def _end(self, name: str, give_back: Callable[[], None]) -> None:
+        if self._lost.get(name) is give_back:
+            del self._lost[name]
+            give_back()
+
+
+def lose_interface(world: World, node: Node[Any]) -> Callable[[], None]:
+    """Cut a node off from all others, and let it leave its groups; return what undoes it."""
+    others = [name for name in world.nodes if name != node.name]
+    cuts = [
+        Partition(sources=[node.name], destinations=others),
+        Partition(sources=others, destinations=[node.name]),
+    ]
+    groups = world.network.groups_of(node)
+    for cut in cuts:
+        cut.start(world, world.random("interface"))
+    for group in groups:
+        world.network.leave(node, group)
+
+    def give_back() -> None:
+        for cut in cuts:
+            cut.stop(world)
+        for group in groups:
+            world.network.join(node, group)
+        world.note("interface returned", node)
+
+    return give_back
 
 
 class StreamLosses(Recurring):

@@ -28,6 +28,7 @@ SHIPPED: Final[dict[str, str]] = {
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
     "node": "skerry.testing.machines.node_scenarios:node",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
+    "system": "skerry.testing.machines.system_scenarios:system",
 }
 """The scenarios of skerry, with module and attribute."""
 

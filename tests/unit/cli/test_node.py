@@ -155,7 +155,7 @@ def test_fs_58_each_mistake_in_the_system_ends_the_start_with_one_message(
     assert (done.code, done.out) == (1, "")
     error, *hints = done.err.splitlines()
     assert error.startswith("error: node.peers")
-    assert MISTAKES[text] in error
+    assert MISTAKES[text].replace("skerry.toml", str(file)) in error
     assert [line[:5] for line in hints] in ([], ["hint:"])
 
 
@@ -165,7 +165,7 @@ def test_fs_58_each_mistake_in_the_system_ends_the_start_with_one_message(
         ("control = '10.255.255.*'", 1, "no address of this computer matches 10.255.255.*"),
         ("control = 'no-such0'", 1, "there is no network interface 'no-such0'"),
         ("control = '127.0.0.1:{port}'", 3, "cannot open the sockets at 127.0.0.1:{port}"),
-        ("key_file = '/none/keys.toml'", 1, "No such file or directory"),
+        ("key_file = '/none/keys.toml'", 1, "node.peers.key_file (file /none/keys.toml): No such"),
         ("black_list = '/none/list'", 1, "No such file or directory"),
     ],
 )

@@ -71,13 +71,14 @@ def test_times_follow_from_the_parameters() -> None:
         ([NodeType(name=f"t{n}") for n in range(NODE_TYPE_COUNT_MAX + 1)], "65 types"),
         ([NodeType(name="a"), NodeType(name="a")], "name a"),
         ([NodeType(name="a", light=True)], "may_form_system = false"),
+        ([NodeType(name="a", may_form_system=False)], "no type may form a system"),
         ([NodeType(name="a", **GROUPS), NodeType(name="b", **GROUPS)], "used twice"),
         (
             [
                 NodeType(name="a", **GROUPS),
                 NodeType(name="b", multicast_control="[ff18::1]:1", multicast_data="[ff18::1]:2"),
             ],
-            "IPv4 and of IPv6",
+            "mix IPv4 and IPv6",
         ),
     ],
 )

@@ -19,17 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time
-from typing import Final, Literal
+from typing import Final
 
 from skerry import build_info
+from skerry.apps.doctor.results import CheckResult, failure, judged, passed, warning
+from skerry.apps.doctor.system_checks import examine_system
 from skerry.client.api.sync import Space
 from skerry.client.io.endpoint_opener import default_endpoint
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
 from skerry.runtime.java import find_java
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.system_folders import default_socket, make_folder, runtime_folder, state_folder
-
-Verdict = Literal["ok", "warn", "fail"]
 
 PORTS: Final = {
     11233: "WebSocket",
@@ -59,33 +59,6 @@ _EXTRAS: Final = {
     "psycopg": ("postgres", "storing objects in PostgreSQL"),
     "pyspark": ("spark", "tables of recordings"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    check: str
-    verdict: Verdict
-    facts: str
-    advice: str = ""
-
-
-def passed(check: str, facts: str, advice: str = "") -> CheckResult:
-    return CheckResult(check, "ok", facts, advice)
-
-
-def warning(check: str, facts: str, advice: str) -> CheckResult:
-    """Something can be improved."""
-    return CheckResult(check, "warn", facts, advice)
-
-
-def judged(check: str, facts: str, advice: str, *, is_well: bool) -> CheckResult:
-    """The facts, with the advice if something can be improved."""
-    return passed(check, facts) if is_well else warning(check, facts, advice)
-
-
-def failure(check: str, facts: str, advice: str) -> CheckResult:
-    """Something does not work."""
-    return CheckResult(check, "fail", facts, advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +199,7 @@ def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
             connected_ms = (perf_counter() - started_s) * 1e3
             yield _round_trip(space, endpoint, connected_ms)
             yield _clock_difference(space)
+            yield from examine_system(space)
     except ConnectFailed as error:
         # The default node need not run.
         result = warning if computer.endpoint is None else failure

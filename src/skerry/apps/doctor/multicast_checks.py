@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from skerry.apps.doctor.checks import CheckResult, judged, passed, warning
+from skerry.apps.doctor.results import CheckResult, judged, passed, warning
 from skerry.errors import SkerryError
 from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address

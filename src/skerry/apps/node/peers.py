@@ -41,6 +41,8 @@ _SEED_COUNT_MAX: Final = 1000
 class NodeTypeConfig(NodeType):
     """A table of `node.peers.types`: a node type, the same at all nodes of the system."""
 
+    name: str
+    """The name by which nodes choose the type."""
     multicast: bool = True
     """Whether these nodes are reached by multicast; if not, by unicast only. Groups that are not
     given are 239.192.77.N for the Nth type."""
@@ -119,11 +121,23 @@ class NodePeersConfig(SystemNetworkConfig):
         types.named(self.type_name)
         groups = [one.group(Channel.CONTROL) for one in types]
         for used in (group, *groups):
-            if used is not None and (":" in used.host) != self.is_v6:
-                versions = ("IPv6", "IPv4") if self.is_v6 else ("IPv4", "IPv6")
-                detail = f"the addresses of this node are {versions[0]}, but the group {used.host}"
-                raise ValueError(f"{detail} is {versions[1]}; a system uses one of them")
-        self.seed_addresses()
+            if used is not None:
+                self._check_version(used, f"the group {used.host}")
+        for seed in self.seed_addresses():
+            if seed.address is not None:
+                self._check_version(seed.address, f"the seed {seed.host}")
+        for one in types:
+            if group is not None and group == one.group(Channel.DATA):
+                raise ValueError(
+                    f"seed_group = {self.seed_group!r} is the data group of type {one.name}; nodes"
+                    " search in a group of the control channel, or in one of its own"
+                )
+
+    def _check_version(self, address: Address, what: str) -> None:
+        if (":" in address.host) != self.is_v6:
+            versions = ("IPv6", "IPv4") if self.is_v6 else ("IPv4", "IPv6")
+            detail = f"the addresses of this node are {versions[0]}, but {what} is {versions[1]}"
+            raise ValueError(f"{detail}; a system uses one of them")
 
     @property
     def type_name(self) -> str:
@@ -162,8 +176,10 @@ class NodePeersConfig(SystemNetworkConfig):
 
 def parse_seed(text: str, *, port: int) -> Seed:
     """The host that a text names, with this port if it names none. Raises ConfigError."""
-    host, given = split_address(text, key="node.peers.seeds")
-    if not host or set(host) & set("*?/ "):
+    host, given = "", 0
+    if not set(text) & set("*?/ "):
+        host, given = split_address(text, key="node.peers.seeds")
+    if not host:
         raise ConfigError(
             key="node.peers.seeds",
             origin=repr(text),
@@ -184,6 +200,7 @@ def system_config(
     known = [seed.address for seed in config.seed_addresses()]
     group = config.seed_group_address()
     key_file = config.key_file or group_key_file
+    key = "node.peers.key_file" if config.key_file else "node.distributor.key_file"
     try:
         return SystemConfig(
             system=system,
@@ -199,12 +216,12 @@ def system_config(
             clock_skew_ns_max=round(config.clock_skew_s_max * _SECOND),
             rejoin=config.rejoin,
             black_list=read_black_list(config.black_list),
-            keys=read_keys(key_file) if key_file else None,
+            keys=read_keys(key_file, key=key) if key_file else None,
             freshness_ns=round(config.freshness_s * _SECOND),
             node_id=node_id,
         )
     except ValueError as error:
-        raise ConfigError(key="node.peers", origin="configuration", detail=str(error)) from None
+        raise ConfigError(key="node.peers", detail=str(error)) from None
 
 
 def read_black_list(file: str) -> frozenset[int]:

@@ -16,11 +16,13 @@ from typing import Final
 
 from skerry.apps.node.peers import NodePeersConfig, Seed, system_config
 from skerry.engine.events import NodesForgotten
+from skerry.engine.services.node_links import NodeLinks, ObservedPeer
 from skerry.engine.services.picture import (
     Observations,
     PublishedPicture,
     exclusion_text,
     observations,
+    probe_objects,
     raw_objects,
 )
 from skerry.engine.system.config import Rejoin
@@ -34,7 +36,7 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.key_files import read_keys
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.system_runtime import SystemRuntime
-from skerry.schema.internal import RAW_STATISTICS_TYPE
+from skerry.schema.internal import LINK_TYPE, PROBE_TYPE, RAW_STATISTICS_TYPE
 
 __all__ = ["SystemMember"]
 
@@ -42,6 +44,8 @@ _OBSERVE_S_MAX: Final = 10
 """Interval at which clock differences are examined, also without new raw statistics."""
 _RAW_S: Final = 1.0
 """Interval at which raw statistics are published while they have subscribers."""
+_LINKS_S: Final = 10
+"""Interval at which the quality of the links to other nodes is published."""
 _RESOLVE_RETRY_S: Final = 5.0
 """Pause between attempts to resolve the names of seeds."""
 
@@ -85,6 +89,11 @@ class SystemMember:
         """Raw statistics that were received when observations were made last."""
         self._observed_s = 0
         """Seconds since then."""
+        self._links = NodeLinks()
+        self._links_s = 0
+        """Seconds since links were published."""
+        self._has_probed = False
+        """Whether the other nodes were asked a second ago."""
         self._left: SystemLeft | None = None
         """Why the node is not in the system, after it was excluded."""
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -147,6 +156,7 @@ class SystemMember:
                 await asyncio.gather(task, return_exceptions=True)
         if self._raw_timer is not None:
             self._raw_timer.cancel()
+            self._publish_links()
         await self._runtime.close(notice=self._left is None)
         if not self.failure.done():
             self.failure.cancel()
@@ -265,12 +275,59 @@ class SystemMember:
             self._publish_picture()
 
     def _publish_raw(self) -> None:
-        """Publish raw statistics while they have subscribers, once a second."""
+        """Publish raw statistics while they have subscribers, once a second, and links."""
         core, machine = self._server.core, self._runtime.machine
         self._observe()
+        self._links_s += 1
+        if self._links_s >= _LINKS_S:
+            self._publish_links()
+        self._probe()
         if core.wants(RAW_STATISTICS_TYPE) and not machine.is_out:
             now_ns = monotonic_ns()
             core.publish(raw_objects(machine.picture.table, machine.picture.raw(), now_ns), now_ns)
             self._server.carry()
         loop = asyncio.get_running_loop()
         self._raw_timer = loop.call_later(_RAW_S, self._publish_raw)
+
+    def _probe(self) -> None:
+        """Publish which nodes have answered, and ask all again, while that has subscribers."""
+        core, machine = self._server.core, self._runtime.machine
+        has_probed, self._has_probed = self._has_probed, core.wants(PROBE_TYPE)
+        if machine.is_out or not self._has_probed:
+            self._has_probed = False
+            return
+        if has_probed:
+            found = probe_objects(
+                machine.picture.table,
+                machine.discovery.probes.results(),
+                datagram_bytes=machine.config.link.datagram_bytes,
+                mtu=self._runtime.mtu,
+            )
+            core.publish(found, monotonic_ns())
+            self._server.carry()
+        self._runtime.probe()
+
+    def _publish_links(self) -> None:
+        """Publish what was counted of each link since the last time, if it has subscribers."""
+        self._links_s = 0
+        core, machine = self._server.core, self._runtime.machine
+        if machine.is_out:
+            return
+        peers = [
+            ObservedPeer(
+                node=one.entry.node,
+                name=one.entry.name,
+                channels=tuple(
+                    channel.peer_statistics(one.entry.node)
+                    for channel in (machine.control, machine.data)
+                    if one.entry.node in channel.peers
+                ),
+            )
+            for one in machine.picture.table.alive()
+        ]
+        links = self._links.take(
+            machine.node, machine.config.name, [one for one in peers if one.channels]
+        )
+        if core.wants(LINK_TYPE):
+            core.publish(links, monotonic_ns())
+            self._server.carry()

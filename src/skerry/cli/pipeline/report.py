@@ -146,6 +146,8 @@ def _print_json(output: Output, findings: Findings) -> None:
     output.json_line(_kind="summary", **times, **summary, updates_by_type=types)
     for delay in findings.delays:
         output.json_line(_kind="delay", **asdict(delay))
+    for link in findings.node_links:
+        output.json_line(_kind="node_link", **asdict(link))
     for alarm in findings.alarms:
         row: dict[str, Any] = asdict(alarm)
         row |= {name: row[name].timestamp() for name in ("since", "until")}
@@ -167,6 +169,7 @@ def _print_text(output: Output, findings: Findings) -> None:
     console.print(Panel(grid, title="report", title_align="left", expand=False))
     output.table(("type", "updates", "over time"), [_line(line) for line in findings.rates])
     _print_delays(output, findings)
+    _print_node_links(output, findings)
     alarms = findings.alarms[:_ALARMS_SHOWN]
     if alarms:
         from skerry.spark.report.formatting import amount, span_text
@@ -199,6 +202,27 @@ def _print_delays(output: Output, findings: Findings) -> None:
     ]
     output.line("")
     columns = ("slow program", "median ms", "p90 ms", "p99 ms", "longest ms", "slow minutes")
+    output.table(columns, rows)
+
+
+def _print_node_links(output: Output, findings: Findings) -> None:
+    from skerry.spark.report.formatting import amount, bytes_text, count
+
+    if not findings.node_links:
+        return
+    rows = [
+        (
+            link.sender,
+            link.receiver,
+            "" if link.datagrams is None else count(link.datagrams),
+            "" if link.byte_count is None else bytes_text(link.byte_count),
+            "" if link.retransmissions is None else count(link.retransmissions),
+            *("" if ms is None else amount(ms) for ms in (link.round_trip_ms, link.lag_ms)),
+        )
+        for link in findings.node_links[:_ALARMS_SHOWN]
+    ]
+    output.line("")
+    columns = ("from node", "to node", "datagrams", "size", "sent again", "round trip ms", "lag ms")
     output.table(columns, rows)
 
 

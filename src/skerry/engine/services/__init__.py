@@ -8,5 +8,6 @@ request_calls   open requests, their queues, and the messages about them
 ownership       claims: exclusive rights of clients, their holders and standbys
 client_cleanup  cleanup after clients that disconnected, in slices
 status_objects  the objects that a node publishes about itself and its clients
-picture         the picture of a system that consists of one node
+picture         the picture of the system, and what nodes observe of each other, as objects
+node_links      the links between nodes, as objects that recordings keep
 """

@@ -5,13 +5,14 @@ A node without a system runs the same machine, which then has no peers and elect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
+from skerry.protocol.discovery.probes import ProbeResult
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
@@ -116,6 +117,27 @@ def raw_objects(table: RawTable, own: RawStatistics, now_ns: int) -> Iterator[St
     for tracked in table.alive():
         for entry in () if tracked.raw is None else tracked.raw.nodes:
             yield _observation(tracked.entry, entry)
+
+
+def probe_objects(
+    table: RawTable, results: Iterable[ProbeResult], *, datagram_bytes: int, mtu: int
+) -> Iterator[Struct]:
+    """A SkerryProbe of each node that was asked and is alive."""
+    for one in results:
+        tracked = table.nodes.get(one.node)
+        if tracked is None or tracked.is_dead:
+            continue
+        made: Any = internal_class("SkerryProbe")(
+            node=one.node,
+            control=_text(tracked.entry.control),
+            datagramBytes=datagram_bytes,
+            mtu=mtu,
+        )
+        if one.round_trip_ns is not None:
+            made.roundTripTime = one.round_trip_ns / _NS
+        if one.whole_round_trip_ns is not None:
+            made.wholeRoundTripTime = one.whole_round_trip_ns / _NS
+        yield made
 
 
 def observations(table: RawTable, own: RawStatistics) -> Observations:

@@ -6,9 +6,11 @@ for data. On the data channel only nodes of the picture take part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from skerry.engine.system.channel_health import health_of
 from skerry.engine.system.config import Rejoin, SystemConfig
 from skerry.engine.system.events import Rejoining, SystemLeft, SystemStatistics
 from skerry.ids import hash64
@@ -17,7 +19,7 @@ from skerry.protocol.discovery.descriptions import NodeDescription, SystemStandi
 from skerry.protocol.discovery.discovery import Discovery
 from skerry.protocol.discovery.events import ClockMeasured, NodeFound, RefusedBy
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.link.events import PeerStatistics, RecordsReceived, Stalled, StallReason
+from skerry.protocol.link.events import RecordsReceived, Stalled, StallReason
 from skerry.protocol.link.link import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.picture.entries import NodeEntry, SystemState
@@ -31,14 +33,16 @@ from skerry.protocol.picture.events import (
     SendAll,
     SendOne,
 )
-from skerry.protocol.picture.liveness import ChannelHealth
 from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.rtps.entities import Channel
 from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.tracing import NO_TRACE, DropReason, Tracer
 
-__all__ = ["STOP_NOTICE", "SystemCore"]
+__all__ = ["STOP_NOTICE", "Received", "SystemCore"]
+
+Received = tuple[bytes, Address, Address]
+"""A datagram, its source, and the socket or group to which it was sent."""
 
 STOP_NOTICE: Final = hash64("ctl.stop_notice")
 """The data type of the message that a node stops."""
@@ -69,6 +73,7 @@ class SystemCore:
     ) -> None:
         self.config = config
         self.own_type = config.node_types.named(config.type_name)
+        self._types = {one.name: one for one in config.node_types}
         self._rng = rng
         self._tracer = tracer
         self._wall_offset_ns = wall_offset_ns
@@ -121,7 +126,7 @@ class SystemCore:
         key: int | None = None,
     ) -> bool:
         """Send a message on the data channel to all nodes of a type; see `Link.send_all`."""
-        node_type = self.config.node_types.named(type_name)
+        node_type = self._types.get(type_name) or self.config.node_types.named(type_name)
         return self.data.send_all(
             node_type, data_type, data, now_ns, is_reliable=is_reliable, key=key
         )
@@ -143,6 +148,17 @@ class SystemCore:
         self._settle(now_ns)
         return gone
 
+    def probe(self, now_ns: int) -> list[tuple[Address, bytes]]:
+        """Begin a round of probes; return the datagrams, which are to be sent whole on the control
+        channel. `discovery.probes` has the results."""
+        if self._is_out:
+            return []
+        datagrams, seal = self.discovery.probe(now_ns), self._seal
+        if seal is None:
+            return datagrams
+        wall_ns = now_ns + self._wall_offset_ns
+        return [(to, seal.seal(Channel.CONTROL, data, wall_ns)) for to, data in datagrams]
+
     def stop(self, now_ns: int) -> None:
         """Tell the others that this node stops. Called twice, 300 ms apart, since the message is
         not acknowledged."""
@@ -161,19 +177,23 @@ class SystemCore:
             return
         self._now_ns = now_ns
         if destination.port == self.config.data.port or destination == self._data_group:
-            is_multicast = destination == self._data_group
-            if self._seal is not None and not (data := self._open(self.data, data, source)):
-                return
-            unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
-            if unknown is not None:
-                is_excluded = self.discovery.is_excluded(unknown.node)
-                reason = DropReason.EXCLUDED if is_excluded else DropReason.STRANGER
-                self.data.drop(reason, source)
+            self._receive_data(data, source, destination, now_ns)
         else:
             if self._seal is not None and not (data := self._open(self.control, data, source)):
                 return
             self._receive_control(data, source, destination, now_ns)
         self._settle(now_ns)
+
+    def receive_all(self, received: Sequence[Received], channel: Channel, now_ns: int) -> None:
+        """Process datagrams of one channel. Those with data are processed as one batch."""
+        if channel is Channel.CONTROL:
+            for data, source, destination in received:
+                self.receive_at(data, source, destination, now_ns)
+        elif not self._is_out:
+            self._now_ns = now_ns
+            for data, source, destination in received:
+                self._receive_data(data, source, destination, now_ns)
+            self._settle(now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
@@ -189,7 +209,7 @@ class SystemCore:
         self.discovery.advance(now_ns)
         self._settle(now_ns)
         if self.picture.is_check_due(now_ns):
-            self.picture.table.health(_health_of(self.control), _health_of(self.data))
+            self.picture.table.health(health_of(self.control), health_of(self.data))
         self.picture.advance(now_ns)
         self._settle(now_ns)
 
@@ -201,24 +221,30 @@ class SystemCore:
         due_ns = earliest(due_ns, self.discovery.deadline_ns())
         return earliest(due_ns, self.picture.deadline_ns())
 
-    def take_datagrams(self) -> list[tuple[Channel, Address, bytes]]:
-        """Return what is to be sent since the last call, with the channel of its socket."""
-        sent = [(Channel.CONTROL, *one) for one in self.discovery.take_datagrams()]
-        sent += [(Channel.CONTROL, *one) for one in self.control.take_datagrams()]
-        sent += [(Channel.DATA, *one) for one in self.data.take_datagrams()]
+    def take_bursts(self) -> list[tuple[Channel, Address, list[bytes]]]:
+        """Return what is to be sent since the last call: the channel of the socket, and datagrams
+        to one destination."""
+        control, data = Channel.CONTROL, Channel.DATA
+        sent = [(control, to, [one]) for to, one in self.discovery.take_datagrams()]
+        sent += [(control, to, datagrams) for to, datagrams in self.control.take_bursts()]
+        sent += [(data, to, datagrams) for to, datagrams in self.data.take_bursts()]
         if self._is_out:
             return []
         seal, wall_ns = self._seal, self._now_ns + self._wall_offset_ns
         if seal is None:
             return sent
-        return [(channel, to, seal.seal(channel, data, wall_ns)) for channel, to, data in sent]
+        return [
+            (channel, to, [seal.seal(channel, one, wall_ns) for one in datagrams])
+            for channel, to, datagrams in sent
+        ]
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
         ports = {Channel.CONTROL: self.config.control.port, Channel.DATA: self.config.data.port}
         return [
             Transmit(destination=address, data=data, port=ports[channel])
-            for channel, address, data in self.take_datagrams()
+            for channel, address, datagrams in self.take_bursts()
+            for data in datagrams
         ]
 
     def take_events(self) -> list[MachineEvent]:
@@ -321,6 +347,17 @@ class SystemCore:
             link.drop(opened, source)
         return b""
 
+    def _receive_data(
+        self, data: bytes, source: Address, destination: Address, now_ns: int
+    ) -> None:
+        if self._seal is not None and not (data := self._open(self.data, data, source)):
+            return
+        is_multicast = destination == self._data_group
+        unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
+        if unknown is not None:
+            is_excluded = self.discovery.is_excluded(unknown.node)
+            self.data.drop(DropReason.EXCLUDED if is_excluded else DropReason.STRANGER, source)
+
     def _receive_control(
         self, data: bytes, source: Address, destination: Address, now_ns: int
     ) -> None:
@@ -404,7 +441,7 @@ class SystemCore:
         if isinstance(event, RecordsReceived):
             for data_type, _, body in event.records:
                 if data_type == STOP_NOTICE:
-                    self.picture.stop_ordered(event.node, now_ns)
+                    self.picture.stalled(event.node, ExclusionReason.ORDERED, now_ns)
                 else:
                     self.picture.received(event.node, data_type, body, now_ns)
         elif isinstance(event, Stalled):
@@ -477,22 +514,4 @@ class SystemCore:
 def _entry(me: NodeDescription) -> NodeEntry:
     return NodeEntry(
         node=me.node, name=me.name, type_id=me.type_id, control=me.control, data=me.data
-    )
-
-
-def _health_of(link: Link) -> dict[int, ChannelHealth]:
-    return {node: _health(link.peer_statistics(node)) for node in link.peers}
-
-
-def _health(row: PeerStatistics) -> ChannelHealth:
-    return ChannelHealth(
-        received_count=row.received_packet_count,
-        duplicate_count=row.duplicate_count,
-        retransmission_count=row.retransmission_count,
-        received_ns=row.received_ns,
-        multicast_ns=row.multicast_ns,
-        round_trip_ns=row.round_trip_ns,
-        lag_ns=row.lag_ns,
-        backlog_bytes=row.backlog_bytes,
-        unanswered_count=row.unanswered_count,
     )

@@ -47,6 +47,7 @@ _REASON: Final = 0x8006
 _INCARNATION: Final = 0x8007
 _SIZE: Final = 0x8008
 _ELECTED: Final = 0x8009
+_PROBE: Final = 0x800A
 
 _I64: Final = struct.Struct("<q")
 _U32: Final = struct.Struct("<I")
@@ -106,6 +107,8 @@ class DiscoveryMessage:
     reason: int = 0
     standing: SystemStanding | None = None
     """In a refusal: the system of the sender; None if it belongs to none."""
+    probe_bytes: int | None = None
+    """Padding of a probe, which is answered without a list of nodes; None in other messages."""
 
     def encode(self) -> bytes:
         kind, node = self.kind, self.node
@@ -136,6 +139,8 @@ class DiscoveryMessage:
             parameters.append((_ELECTED, _I64.pack(self.standing.elected)))
         if self.system is not None:
             parameters.append((_SYSTEM, _I64.pack(self.system)))
+        if self.probe_bytes is not None:
+            parameters.append((_PROBE, bytes(self.probe_bytes)))
         return parameter_list(parameters)
 
     @staticmethod
@@ -180,6 +185,7 @@ def _message(found: dict[int, bytes]) -> DiscoveryMessage:
         system=_I64.unpack(found[_SYSTEM])[0] if kind in _ABOUT_SENDER else None,
         reason=_U32.unpack(found[_REASON])[0] if kind is DiscoveryKind.REFUSAL else 0,
         standing=_standing(found) if _INCARNATION in found else None,
+        probe_bytes=len(found[_PROBE]) if _PROBE in found else None,
     )
 
 

@@ -28,10 +28,12 @@ EXCLUDED_COUNT_MAX: Final = 100_000
 
 
 class ExcludedNode:
-    def __init__(self, reason: int, until_ns: int | None) -> None:
+    def __init__(self, reason: int, until_ns: int | None, address: Address | None) -> None:
         self.reason = reason
         self.until_ns = until_ns
         """When it is accepted again; None for never."""
+        self.address = address
+        """Where it is asked then; None if nothing was received from it."""
         self.refused_ns: int | None = None
         """When it was refused last."""
 
@@ -47,6 +49,8 @@ class KnownNode:
         """The parts of its answer; 0 if none has arrived."""
         self.answered_count = 0
         """Answers to it since the last tick."""
+        self.probed_count = 0
+        """Answers to its probes since the last tick."""
         self.clock_offset_ns: int | None = None
         """By how much its wall clock is ahead; None until it was measured."""
 
@@ -119,19 +123,23 @@ class Directory:
     def exclude(self, node: int, reason: int, until_ns: int | None) -> None:
         """Forget a node, and refuse it until then. Another node may start at its address."""
         known = self.known.pop(node, None)
+        address = None if known is None else known.description.control
         self.reported.pop(node, None)
-        self.excluded[node] = ExcludedNode(reason, until_ns)
+        self.excluded[node] = ExcludedNode(reason, until_ns, address)
         if len(self.excluded) > EXCLUDED_COUNT_MAX:
             del self.excluded[next(iter(self.excluded))]
-        if known is not None and known.description.control in self._given:
-            self.add_seeds([known.description.control])
+        # The other node must not hear of this one before it is accepted again.
+        if until_ns is None and address in self._given:
+            self.add_seeds([address])
 
     def readmit(self, node: int) -> None:
         """Accept an excluded node again."""
         self.excluded.pop(node, None)
 
     def expire(self, now_ns: int) -> None:
-        """Accept nodes again whose time is over."""
+        """Accept nodes again whose time is over, and ask them."""
         for node, one in list(self.excluded.items()):
             if one.until_ns is not None and now_ns >= one.until_ns:
                 del self.excluded[node]
+                if one.address is not None:
+                    self.add_seeds([one.address])

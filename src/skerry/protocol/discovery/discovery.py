@@ -34,6 +34,7 @@ from skerry.protocol.discovery.events import (
     RefusedBy,
     SeedIgnored,
 )
+from skerry.protocol.discovery.probes import Probes
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import HEADER_BYTES, Datagram, DatagramReader
@@ -61,6 +62,8 @@ ASK_COUNT_MAX: Final = 50
 """Nodes and addresses that are asked at once. More of them take turns."""
 _ANSWER_COUNT_MAX: Final = 4
 """Answers to one node between two ticks."""
+_PROBED_COUNT_MAX: Final = 16
+"""Answers to the probes of one node between two ticks: a round has two, once a second."""
 _LIGHT_MEMORY_FACTOR: Final = 4
 """A light node remembers an excluded node for this many of the longest dead timeouts."""
 _DATA_BYTES: Final = 24
@@ -98,6 +101,7 @@ class Discovery:
         self._groups = {Directory.seed_id(group): group for group in groups}
         self._rng = rng
         self._datagram_bytes = datagram_bytes
+        self.probes = Probes(rng)
         self._prefix = guid_prefix(me.node, Channel.CONTROL)
         self._writer = DatagramWriter(self._prefix, has_checksum=checksum)
         self._own_reader = DatagramReader(guid_prefix(0, Channel.CONTROL), has_checksum=checksum)
@@ -166,6 +170,18 @@ class Discovery:
         )
         self._send(address, [message.encode()], now_ns, to=node)
 
+    def probe(self, now_ns: int) -> list[tuple[Address, bytes]]:
+        """Begin a round of probes; return two datagrams for each known node, of which the second
+        one has the full size. The caller sends them so that the network does not divide them."""
+        self.probes.begin()
+        made: list[tuple[Address, bytes]] = []
+        for node, known in self.directory.known.items():
+            small = self._probe_datagram(node, now_ns, pad_bytes=0)
+            pad_bytes = (self._datagram_bytes - len(small)) // 4 * 4
+            whole = self._probe_datagram(node, now_ns, pad_bytes=max(pad_bytes, 4))
+            made += [(known.description.control, small), (known.description.control, whole)]
+        return made
+
     # -- the contract
 
     def receive(self, datagram: Datagram, source: Address, now_ns: int) -> DropReason | None:
@@ -211,7 +227,7 @@ class Discovery:
         self._asked_ns.clear()
         directory = self.directory
         for known in directory.known.values():
-            known.answered_count = 0
+            known.answered_count = known.probed_count = 0
         targets = list(directory.seeds.items())
         targets += [(node, one.control) for node, one in directory.reported.items()]
         targets += [
@@ -300,6 +316,8 @@ class Discovery:
         if first.kind is DiscoveryKind.DISCOVER:
             return self._asked(first, first.node, other, now_ns)
         if first.kind is DiscoveryKind.SELF:
+            if self.probes.answered(first.sent_to or 0, node, now_ns):
+                return None
             return self._answered(first, first.node, other, listed)
         return self._drop(DropReason.BODY)
 
@@ -309,7 +327,12 @@ class Discovery:
         known = self._meet(sender, other)
         if known is None:
             return self._drop(DropReason.SENDERS)
-        if known.answered_count < _ANSWER_COUNT_MAX:
+        if message.probe_bytes is not None:
+            if known.probed_count < _PROBED_COUNT_MAX:
+                known.probed_count += 1
+                head = self._self_message(message.sent_to or 0, 0, 1)
+                self._send(sender.control, [head], now_ns, to=sender.node)
+        elif known.answered_count < _ANSWER_COUNT_MAX:
             known.answered_count += 1
             self._answer(message.sent_to or 0, sender, other, now_ns)
         return None
@@ -410,6 +433,16 @@ class Discovery:
         parts += [DiscoveryMessage(kind=DiscoveryKind.SEED, seed=one).encode() for one in seeds]
         return parts
 
+    def _probe_datagram(self, node: int, now_ns: int, *, pad_bytes: int) -> bytes:
+        message = DiscoveryMessage(
+            kind=DiscoveryKind.DISCOVER,
+            node=self._me,
+            sent_to=self.probes.add(node, now_ns, is_whole=pad_bytes > 0),
+            system=self._system,
+            probe_bytes=pad_bytes,
+        )
+        return self._datagram([message.encode()], now_ns, to=node)
+
     def _self_message(self, sent_to: int, packet: int, packet_count: int) -> bytes:
         return DiscoveryMessage(
             kind=DiscoveryKind.SELF,
@@ -423,6 +456,9 @@ class Discovery:
     def _send(
         self, address: Address, payloads: list[bytes], now_ns: int, to: int | None = None
     ) -> None:
+        self._datagrams.append((address, self._datagram(payloads, now_ns, to)))
+
+    def _datagram(self, payloads: list[bytes], now_ns: int, to: int | None) -> bytes:
         writer = self._writer
         if to is not None:
             writer.destination(guid_prefix(to, Channel.CONTROL))
@@ -430,7 +466,7 @@ class Discovery:
         for payload in payloads:
             self._seq += 1
             writer.data(Data(DISCOVERY_WRITER, self._seq, payload), DISCOVERY_READER)
-        self._datagrams.append((address, writer.finish()))
+        return writer.finish()
 
     def _drop(self, reason: DropReason) -> DropReason:
         self._drops[reason] += 1

@@ -13,8 +13,10 @@
     best_effort      streams without acknowledgement, at both ends
     output           packets and answers to datagrams
     peers            what a link knows about another node
+    stream_places    where forgotten streams continue
     input            the receiving half of a link
     link             the machine of one channel of one node
+    direct_link      the machine of a program that is not a member of a system
 
 A node has one link for each channel. Who takes part is decided elsewhere: nodes are included and
 excluded by the system picture.

@@ -58,11 +58,7 @@ class BestEffortOutput:
         self._sent_count += len(sample.packets)
         peers: Iterable[Peer] = self.peers.values()
         for packet in sample.packets:
-            if self._group is not None:
-                self._output.packet_to_group(self._writer, packet, None, self._group, peers, now_ns)
-            else:
-                for peer in peers:
-                    self._output.packet_to(self._writer, packet, None, peer, now_ns)
+            self._output.packet(self._writer, packet, None, self._group, peers, now_ns)
 
 
 class BestEffortInput:

@@ -22,11 +22,10 @@ class Conflation:
 
     def add(self, sample: Sample) -> list[int]:
         """Add a sample behind all others; return the samples that it replaces."""
-        keys = sample.keys
-        if keys is None:
+        if sample.keys is None:
             return []
         replaced: list[int] = []
-        for key in keys:
+        for key in sample.keys.pairs():
             before = self._latest.get(key)
             self._latest[key] = sample.seq
             if before is not None and self._lose(before) and before != sample.seq:
@@ -36,9 +35,9 @@ class Conflation:
 
     def sent(self, sample: Sample) -> None:
         """Note that a sample was sent, so that it is not left out any more."""
-        if self._live_counts.pop(sample.seq, None) is None:
+        if self._live_counts.pop(sample.seq, None) is None or sample.keys is None:
             return
-        for key in sample.keys or ():
+        for key in sample.keys.pairs():
             if self._latest.get(key) == sample.seq:
                 del self._latest[key]
 

@@ -11,6 +11,7 @@ from skerry.protocol.rtps.samples import Record
 
 __all__ = [
     "LinkStatistics",
+    "MessagesMissed",
     "NotFull",
     "PeerStatistics",
     "RecordsReceived",
@@ -58,6 +59,17 @@ class Stalled(MachineEvent):
 
     node: int
     reason: StallReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesMissed(MachineEvent):
+    """Acknowledged messages of a node cannot be delivered: it gave them up, or this node dropped
+    what had arrived of them. Only without membership; a member would be excluded."""
+
+    node: int
+    first_seq: int
+    stop_seq: int
+    """They had the sequence numbers from `first_seq` to before this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,8 @@ class IncomingStream:
         self.is_lost = False
         """Whether the sender no longer keeps what is needed, so the stream cannot continue."""
         self.is_ack_due = False
+        self._is_continued = False
+        """Whether the sender may have excluded this receiver meanwhile, and begin again."""
         self._window = window
         self._message_bytes_max = message_bytes_max
         self._next_seq = 0 if is_shared else 1
@@ -60,10 +62,35 @@ class IncomingStream:
         return self._next_seq > 0
 
     @property
+    def stop_seq(self) -> int:
+        """The number behind the highest that was received."""
+        return self._stop_seq
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The next number to deliver, and the count of the last acknowledgement: what another
+        object needs to continue the stream."""
+        return self._next_seq, self._ack_count
+
+    @place.setter
+    def place(self, place: tuple[int, int]) -> None:
+        self._next_seq, self._ack_count = place
+        self._stop_seq = self._next_seq
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes that wait for what is missing before them, or for the host."""
         waiting = sum(map(len, self._samples.values()))
         return waiting + sum(assembly.received_bytes for assembly in self._assemblies.values())
+
+    def continue_with(self, peer: Peer) -> None:
+        """Go on after this node has excluded the sender and included it again.
+
+        If the sender has not noticed, it goes on as well, and repeats what it believes to be lost.
+        """
+        self.peer = peer
+        self.is_ack_due = False
+        self._is_continued = True
 
     # -- input
 
@@ -113,7 +140,7 @@ class IncomingStream:
     def gap_received(self, gap: GapNotice, now_ns: int) -> None:
         """Process numbers that are not for this receiver."""
         base = gap.numbers.base
-        if gap.start_seq == 1 and not gap.numbers.members:
+        if self.is_shared and gap.start_seq == 1 and not gap.numbers.members:
             self._welcomed(base)
             return
         if not self._next_seq:
@@ -132,6 +159,27 @@ class IncomingStream:
                 self._leave_out(seq)
         self.is_ack_due = True
 
+    def catch_up(self, heartbeat: Heartbeat) -> bool:
+        """Continue with the first number that the sender still keeps.
+
+        False if numbers are missed by that. None are if nothing was delivered yet: this node has
+        received all before, and forgotten the stream since.
+        """
+        next_seq, first_seq = self._next_seq, heartbeat.first_seq
+        if first_seq <= next_seq:
+            return True
+        for waiting in (self._samples, self._assemblies):
+            for seq in [seq for seq in waiting if seq < first_seq]:
+                del waiting[seq]
+        is_new = next_seq == max(self._welcome_seq, 1)
+        self._next_seq = first_seq
+        if is_new:
+            self._welcome_seq = first_seq
+        # What was beyond the window until now is reported as missing.
+        stop_seq = min(heartbeat.last_seq + 1, first_seq + self._window)
+        self._stop_seq = max(self._stop_seq, stop_seq)
+        return is_new
+
     def heartbeat_received(self, heartbeat: Heartbeat) -> None:
         """Process a heartbeat: a request to acknowledge, or a keep-alive."""
         last = self._heartbeat_count
@@ -140,7 +188,7 @@ class IncomingStream:
         self._heartbeat_count = heartbeat.count
         if not self._next_seq:
             return
-        if heartbeat.first_seq > self._next_seq:
+        if heartbeat.first_seq > self._next_seq and not self._is_continued:
             self.is_lost = True
         if not heartbeat.is_final or heartbeat.last_seq >= self._next_seq:
             self.is_ack_due = True
@@ -216,7 +264,11 @@ class IncomingStream:
 
     def _welcomed(self, first_seq: int) -> None:
         """Begin the stream, or answer a repeated welcome."""
-        if not self._next_seq:
+        is_new = self._is_continued and first_seq >= self._next_seq
+        if not self._next_seq or (is_new and first_seq > self._welcome_seq):
+            self._is_continued = False
+            self._samples.clear()
+            self._assemblies.clear()
             self._next_seq = self._welcome_seq = self._stop_seq = first_seq
         elif first_seq != self._welcome_seq:
             self.is_lost = True

@@ -19,7 +19,8 @@ from skerry.protocol.link.events import (
 )
 from skerry.protocol.link.input import LinkInput
 from skerry.protocol.link.outgoing_stream import OutgoingStream
-from skerry.protocol.link.output import LinkOutput
+from skerry.protocol.link.output import Burst, LinkOutput
+from skerry.protocol.link.packets import Sample
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
@@ -27,13 +28,14 @@ from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
 from skerry.protocol.rtps.entities import (
     DISCOVERY_WRITER,
+    INDEX_COUNT,
     Channel,
     StreamClass,
     guid_prefix,
     stream_of,
     writer_id,
 )
-from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES
+from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
 from skerry.protocol.rtps.submessages import (
     AckNack,
     NackFragments,
@@ -58,8 +60,13 @@ class Link:
         config: LinkConfig | None = None,
         wall_offset_ns: int = 0,
         tracer: Tracer = NO_TRACE,
+        is_direct: bool = False,
     ) -> None:
-        """`wall_offset_ns` is added to monotonic time to get wall time."""
+        """`wall_offset_ns` is added to monotonic time to get wall time.
+
+        With `is_direct`, the other nodes are no members of a system (see `direct_link`): messages
+        are sent to one node at a time, without keep-alives.
+        """
         self.config = config or LinkConfig()
         self.peers: dict[int, Peer] = {}
         """The other nodes that are known, included or not."""
@@ -83,7 +90,7 @@ class Link:
         self._shared: dict[str, OutgoingStream] = {}
         """Acknowledged streams to all nodes of a type, by its name."""
         self._shared_best: dict[str, BestEffortOutput] = {}
-        for one in node_types:
+        for one in () if is_direct else node_types:
             self._shared[one.name] = self._outgoing(StreamClass.RELIABLE_SHARED, one, one.tag)
             writer = writer_id(StreamClass.BEST_EFFORT_SHARED, one.tag)
             self._shared_best[one.name] = BestEffortOutput(
@@ -100,7 +107,7 @@ class Link:
         self._now_ns = now_ns
         self._keep_alive_ns = now_ns
         self._events: list[MachineEvent] = []
-        self._input = LinkInput(own_type, self.config, self._events)
+        self._input = LinkInput(own_type, self.config, self._events, is_direct=is_direct)
         self._drops: Counter[DropReason] = Counter()
         self._sent_count = 0
         self._refused_count = 0
@@ -111,8 +118,7 @@ class Link:
     def meet(self, node: int, node_type: NodeType, address: Address) -> None:
         """Note that a node exists. Keep-alives are sent to it from now on."""
         assert node not in self.peers
-        index = self._next_index
-        self._next_index += 1
+        index = self._free_index()
         peer = Peer(node, node_type, address, self._channel, index)
         self.peers[node] = peer
         self._by_index[index] = peer
@@ -123,10 +129,11 @@ class Link:
         assert not peer.is_included
         peer.is_included = True
         self._now_ns = now_ns
-        stream = self._shared[peer.type.name]
-        stream.add_reader(peer, now_ns)
-        self._active[stream.writer] = stream
-        self._shared_best[peer.type.name].peers[node] = peer
+        stream = self._shared.get(peer.type.name)
+        if stream is not None:
+            stream.add_reader(peer, now_ns)
+            self._active[stream.writer] = stream
+            self._shared_best[peer.type.name].peers[node] = peer
 
     def exclude(self, node: int, now_ns: int) -> None:
         """Forget a node and all that waits for it. Its messages are dropped from now on."""
@@ -134,16 +141,28 @@ class Link:
         if peer is None:
             return
         self._now_ns = now_ns
-        shared = self._shared[peer.type.name]
-        shared.remove_reader(node)
-        self._active[shared.writer] = shared
-        self._shared_best[peer.type.name].peers.pop(node, None)
-        single = self._single.pop(peer.index, None)
-        if single is not None:
-            self._active.pop(single.writer, None)
-        self._single_best.pop(peer.index, None)
-        del self._by_index[peer.index]
+        shared = self._shared.get(peer.type.name)
+        if shared is not None:
+            shared.remove_reader(node)
+            self._active[shared.writer] = shared
+            self._shared_best[peer.type.name].peers.pop(node, None)
+        self._end_single(peer)
         self._input.exclude(peer)
+
+    def renew(self, node: int) -> int:
+        """Give up what was sent to one node alone, and begin a new stream with the next message.
+        Returns how many messages it has not acknowledged."""
+        peer = self.peers[node]
+        lost = self._end_single(peer)
+        peer.index = self._free_index()
+        self._by_index[peer.index] = peer
+        peer.is_stalled = False
+        return sum(len(read_records(sample.data)) for sample in lost)
+
+    def is_settled(self, node: int) -> bool:
+        """Return whether one node has acknowledged all that was sent to it alone."""
+        stream = self._single.get(self.peers[node].index)
+        return stream is None or not stream.queued_packet_count
 
     # -- sending
 
@@ -252,12 +271,12 @@ class Link:
 
     def deadline_ns(self) -> int | None:
         """When to call `advance`."""
-        due_ns: int | None = self._keep_alive_ns if self.peers else None
+        due_ns: int | None = self._keep_alive_ns if self.peers and self._shared else None
         for stream in self._streams():
             due_ns = earliest(due_ns, stream.due_ns)
         return due_ns
 
-    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+    def take_bursts(self) -> list[Burst]:
         """Finish the turn: send what the windows allow, acknowledge, and return all datagrams."""
         now_ns = self._now_ns
         if self._active:
@@ -274,7 +293,11 @@ class Link:
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
-        return [Transmit(destination=address, data=data) for address, data in self.take_datagrams()]
+        return [
+            Transmit(destination=address, data=data)
+            for address, datagrams in self.take_bursts()
+            for data in datagrams
+        ]
 
     def take_events(self) -> list[MachineEvent]:
         """Return the events since the last call, oldest first."""
@@ -290,7 +313,7 @@ class Link:
         """The counters of one node."""
         peer = self.peers[node]
         backlog_bytes = lag_ns = unanswered = 0
-        for stream in (self._shared[peer.type.name], self._single.get(peer.index)):
+        for stream in (self._shared.get(peer.type.name), self._single.get(peer.index)):
             reader = stream.readers.get(node) if stream is not None else None
             if reader is not None:
                 backlog_bytes += reader.backlog_bytes
@@ -315,6 +338,28 @@ class Link:
         )
 
     # -- inside: sending
+
+    def _free_index(self) -> int:
+        """Return the next index that is not in use. Index 0 is no peer's."""
+        assert len(self._by_index) < INDEX_COUNT // 2
+        index = self._next_index
+        while index == 0 or index in self._by_index:
+            index = (index + 1) % INDEX_COUNT
+        self._next_index = (index + 1) % INDEX_COUNT
+        return index
+
+    def _end_single(self, peer: Peer) -> list[Sample]:
+        """Forget the streams to one node; return what it has not acknowledged."""
+        del self._by_index[peer.index]
+        self._single_best.pop(peer.index, None)
+        stream = self._single.pop(peer.index, None)
+        if stream is None:
+            return []
+        self._active.pop(stream.writer, None)
+        left = stream.remove_reader(peer.node)
+        if stream.is_room_due:
+            self._events.append(NotFull(node_type=peer.type.name, node=peer.node))
+        return left
 
     def _outgoing(self, stream: StreamClass, node_type: NodeType, bits: int) -> OutgoingStream:
         is_shared = stream.is_shared
@@ -388,7 +433,7 @@ class Link:
         if found is not None:
             if found[0] is StreamClass.RELIABLE_SHARED:
                 node_type = self._types.by_tag(found[1])
-                stream = None if node_type is None else self._shared[node_type.name]
+                stream = None if node_type is None else self._shared.get(node_type.name)
             elif found[0] is StreamClass.RELIABLE_SINGLE and found[1] == peer.index:
                 stream = self._single.get(found[1])
         if stream is None:

@@ -12,7 +12,7 @@ from typing import Final
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import StallReason
 from skerry.protocol.link.output import LinkOutput
-from skerry.protocol.link.packets import SamplePacket
+from skerry.protocol.link.packets import Sample, SamplePacket
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
 from skerry.protocol.link.sample_buffer import SampleBuffer
@@ -89,7 +89,7 @@ class OutgoingStream:
     def send(self, data_type: int, flags: int, data: bytes, key: int | None) -> bool:
         """Queue a message; False if there is no room for it."""
         if not self.readers:
-            return True
+            return self._buffer.drop_message()
         # The count is taken again only when it says that the queue is full.
         if self._queued_count >= self._queue_max and self.queued_packet_count >= self._queue_max:
             self._was_refused = True
@@ -124,16 +124,16 @@ class OutgoingStream:
             self._welcome(reader, now_ns)
         self._arm(now_ns)
 
-    def remove_reader(self, node: int) -> None:
-        """Stop sending to a node."""
+    def remove_reader(self, node: int) -> list[Sample]:
+        """Stop sending to a node; return what it has not acknowledged."""
+        self._close_sample()
         reader = self.readers.pop(node, None)
         if reader is None:
-            return
-        kept = self._buffer.samples.values()
-        self._buffer.release_all([sample for sample in kept if reader.needs(sample.seq)])
-        if not self.readers:
-            self._buffer.packing.close()
+            return []
+        left = [one for one in self._buffer.samples.values() if reader.needs(one.seq)]
+        self._buffer.release_all(left)
         self._note_room()
+        return left
 
     # -- time
 
@@ -188,18 +188,20 @@ class OutgoingStream:
             return False
         if numbers.base < reader.first_seq:
             return True  # It does not know its welcome yet.
-        reader.is_welcomed = True
-        reader.is_probed = False
-        reader.unanswered_count = 0
-        reader.peer.acknowledged(now_ns)
+        reader.answered(now_ns)
         if numbers.base > reader.base_seq:
             reader.progress_ns = now_ns
+            samples = self._buffer.samples
             for seq in range(reader.base_seq, numbers.base):
-                self._take(reader, seq)
+                sample = samples.get(seq)
+                if sample is not None and reader.take(sample):
+                    self._buffer.release(sample)
             reader.advance_base(numbers.base)
             reader.skip_behind()
         if numbers.stop > numbers.base:
             self._take_selective(reader, numbers, now_ns)
+        if not self._is_shared and (stop_seq := reader.dropped(numbers)) > numbers.base:
+            self._gap(reader, numbers.base, stop_seq)
         reader.fragments_seq = 0
         self._note_room()
         return True
@@ -275,41 +277,50 @@ class OutgoingStream:
         # A receiver keeps nothing behind its window, also if most of it has arrived.
         seq_max = min(reader.base_seq for reader in current) + self._window
         room = self._window - max(len(reader.flight) for reader in current)
+        packets: list[SamplePacket] = []
         while room > 0 and self._next_seq < seq_max:
             if self._next_seq == self._buffer.end_seq:
                 if not self._buffer.packing:
-                    return
+                    break
                 self._close_sample()
             sample = self._buffer.samples.get(self._next_seq)
             if sample is not None:
-                self._transmit(sample.packets[self._next_fragment], current, now_ns)
+                packets.append(sample.packets[self._next_fragment])
                 room -= 1
                 self._next_fragment += 1
             # A sample is missing if the receivers that needed it are gone.
             if sample is None or self._next_fragment == len(sample.packets):
                 self._next_seq, self._next_fragment = self._next_seq + 1, 0
+        if packets:
+            self._transmit(packets, current, now_ns)
 
-    def _transmit(self, packet: SamplePacket, current: list[ReaderProgress], now_ns: int) -> None:
-        number, seq = packet.number, packet.sample.seq
-        # A receiver that was added a moment ago does not need what was queued before.
-        current = [reader for reader in current if reader.needs(seq)]
-        for reader in current:
-            reader.sent(number, now_ns)
-        self._sent_seq = max(self._sent_seq, seq)
+    def _transmit(
+        self, packets: list[SamplePacket], current: list[ReaderProgress], now_ns: int
+    ) -> None:
+        """Send packets to all current receivers.
+
+        If an acknowledgement is due, it is requested with the last one: a packet with a request is
+        larger, and a system call sends many packets only if they have one size.
+        """
+        self._sent_seq = max(self._sent_seq, packets[-1].sample.seq)
         self.used_ns = now_ns
-        self._unasked_count += 1
-        heartbeat = None
+        self._unasked_count += len(packets)
+        last = None
         if self._unasked_count >= self._threshold:
-            heartbeat = self._heartbeat(is_final=False)
             self._unasked_count = 0
+            last = packets[-1]
+        for packet in packets:
+            number, seq = packet.number, packet.sample.seq
+            heartbeat = self._heartbeat(is_final=False) if packet is last else None
+            peers: list[Peer] = []
             for reader in current:
-                reader.peer.acknowledgement_requested(now_ns)
-        if self._group is not None:
-            peers = [reader.peer for reader in current]
-            self._output.packet_to_group(self.writer, packet, heartbeat, self._group, peers, now_ns)
-        else:
-            for reader in current:
-                self._output.packet_to(self.writer, packet, heartbeat, reader.peer, now_ns)
+                # A receiver that was added a moment ago does not need what was queued before.
+                if reader.needs(seq):
+                    reader.sent(number, now_ns)
+                    peers.append(reader.peer)
+                    if heartbeat is not None:
+                        reader.peer.acknowledgement_requested(now_ns)
+            self._output.packet(self.writer, packet, heartbeat, self._group, peers, now_ns)
 
     def _send_to_laggard(self, reader: ReaderProgress, now_ns: int) -> None:
         """Send one receiver what it needs next, as far as its window allows."""
@@ -357,13 +368,15 @@ class OutgoingStream:
         reader.gaps[number] = (start_seq, stop_seq)
         reader.next_seq, reader.next_fragment = stop_seq, 0
         self._sent_seq = max(self._sent_seq, stop_seq - 1)
-        reader.sent(number, now_ns)
         self._gap_to(reader, number, now_ns)
 
     def _gap_to(self, reader: ReaderProgress, number: int, now_ns: int) -> None:
-        start_seq, stop_seq = reader.gaps[number]
-        gap = GapNotice(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
+        reader.sent(number, now_ns)
         reader.peer.acknowledgement_requested(now_ns)
+        self._gap(reader, *reader.gaps[number])
+
+    def _gap(self, reader: ReaderProgress, start_seq: int, stop_seq: int) -> None:
+        gap = GapNotice(self.writer, start_seq, NumberSet(stop_seq, stop_seq))
         self._output.gap_to(gap, self._heartbeat(is_final=False), reader.peer)
 
     def _send_to_one(self, reader: ReaderProgress, packet: SamplePacket, now_ns: int) -> None:
@@ -421,7 +434,6 @@ class OutgoingStream:
             if age_ns >= self._timeout_ns(count):
                 reader.unanswered_count += is_first
                 if number in reader.gaps:
-                    reader.sent(number, now_ns)
                     self._gap_to(reader, number, now_ns)
                 else:
                     self._resend(reader, self._buffer.packets[number], now_ns)
@@ -464,14 +476,13 @@ class OutgoingStream:
         """Note which current receivers hold up the others, or the host."""
         current = self._current()
         is_waiting = self._next_seq < self._buffer.end_seq or bool(self._buffer.packing)
-        full_count = 0
+        # A receiver holds up the queue by what was sent to it, not by what waits for others.
+        kept_max = self._buffer.packet_count(self._next_seq) + self._queue_max // 2
         for reader in current:
             reader.is_blocking = (is_waiting and reader.is_full(self._next_seq, self._window)) or (
-                self._was_refused
-                and self._buffer.packet_count(reader.base_seq) > self._queue_max // 2
+                self._was_refused and self._buffer.packet_count(reader.base_seq) > kept_max
             )
-            full_count += reader.is_blocking
-        if full_count == len(current):
+        if all(reader.is_blocking for reader in current):
             # Nobody is held up by another one: the receivers set the pace together.
             for reader in current:
                 reader.is_blocking = False

@@ -17,7 +17,10 @@ from skerry.protocol.rtps.submessages import (
     NackFragments,
 )
 
-__all__ = ["LinkOutput"]
+__all__ = ["Burst", "LinkOutput"]
+
+Burst = tuple[Address, list[bytes]]
+"""Datagrams to one destination, one after the other."""
 
 
 class LinkOutput:
@@ -28,26 +31,34 @@ class LinkOutput:
         self.wall_offset_ns = wall_offset_ns
         self._writer = writer
         self._fragment_bytes = fragment_bytes
-        self._datagrams: list[tuple[Address, bytes]] = []
+        self._bursts: list[Burst] = []
+        self._destination: Address | None = None
+        """That of the last burst."""
+        self._datagrams: list[bytes] = []
 
-    def take(self) -> list[tuple[Address, bytes]]:
+    def take(self) -> list[Burst]:
         """Return the datagrams since the last call, in order."""
-        datagrams, self._datagrams = self._datagrams, []
-        return datagrams
+        bursts, self._bursts = self._bursts, []
+        self._destination = None
+        return bursts
 
-    def packet_to_group(
+    def packet(
         self,
         stream: int,
         packet: SamplePacket,
         heartbeat: Heartbeat | None,
-        group: Address,
+        group: Address | None,
         peers: Iterable[Peer],
         now_ns: int,
     ) -> None:
-        """Send a packet once for all `peers`, which are members of the group."""
+        """Send a packet: once if all `peers` are members of a group, otherwise to each of them."""
+        if group is None:
+            for peer in peers:
+                self.packet_to(stream, packet, heartbeat, peer, now_ns)
+            return
         self._packet(stream, packet, heartbeat, now_ns)
         data = self._writer.finish()
-        self._datagrams.append((group, data))
+        self._append(group, data)
         for peer in peers:
             peer.packet_sent(len(data))
 
@@ -80,7 +91,7 @@ class LinkOutput:
     def heartbeat_to_group(self, heartbeat: Heartbeat, group: Address) -> None:
         """Send a heartbeat to all members of a group."""
         self._writer.heartbeat(heartbeat)
-        self._datagrams.append((group, self._writer.finish()))
+        self._append(group, self._writer.finish())
 
     def answer_to(self, nack: NackFragments | None, ack: AckNack, peer: Peer) -> None:
         """Acknowledge a stream of one node."""
@@ -113,5 +124,12 @@ class LinkOutput:
 
     def _send(self, peer: Peer) -> None:
         data = self._writer.finish()
-        self._datagrams.append((peer.address, data))
+        self._append(peer.address, data)
         peer.packet_sent(len(data))
+
+    def _append(self, destination: Address, data: bytes) -> None:
+        if self._destination is not destination:
+            self._destination = destination
+            self._datagrams = []
+            self._bursts.append((destination, self._datagrams))
+        self._datagrams.append(data)

@@ -6,12 +6,19 @@ each fragment. Packets of a stream are numbered as well: windows count packets, 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 __all__ = ["Sample", "SampleKeys", "SamplePacket"]
 
-SampleKeys: TypeAlias = tuple[tuple[int, int], ...]
-"""Data type and key of each record."""
+
+class SampleKeys:
+    """Data type and key of each record, in two lists, since hardly ever anything asks for pairs."""
+
+    def __init__(self, data_types: list[int], keys: list[int]) -> None:
+        self.data_types = data_types
+        self.keys = keys
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return data type and key of each record."""
+        return list(zip(self.data_types, self.keys, strict=True))
 
 
 class Sample:

@@ -7,6 +7,7 @@ from typing import Final
 from skerry.protocol.link.conflation import Conflation
 from skerry.protocol.link.packets import Sample
 from skerry.protocol.link.peers import Peer
+from skerry.protocol.rtps.number_sets import NumberSet
 
 __all__ = ["ReaderProgress"]
 
@@ -121,6 +122,22 @@ class ReaderProgress:
             if stop_seq <= seq:
                 del self.gaps[packet]
                 self.landed(packet)
+
+    def answered(self, now_ns: int) -> None:
+        """Note an acknowledgement, whatever it says."""
+        self.is_welcomed = True
+        self.is_probed = False
+        self.unanswered_count = 0
+        self.peer.acknowledged(now_ns)
+
+    def dropped(self, numbers: NumberSet) -> int:
+        """Return the number behind those that it had acknowledged out of order, and now reports as
+        missing at its base, since it has dropped them; the base if there are none."""
+        stop_seq = self.base_seq
+        if numbers.base == stop_seq and (numbers.stop == stop_seq or stop_seq in numbers.members):
+            while stop_seq in self.done:
+                stop_seq += 1
+        return stop_seq
 
     def is_new_count(self, count: int) -> bool:
         """Return whether an acknowledgement is newer than the last one; note its count if so."""

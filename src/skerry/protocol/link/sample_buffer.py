@@ -23,12 +23,16 @@ class SampleBuffer:
         self.end_packet = 0
         """The number of the next packet."""
         self._fragment_bytes = fragment_bytes
+        self._is_gapless = False
+        """Whether no message was dropped since the last sample. Before the first, no receiver can
+        be misled."""
 
     def close_sample(self, reader_count: int) -> Sample | None:
         """Make a sample of the open messages, for so many receivers; None if there are none."""
         if not self.packing:
             return None
         data, keys = self.packing.close()
+        self._is_gapless = True
         sample = Sample(self.end_seq, data, self._fragment_bytes, self.end_packet, keys)
         sample.reader_count = reader_count
         self.samples[sample.seq] = sample
@@ -37,6 +41,17 @@ class SampleBuffer:
         self.end_seq += 1
         self.end_packet += len(sample.packets)
         return sample
+
+    def drop_message(self) -> bool:
+        """Drop a message without receivers, and return True.
+
+        A number is left out: a receiver that was removed, does not know it yet, and still receives
+        from the group, must not take what follows for the next.
+        """
+        if self._is_gapless:
+            self._is_gapless = False
+            self.end_seq += 1
+        return True
 
     def packet_count(self, base_seq: int) -> int:
         """Return the packets from a sample on; 0 if that sample is not kept."""

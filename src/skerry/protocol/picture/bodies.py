@@ -61,7 +61,7 @@ _MESSAGES: Final[dict[str, tuple[str, ...]]] = {
     "Election": ("1 uint32 action", "2 sfixed64 election_id"),
     "Node": (
         *("1 sfixed64 id", "2 string name", "3 sfixed64 type", "4 string control"),
-        *("5 string data", "6 bool dead", "7 uint32 generation", "8 bool resurrecting"),
+        *("5 string data", "6 bool dead", "7 uint32 generation"),
         *("9 uint32 dead_reason", "10 uint32 c_recv", "11 uint32 c_dup", "12 uint32 c_rexmit"),
         *("13 uint32 d_recv", "14 uint32 d_dup", "15 uint32 d_rexmit", "16 uint32 rtt_us"),
         *("17 uint32 lag_ms", "18 uint32 backlog"),
@@ -220,7 +220,6 @@ def _node(entry: NodeEntry) -> Any:
         data=_address_text(entry.data),
         dead=entry.is_dead,
         generation=entry.generation & _U32,
-        resurrecting=entry.is_resurrecting,
         dead_reason=entry.dead_reason & _U32,
         c_recv=counters.control_received_count & _U32,
         c_dup=counters.control_duplicate_count & _U32,
@@ -250,7 +249,6 @@ def _entry(node: Any) -> NodeEntry:
         data=_address(node.data),
         is_dead=node.dead,
         generation=node.generation,
-        is_resurrecting=node.resurrecting,
         dead_reason=node.dead_reason,
         counters=NodeCounters(
             control_received_count=node.c_recv,

@@ -115,6 +115,10 @@ class Election:
         """Declare this node elected, since there is no other one."""
         self._accept(self._table.me.node, self._new_id())
 
+    def clear(self) -> None:
+        """Forget the elected node."""
+        self.elected_id = self.election_id = 0
+
     def received(self, sender: int, message: ElectionMessage, now_ns: int) -> None:
         """Process a message of another node, which is alive."""
         mine = self._table.me.node

@@ -55,8 +55,6 @@ class NodeEntry:
     is_dead: bool = False
     generation: int = 0
     """How often a light node has returned."""
-    is_resurrecting: bool = False
-    """Whether a light node that was dead is about to return."""
     dead_reason: int = 0
     """An `ExclusionReason`; 0 while it is alive."""
     counters: NodeCounters = field(default=NodeCounters(), compare=False)

@@ -41,6 +41,10 @@ class IncarnationMembership:
         self.incarnation_id = self._rng.getrandbits(_ID_BITS) + 1
         self.is_detached = is_detached
 
+    def is_open(self, incarnation_id: int) -> bool:
+        """Return whether there is such an incarnation, and it was not stopped."""
+        return incarnation_id != 0 and incarnation_id not in self._black_list
+
     def met(self, incarnation_id: int, *, is_light: bool) -> ExclusionReason | bool | None:
         """Process the incarnation of another node.
 

@@ -7,7 +7,6 @@ All of its messages are sent on the control channel, acknowledged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -50,7 +49,7 @@ from skerry.protocol.picture.other_half import OtherHalf
 from skerry.protocol.picture.output import PictureOutput
 from skerry.protocol.picture.production import Production
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
-from skerry.protocol.picture.state_intake import StateIntake
+from skerry.protocol.picture.state_intake import StateIntake, note_generation
 
 __all__ = ["PictureMachine"]
 
@@ -138,9 +137,11 @@ class PictureMachine:
         if node_type is None or entry.node == self._me.node:
             return
         tracked = self.table.nodes.get(entry.node)
-        if tracked is not None:
+        # A light node remembers only for a while that it has excluded a full one.
+        if tracked is not None and not (tracked.is_dead and self._own_type.light):
             if tracked.is_dead and node_type.light:
-                tracked.entry = replace(tracked.entry, is_resurrecting=True)
+                self.table.revive(tracked, self.state, now_ns)
+                self._outgoing.actions.append(Include(node=entry.node))
                 self._nodes_changed(now_ns)
             return
         tracked = self.table.add(entry, node_type, now_ns)
@@ -170,7 +171,7 @@ class PictureMachine:
             self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
 
     def stalled(self, node: int, reason: ExclusionReason, now_ns: int) -> None:
-        """Exclude a node to which or from which messages cannot be sent any more."""
+        """Exclude a node with which no messages can be exchanged any more."""
         tracked = self.table.nodes.get(node)
         if tracked is not None and not tracked.is_dead:
             self._exclude(tracked, reason, now_ns)
@@ -186,18 +187,20 @@ class PictureMachine:
         tracked = self.table.nodes.get(node)
         mine = self.membership.incarnation_id
         is_lost = self.election.is_lost_to(node, elected)
-        if tracked is not None and not tracked.is_dead:
+        was_alive = tracked is not None and not tracked.is_dead
+        if tracked is not None and was_alive:
             self._exclude(tracked, reason, now_ns)
-        if self._own_type.light or not incarnation_id:
+        if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
         if not mine or (is_lost and incarnation_id == mine):
             self._eject(reason, node)
-        elif incarnation_id == mine and self._is_merging:
+        elif incarnation_id == mine and (self._is_merging or was_alive):
+            # Two halves that excluded each other may stay apart. A node that did not exclude the
+            # others was only absent, and has to leave if they are more.
+            if tracked is None:
+                # It joined the other half, and learns of this one when it is refused as well.
+                self._outgoing.actions.append(Exclude(node=node, reason=reason))
             self._other_half.refused(node, size, elected, reason, now_ns)
-
-    def stop_ordered(self, node: int, now_ns: int) -> None:
-        """Exclude a node that has said that it stops."""
-        self.stalled(node, ExclusionReason.ORDERED, now_ns)
 
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
@@ -410,6 +413,7 @@ class PictureMachine:
         if self.membership.incarnation_id != before_id:
             if before_id:
                 self.state = None
+                self.election.clear()
             self._entered(is_formed=False)
             self._raw_ns = earliest(self._raw_ns, now_ns + _COALESCE_NS)
         if not verdict:
@@ -442,8 +446,6 @@ class PictureMachine:
                 self._learn_dead(entry, now_ns)
             for tracked in proposal.dead:
                 self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
-            for tracked in proposal.returned:
-                self._include_again(tracked, now_ns)
             if proposal.state is not None and proposal.state is not self.state:
                 self._accept_state(proposal.state, now_ns)
                 self._state_pause_ns = _STATE_NS
@@ -455,12 +457,6 @@ class PictureMachine:
             if self.state is not None and self.state.election_id == self.election.election_id:
                 self._state_sent_count += 1
                 self._outgoing.send_all(STATE, write_state(self.state))
-
-    def _include_again(self, tracked: TrackedNode, now_ns: int) -> None:
-        self.table.revive(tracked, now_ns)
-        self._production.returned(tracked.entry.node)
-        self._outgoing.actions.append(Include(node=tracked.entry.node))
-        self._nodes_changed(now_ns)
 
     def _state_received(self, sender: TrackedNode, state: SystemState, now_ns: int) -> None:
         node = sender.entry.node
@@ -479,19 +475,17 @@ class PictureMachine:
             self._eject(reason, node)
 
     def _accept_state(self, state: SystemState, now_ns: int) -> None:
-        self.state = state
+        before, self.state = self.state, state
         for entry in state.nodes:
             tracked = self.table.nodes.get(entry.node)
             if tracked is None:
                 if entry.is_dead:
                     self._learn_dead(entry, now_ns)
                 continue
+            note_generation(tracked, entry, before)
             if entry.is_dead and not tracked.is_dead:
-                is_older = entry.generation < tracked.entry.generation
-                if not is_older:
+                if entry.generation >= tracked.entry.generation:
                     self._exclude(tracked, entry.dead_reason or ExclusionReason.COORDINATOR, now_ns)
-            elif not entry.is_dead and tracked.is_dead and tracked.entry.is_resurrecting:
-                self._include_again(tracked, now_ns)
             elif not entry.is_dead and tracked.data_since_ns is None:
                 tracked.data_since_ns = now_ns
         self._events.append(PictureChanged(state=state))

@@ -9,10 +9,8 @@ from typing import Final
 from skerry.protocol.picture.entries import NodeCounters, NodeEntry, SystemState
 from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
-__all__ = ["RESURRECT_IMMUNITY_COUNT", "Production", "Proposal"]
+__all__ = ["Production", "Proposal"]
 
-RESURRECT_IMMUNITY_COUNT: Final = 20
-"""After a light node has returned, others may call it dead for this number of updates."""
 _ACCUSED_NS: Final = 1_100_000_000
 """How long an accusation is delayed if this node receives from the accused one."""
 
@@ -25,8 +23,6 @@ class Proposal:
     """Nodes that were dead before this one knew them."""
     dead: list[TrackedNode] = field(default_factory=list)
     """Nodes to exclude first."""
-    returned: list[TrackedNode] = field(default_factory=list)
-    """Light nodes to include again first."""
     state: SystemState | None = None
 
 
@@ -38,27 +34,17 @@ class Production:
         self._is_light = is_light
         self._accused_ns: dict[tuple[int, int], int] = {}
         """When each accusation, of a node by another one, was received first."""
-        self._immune: dict[int, int] = {}
-        """Light nodes that have returned, and for how many updates accusations are ignored."""
         self.failed_count = 0
         """Updates in a row in which no state could be made."""
-
-    def returned(self, node: int) -> None:
-        """Note that a light node is included again."""
-        self._immune[node] = RESURRECT_IMMUNITY_COUNT
 
     def propose(
         self, last: SystemState | None, election_id: int, now_ns: int, *, is_detached: bool
     ) -> Proposal:
         """Return what to do next. The state is new if its nodes differ from the last one's."""
         proposal = Proposal()
-        self._immune = {node: count - 1 for node, count in self._immune.items() if count > 1}
         proposal.learned = self._unknown_dead()
         proposal.dead = self._accused(now_ns)
         if proposal.dead:
-            return proposal
-        proposal.returned = [one for one in self._table.nodes.values() if one.entry.is_resurrecting]
-        if proposal.returned:
             return proposal
         members = self._members(last)
         needed = [self._table.nodes[node] for node in members]
@@ -81,8 +67,10 @@ class Production:
         for accuser in table.alive_full():
             for entry in accuser.dead:
                 accused = table.nodes.get(entry.node)
-                is_live = accused is not None and not accused.is_dead
-                if is_live and entry.node not in self._immune:
+                if accused is None or accused.is_dead:
+                    continue
+                # A light node may have returned since the accuser has heard of its death.
+                if entry.generation >= accused.entry.generation:
                     pairs.add((accuser.entry.node, entry.node))
         self._accused_ns = {pair: self._accused_ns.get(pair, now_ns) for pair in sorted(pairs)}
         held = [
@@ -184,4 +172,4 @@ def _worst(pairs: list[tuple[int, int]]) -> list[int]:
 
 def _stated(entry: NodeEntry) -> NodeEntry:
     """Return what the state has of a node: no counters, and nothing that only concerns one node."""
-    return replace(entry, counters=NodeCounters(), is_resurrecting=False)
+    return replace(entry, counters=NodeCounters())

@@ -127,21 +127,22 @@ class RawTable:
 
     def kill(self, tracked: TrackedNode, reason: int, now_ns: int) -> None:
         """Note that a node is dead."""
-        tracked.entry = replace(
-            tracked.entry, is_dead=True, is_resurrecting=False, dead_reason=reason
-        )
+        tracked.entry = replace(tracked.entry, is_dead=True, dead_reason=reason)
         tracked.dead_ns = now_ns
         tracked.forget_raw()
 
-    def revive(self, tracked: TrackedNode, now_ns: int) -> None:
-        """Note that a light node is alive again."""
-        before = tracked.entry
+    def revive(self, tracked: TrackedNode, state: SystemState | None, now_ns: int) -> None:
+        """Note that a light node is alive again. It is of the next generation if it is dead in the
+        state."""
+        stated = None if state is None else state.entry(tracked.entry.node)
+        generation = tracked.entry.generation
+        if stated is not None:
+            generation = max(generation, stated.generation + stated.is_dead)
         tracked.entry = replace(
-            before,
+            tracked.entry,
             is_dead=False,
-            is_resurrecting=False,
             dead_reason=0,
-            generation=before.generation + 1,
+            generation=generation,
             counters=NodeCounters(),
         )
         tracked.dead_ns = None

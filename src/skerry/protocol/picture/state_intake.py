@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.picture.election import Election
-from skerry.protocol.picture.entries import SystemState
+from skerry.protocol.picture.entries import NodeEntry, SystemState
+from skerry.protocol.picture.raw_table import TrackedNode
 
-__all__ = ["StateIntake"]
+__all__ = ["StateIntake", "note_generation"]
 
 _MISSING_COUNT: Final = 3
 """States without this node, after which it counts as excluded."""
@@ -49,3 +51,19 @@ class StateIntake:
         return (
             ExclusionReason.COORDINATOR if self.missing_count >= _MISSING_COUNT and is_long else 0
         )
+
+
+def note_generation(tracked: TrackedNode, entry: NodeEntry, before: SystemState | None) -> None:
+    """Note how often a light node, which is alive here, has returned by a new state.
+
+    If it is dead in the state, and was so in the one before or this node had none before, it has
+    returned since: this node has heard of it, and the state has not.
+    """
+    known = None if before is None else before.entry(entry.node)
+    is_old = before is None
+    if known is not None:
+        is_old = known.is_dead and known.generation >= entry.generation
+    if tracked.type.light and not tracked.is_dead:
+        generation = entry.generation + (entry.is_dead and is_old)
+        generation = max(tracked.entry.generation, generation)
+        tracked.entry = replace(tracked.entry, generation=generation)

@@ -1,11 +1,13 @@
 """The bytes of a datagram to values. Anyone can send to a group, so nothing is trusted: a datagram
-is read as a whole or dropped with a reason."""
+is read as a whole or dropped with a reason. A hot module."""
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 from zlib import crc32
+
+from librt.strings import read_i16_be, read_i16_le, read_i32_be, read_i32_le
+from mypy_extensions import i64
 
 from skerry.errors import DecodeError
 from skerry.protocol.rtps.entities import MAPPING_VERSION, VENDOR
@@ -44,28 +46,7 @@ _LIVE: Final = 0x04
 _NO_TIME: Final = 0x02
 _HAS_QOS: Final = 0x02
 _HAS_DATA: Final = 0x04
-_SEQ_MAX: Final = (1 << 63) - 1
-_COUNT_MAX: Final = 1 << 31
 _SECOND: Final = 1_000_000_000
-
-_IDS: Final = struct.Struct(">II")
-
-
-class _Layouts:
-    """The fields of submessages in one byte order."""
-
-    def __init__(self, order: str) -> None:
-        self.size = struct.Struct(order + "H")
-        self.word = struct.Struct(order + "I")
-        self.sample = struct.Struct(order + "HH")
-        self.seq = struct.Struct(order + "iI")
-        self.fragment = struct.Struct(order + "IHHI")
-        self.span = struct.Struct(order + "iIiIi")
-        self.count = struct.Struct(order + "i")
-        self.order = order
-
-
-_BIG_AND_LITTLE: Final = (_Layouts(">"), _Layouts("<"))
 
 
 class Datagram:
@@ -112,23 +93,24 @@ class DatagramReader:
         datagram = Datagram(node, data[11], [])
         try:
             is_ours = self._read_submessages(data, size, datagram)
-        except (DecodeError, struct.error):
+        except (DecodeError, IndexError):
             return DropReason.BODY
         if not datagram.submessages and _is_sealed(data):
             return DropReason.SEALED
         return datagram if is_ours else DropReason.DESTINATION
 
-    def _read_submessages(self, data: bytes, size: int, datagram: Datagram) -> bool:
+    def _read_submessages(self, data: bytes, size: i64, datagram: Datagram) -> bool:
         """Read all submessages; return whether any of them is for this node."""
-        offset = HEADER_BYTES
+        offset: i64 = HEADER_BYTES
         is_ours, has_ours, is_addressed = True, False, False
         submessages = datagram.submessages
         while offset < size:
-            kind, flags = data[offset], data[offset + 1]
-            layouts = _BIG_AND_LITTLE[flags & _LITTLE]
-            length = layouts.size.unpack_from(data, offset + 2)[0]
-            start = offset + 4
-            if length == 0 and kind != PAD and not (kind == INFO_TS and flags & _NO_TIME):
+            kind: i64 = data[offset]
+            flags: i64 = data[offset + 1]
+            is_little = flags & _LITTLE != 0
+            length = _short(data, offset + 2, is_little)
+            start: i64 = offset + 4
+            if length == 0 and kind != PAD and not (kind == INFO_TS and flags & _NO_TIME != 0):
                 length = size - start  # The last one may omit its length.
             offset = start + length
             if offset > size:
@@ -140,14 +122,14 @@ class DatagramReader:
                 continue
             elif kind == DATA:
                 has_ours = True
-                submessages.append(_data(data, start, offset, flags, layouts, is_addressed))
+                submessages.append(_data(data, start, offset, flags, is_addressed))
             elif kind == INFO_TS:
-                datagram.sent_ns = _timestamp(data, start, flags, layouts)
+                datagram.sent_ns = _timestamp(data, start, flags)
             elif kind == HEARTBEAT:
                 has_ours = True
-                submessages.append(_heartbeat(data, start, flags, layouts))
+                submessages.append(_heartbeat(data, start, flags))
             else:
-                other = _other(kind, data, start, offset, layouts)
+                other = _other(kind, data, start, offset, is_little)
                 has_ours = True
                 if other is not None:
                     submessages.append(other)
@@ -156,14 +138,14 @@ class DatagramReader:
 
 def _is_intact(data: bytes) -> bool:
     """Return whether the datagram ends with its checksum."""
-    start = len(data) - _CHECK_BYTES
+    start: i64 = len(data) - _CHECK_BYTES
     if start < HEADER_BYTES or data[start] != CHECK:
         return False
-    layouts = _BIG_AND_LITTLE[data[start + 1] & _LITTLE]
-    if layouts.size.unpack_from(data, start + 2)[0] != 4:
+    is_little = data[start + 1] & _LITTLE != 0
+    if _short(data, start + 2, is_little) != 4:
         return False
-    checksum = layouts.word.unpack_from(data, start + 4)[0]
-    return bool(checksum == crc32(memoryview(data)[: start + 4]))
+    checksum: i64 = crc32(memoryview(data)[: start + 4])
+    return _word(data, start + 4, is_little) == checksum
 
 
 def _is_sealed(data: bytes) -> bool:
@@ -171,96 +153,126 @@ def _is_sealed(data: bytes) -> bool:
     return data[HEADER_BYTES : HEADER_BYTES + 1] == b"%c" % SEALED
 
 
-def _data(
-    data: bytes, start: int, stop: int, flags: int, layouts: _Layouts, is_addressed: bool
-) -> Data:
-    if flags & _HAS_QOS or not flags & _HAS_DATA:
+def _data(data: bytes, start: i64, stop: i64, flags: i64, is_addressed: bool) -> Data:
+    if flags & _HAS_QOS != 0 or flags & _HAS_DATA == 0:
         raise _fault("a DATA without a payload, or with QoS")
-    _, skipped = layouts.sample.unpack_from(data, start)
+    is_little = flags & _LITTLE != 0
+    skipped = _short(data, start + 2, is_little)
     writer = _writer(data, start + 4)
-    seq = _seq(data, start + 12, layouts)
-    payload = start + 4 + skipped
+    seq = _seq(data, start + 12, is_little)
+    payload: i64 = start + 4 + skipped
     if skipped < 16 or payload > stop:
         raise _fault("a DATA whose payload is outside")
     return Data(writer, seq, data[payload:stop], is_addressed)
 
 
-def _heartbeat(data: bytes, start: int, flags: int, layouts: _Layouts) -> Heartbeat:
+def _heartbeat(data: bytes, start: i64, flags: i64) -> Heartbeat:
+    is_little = flags & _LITTLE != 0
     writer = _writer(data, start)
-    high, low, last_high, last_low, count = layouts.span.unpack_from(data, start + 8)
-    first, last = high << 32 | low, last_high << 32 | last_low
-    if not 1 <= first <= last + 1:
+    first = _long(data, start + 8, is_little)
+    last = _long(data, start + 16, is_little)
+    if first < 1 or first - 1 > last:
         raise _fault(f"a HEARTBEAT of {first} to {last}")
-    return Heartbeat(writer, first, last, count, bool(flags & _FINAL), bool(flags & _LIVE))
+    count = _signed(data, start + 24, is_little)
+    return Heartbeat(writer, first, last, count, flags & _FINAL != 0, flags & _LIVE != 0)
 
 
 def _other(
-    kind: int, data: bytes, start: int, stop: int, layouts: _Layouts
+    kind: i64, data: bytes, start: i64, stop: i64, is_little: bool
 ) -> DataFragment | AckNack | NackFragments | GapNotice | None:
     """Return a submessage of the rarer kinds; None for kinds that are not used here."""
     if kind == DATA_FRAG:
-        return _fragment(data, start, stop, layouts)
+        return _fragment(data, start, stop, is_little)
     if kind == ACKNACK:
-        writer, base = _writer(data, start), _seq(data, start + 8, layouts)
-        numbers, behind = _numbers(data, start + 16, stop, base, layouts)
-        return AckNack(writer, numbers, layouts.count.unpack_from(data, behind)[0])
+        writer, base = _writer(data, start), _seq(data, start + 8, is_little)
+        numbers, behind = _numbers(data, start + 16, stop, base, is_little)
+        return AckNack(writer, numbers, _signed(data, behind, is_little))
     if kind == NACK_FRAG:
-        writer, seq = _writer(data, start), _seq(data, start + 8, layouts)
-        base = layouts.word.unpack_from(data, start + 16)[0]
-        numbers, behind = _numbers(data, start + 20, stop, base, layouts)
-        return NackFragments(writer, seq, numbers, layouts.count.unpack_from(data, behind)[0])
+        writer, seq = _writer(data, start), _seq(data, start + 8, is_little)
+        first = _word(data, start + 16, is_little)
+        numbers, behind = _numbers(data, start + 20, stop, first, is_little)
+        return NackFragments(writer, seq, numbers, _signed(data, behind, is_little))
     if kind == GAP:
-        writer, start_seq = _writer(data, start), _seq(data, start + 8, layouts)
-        base = _seq(data, start + 16, layouts)
+        writer, start_seq = _writer(data, start), _seq(data, start + 8, is_little)
+        base = _seq(data, start + 16, is_little)
         if base < start_seq:
             raise _fault(f"a GAP from {start_seq} to {base}")
-        return GapNotice(writer, start_seq, _numbers(data, start + 24, stop, base, layouts)[0])
+        return GapNotice(writer, start_seq, _numbers(data, start + 24, stop, base, is_little)[0])
     return None
 
 
-def _fragment(data: bytes, start: int, stop: int, layouts: _Layouts) -> DataFragment:
-    _, skipped = layouts.sample.unpack_from(data, start)
+def _fragment(data: bytes, start: i64, stop: i64, is_little: bool) -> DataFragment:
+    skipped = _short(data, start + 2, is_little)
     writer = _writer(data, start + 4)
-    seq = _seq(data, start + 12, layouts)
-    number, count, size, sample_bytes = layouts.fragment.unpack_from(data, start + 20)
-    payload = start + 4 + skipped
-    first = (number - 1) * size
-    if skipped < 28 or payload > stop or number < 1 or count != 1 or not size:
+    seq = _seq(data, start + 12, is_little)
+    number = _word(data, start + 20, is_little)
+    count = _short(data, start + 24, is_little)
+    size = _short(data, start + 26, is_little)
+    sample_bytes = _word(data, start + 28, is_little)
+    payload: i64 = start + 4 + skipped
+    if skipped < 28 or payload > stop or number < 1 or count != 1 or size == 0:
         raise _fault("a DATA_FRAG of more or less than one fragment")
-    length = min(size, sample_bytes - first)
+    length: i64 = min(size, sample_bytes - (number - 1) * size)
     if length <= 0 or payload + length > stop:
         raise _fault("a DATA_FRAG outside its sample")
     content = data[payload : payload + length]
     return DataFragment(writer, seq, number, size, sample_bytes, content)
 
 
-def _timestamp(data: bytes, start: int, flags: int, layouts: _Layouts) -> int | None:
-    if flags & _NO_TIME:
+def _timestamp(data: bytes, start: i64, flags: i64) -> int | None:
+    if flags & _NO_TIME != 0:
         return None
-    seconds, fraction = layouts.seq.unpack_from(data, start)
-    return int(seconds) * _SECOND + (int(fraction) * _SECOND >> 32)
+    is_little = flags & _LITTLE != 0
+    seconds = _signed(data, start, is_little)
+    fraction = _word(data, start + 4, is_little)
+    return seconds * _SECOND + _nanoseconds(fraction)
+
+
+def _nanoseconds(fraction: i64) -> i64:
+    """Return the nanoseconds of a fraction of a second in 32 bits."""
+    return fraction * _SECOND >> 32
 
 
 def _numbers(
-    data: bytes, start: int, stop: int, base: int, layouts: _Layouts
-) -> tuple[NumberSet, int]:
+    data: bytes, start: i64, stop: i64, base: i64, is_little: bool
+) -> tuple[NumberSet, i64]:
     """Return a set of numbers and the offset behind it."""
-    bit_count = layouts.word.unpack_from(data, start)[0]
+    bit_count = _word(data, start, is_little)
     word_count = min((bit_count + 31) // 32, (stop - start) // 4)
-    words = struct.unpack_from(f"{layouts.order}{word_count}I", data, start + 4)
+    words = [int(_word(data, start + 4 + 4 * i64(n), is_little)) for n in range(word_count)]
     return NumberSet.of_words(base, bit_count, words), start + 4 + 4 * word_count
 
 
-def _writer(data: bytes, start: int) -> int:
-    return int.from_bytes(data[start + 4 : start + 8], "big")
+def _writer(data: bytes, start: i64) -> i64:
+    return i64(read_i32_be(data, start + 4)) & 0xFFFFFFFF
 
 
-def _seq(data: bytes, start: int, layouts: _Layouts) -> int:
-    high, low = layouts.seq.unpack_from(data, start)
-    seq = high << 32 | low
+def _seq(data: bytes, start: i64, is_little: bool) -> i64:
+    seq = _long(data, start, is_little)
     if seq < 1:
         raise _fault(f"sequence number {seq}")
-    return int(seq)
+    return seq
+
+
+def _long(data: bytes, start: i64, is_little: bool) -> i64:
+    """A signed number of 64 bits, of which the high half comes first."""
+    return _signed(data, start, is_little) << 32 | _word(data, start + 4, is_little)
+
+
+def _word(data: bytes, start: i64, is_little: bool) -> i64:
+    """An unsigned number of 32 bits."""
+    return _signed(data, start, is_little) & 0xFFFFFFFF
+
+
+def _signed(data: bytes, start: i64, is_little: bool) -> i64:
+    """A signed number of 32 bits."""
+    return i64(read_i32_le(data, start) if is_little else read_i32_be(data, start))
+
+
+def _short(data: bytes, start: i64, is_little: bool) -> i64:
+    """An unsigned number of 16 bits."""
+    found = i64(read_i16_le(data, start) if is_little else read_i16_be(data, start))
+    return found & 0xFFFF
 
 
 def _fault(detail: str) -> DecodeError:

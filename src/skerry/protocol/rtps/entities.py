@@ -17,6 +17,7 @@ from skerry.ids import hash64
 __all__ = [
     "DISCOVERY_READER",
     "DISCOVERY_WRITER",
+    "INDEX_COUNT",
     "MAPPING_VERSION",
     "PARTICIPANT",
     "PREFIX_BYTES",
@@ -41,6 +42,10 @@ DISCOVERY_READER: Final = 0x000100C7
 """The participant writer and reader of RTPS, since analysers show the names in their messages."""
 PARTICIPANT: Final = 0x000001C1
 """The entity id of a node as a whole."""
+
+INDEX_COUNT: Final = 1 << 16
+"""Different indexes in writer ids. They wrap: an index is newer than those up to half of them
+before it."""
 
 _USER_WRITER: Final = 0x03
 _USER_READER: Final = 0x04

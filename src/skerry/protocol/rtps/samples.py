@@ -1,4 +1,4 @@
-"""The records in a sample: what one sequence number carries.
+"""The records in a sample: what one sequence number carries. A hot module.
 
 A sample has one or more records, so that small messages share a datagram. Each record has a data
 type, flags and its bytes.
@@ -6,50 +6,83 @@ type, flags and its bytes.
 
 from __future__ import annotations
 
-import struct
 from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64, u8
 
 from skerry.errors import DecodeError
 
-__all__ = ["RECORD_BYTES", "SAMPLE_BYTES", "Record", "read_records", "record_head", "whole_sample"]
+__all__ = ["RECORD_BYTES", "SAMPLE_BYTES", "Record", "SampleWriter", "read_records"]
 
 SAMPLE_BYTES: Final = 4
 """Bytes of a sample before its records."""
 RECORD_BYTES: Final = 16
 """Bytes of a record before its content."""
 _LITTLE_CDR: Final = b"\x00\x01\x00"
-_RECORD: Final = struct.Struct("<qII")
+_HEAD: Final = _LITTLE_CDR + b"\x00"
+_PAD_AT: Final = 3
 
 Record = tuple[int, int, bytes]
 """Data type, flags and content."""
 
 
-def record_head(data_type: int, flags: int, size: int) -> bytes:
-    """Return the bytes of a record before its content."""
-    return _RECORD.pack(data_type, flags, size)
+class SampleWriter:
+    """The bytes of one sample after the other."""
 
+    def __init__(self) -> None:
+        self._body = BytesWriter()
+        self._body.write(_HEAD)
 
-def whole_sample(records: bytes, *, is_padded: bool) -> bytes:
-    """Return a sample of these records. It is padded unless it is sent in fragments."""
-    pad = -len(records) % 4 if is_padded else 0
-    return b"".join((_LITTLE_CDR, bytes((pad,)), records, bytes(pad)))
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of the records of the open sample."""
+        return len(self._body) - SAMPLE_BYTES
+
+    def add(self, data_type: i64, flags: i64, data: bytes) -> None:
+        """Append a record."""
+        body = self._body
+        write_i64_le(body, data_type)
+        write_i32_le(body, i32(flags))
+        write_i32_le(body, i32(len(data)))
+        body.write(data)
+
+    def finish(self, *, is_padded: bool) -> bytes:
+        """Return the open sample, and begin the next one. A sample is padded to a multiple of four
+        bytes unless it is sent in fragments."""
+        body = self._body
+        if is_padded:
+            pad: i64 = -len(body) & 3
+            body[_PAD_AT] = u8(pad)
+            for _ in range(pad):
+                body.append(u8(0))
+        sample = body.getvalue()
+        body[_PAD_AT] = u8(0)
+        body.truncate(SAMPLE_BYTES)
+        return sample
 
 
 def read_records(sample: bytes) -> list[Record]:
     """Return the records of a sample. Raises DecodeError if it is malformed."""
-    stop = len(sample) - sample[3] if len(sample) >= SAMPLE_BYTES else 0
-    if sample[:3] != _LITTLE_CDR or stop < SAMPLE_BYTES:
+    size: i64 = len(sample)
+    if size < SAMPLE_BYTES or sample[:_PAD_AT] != _LITTLE_CDR:
         raise _fault("no encapsulation of little-endian CDR")
+    pad: i64 = sample[_PAD_AT]
+    stop: i64 = size - pad
+    if stop < SAMPLE_BYTES:
+        raise _fault("more padding than bytes")
     records: list[Record] = []
-    offset = SAMPLE_BYTES
+    offset: i64 = SAMPLE_BYTES
     while offset < stop:
-        start = offset + RECORD_BYTES
+        start: i64 = offset + RECORD_BYTES
         if start > stop:
             raise _fault("a record without a whole header")
-        data_type, flags, size = _RECORD.unpack_from(sample, offset)
-        offset = start + size
-        if offset > stop:
-            raise _fault(f"a record of {size} bytes with {stop - start}")
+        length: i64 = i64(read_i32_le(sample, offset + 12)) & 0xFFFFFFFF
+        if length > stop - start:
+            raise _fault(f"a record of {length} bytes with {stop - start}")
+        data_type: int = read_i64_le(sample, offset)
+        flags: int = i64(read_i32_le(sample, offset + 8)) & 0xFFFFFFFF
+        offset = start + length
         records.append((data_type, flags, sample[start:offset]))
     return records
 

@@ -2,6 +2,7 @@
 
 They are plain classes and not dataclasses, because one or more are made of each datagram, and plain
 classes are faster when compiled. Sequence numbers begin at 1 and never wrap.
+Counts have 32 bits and wrap.
 """
 
 from __future__ import annotations

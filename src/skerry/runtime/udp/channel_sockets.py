@@ -16,9 +16,11 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from skerry.engine.system.system_core import Received
 from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.udp.datagrams import (
@@ -31,9 +33,6 @@ from skerry.runtime.udp.datagrams import (
 from skerry.runtime.udp.interfaces import Interface, list_addresses
 from skerry.runtime.udp.segmentation import segment_size, segments_stop
 
-Received = tuple[bytes, Address, Address]
-"""A datagram, its source, and the socket or group to which it was sent."""
-
 _READ_COUNT_MAX: Final = 256
 """Reads of one socket before the others are looked after."""
 _RECEIVE_BYTES: Final = 65_535
@@ -44,6 +43,10 @@ _BUFFER_BYTES_LOW: Final = 106_496
 _SOURCE_COUNT_MAX: Final = 4096
 _IP_MULTICAST_ALL: Final = 49
 _IPV6_MULTICAST_ALL: Final = 29
+_MTU_DISCOVER: Final = {False: (socket.IPPROTO_IP, 10), True: (socket.IPPROTO_IPV6, 23)}
+"""Level and number of the option, by whether it is IPv6."""
+_NEVER_DIVIDE: Final = 3
+"""The datagram is dropped where it does not fit, whatever is known of the way."""
 _SILENCE_NS_MAX: Final = 8_000_000_000
 """After so long without a datagram from others a group is left and joined again, in case a switch
 has forgotten that it is joined here."""
@@ -194,6 +197,21 @@ class ChannelSockets:
                 self._defer(datagrams, destination)
             else:
                 self._send(self._unicast, datagrams, destination)
+
+    def send_whole(self, datagrams: list[tuple[Address, bytes]]) -> None:
+        """Send datagrams that the network drops where they do not fit; losses are not counted."""
+        made = self._unicast
+        if made is None:
+            return
+        level, option = _MTU_DISCOVER[self._is_v6]
+        before = made.getsockopt(level, option)
+        made.setsockopt(level, option, _NEVER_DIVIDE)
+        try:
+            for destination, data in datagrams:
+                with suppress(OSError):  # Such as EMSGSIZE, if the interface is too small.
+                    made.sendto(data, _DONT_WAIT, self._socket_address(destination))
+        finally:
+            made.setsockopt(level, option, before)
 
     # -- interfaces
 

@@ -11,6 +11,10 @@ from typing import Final
 
 UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
+UDP_HEADS_V4: Final = 20 + 8
+"""Bytes of a packet before the datagram."""
+UDP_HEADS_V6: Final = 40 + 8
+"""The same with IPv6."""
 
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27

@@ -15,6 +15,8 @@ from skerry.errors import ConnectFailed, LimitExceeded
 from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
 from skerry.runtime.udp.datagrams import (
+    UDP_HEADS_V4,
+    UDP_HEADS_V6,
     Buffer,
     drop_kinds,
     has_segmentation,
@@ -30,8 +32,6 @@ _RECEIVE_BYTES: Final = 65_535
 """The largest datagram: a Java program may send larger ones than configured."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
 _DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
-_HEADS_V4: Final = 20 + 8
-_HEADS_V6: Final = 40 + 8
 _LOOPBACK_V4: Final = "127.0.0.1"
 _KEPT_BYTES: Final = 1024 * 1024
 
@@ -102,7 +102,7 @@ class MulticastSocket:
     @property
     def datagram_bytes_max(self) -> int:
         """The largest datagram that IP does not fragment."""
-        return self.interface.mtu - (_HEADS_V6 if self._is_v6 else _HEADS_V4)
+        return self.interface.mtu - (UDP_HEADS_V6 if self._is_v6 else UDP_HEADS_V4)
 
     @property
     def segment_bytes(self) -> int:

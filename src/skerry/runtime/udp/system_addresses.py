@@ -66,8 +66,15 @@ class SystemNetworkConfig:
         ):
             if not low <= value <= high:
                 raise ValueError(f"{key} = {value} is not between {low} and {high}")
-        for key in ("control", "data"):
-            split_address(getattr(self, key), key=f"node.peers.{key}")
+        hosts = {
+            key: split_address(getattr(self, key), key=f"node.peers.{key}")[0]
+            for key in ("control", "data")
+        }
+        if all(hosts.values()) and _is_v6(hosts["data"], self.is_v6) != self.is_v6:
+            raise ValueError(
+                f"control = {self.control!r} and data = {self.data!r} mix IPv4 and IPv6; a system"
+                " uses one of them"
+            )
 
     @property
     def is_v6(self) -> bool:

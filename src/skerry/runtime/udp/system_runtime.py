@@ -24,8 +24,8 @@ __all__ = ["SystemRuntime"]
 
 _DATA_TURN_NS: Final = 5_000_000
 """Time that one turn spends on data before other users of the loop are served."""
-_CLOCK_EVERY: Final = 16
-"""Datagrams between two looks at the clock."""
+_BATCH_COUNT: Final = 32
+"""Datagrams that are processed together: between two looks at the clock and for control."""
 _INTERFACE_RETRY_S: Final = 0.25
 _CHECK_S: Final = 1.0
 _STOP_REPEAT_S: Final = 0.3
@@ -110,6 +110,17 @@ class SystemRuntime:
         if self._driver is not None:
             self._driver.wake()
 
+    def probe(self) -> None:
+        """Send probes to the known nodes; the network may not divide them."""
+        assert self._sockets is not None, "start() opens the sockets"
+        self._sockets.send_whole(Channel.CONTROL, self.machine.probe(monotonic_ns()))
+
+    @property
+    def mtu(self) -> int:
+        """The MTU of the interface of the control channel."""
+        assert self._sockets is not None, "start() opens the sockets"
+        return self._sockets.mtu(Channel.CONTROL)
+
     def statistics(self) -> SocketStatistics:
         """The counters of the sockets."""
         assert self._sockets is not None, "start() opens the sockets"
@@ -156,25 +167,23 @@ class SystemRuntime:
         sockets, machine = self._sockets, self.machine
         assert sockets is not None
         end_ns = now_ns + _DATA_TURN_NS
-        count = 0
-        while True:
+        while sockets.has_waiting():
             # Control is first even when it arrives while data is processed.
-            received = sockets.take(Channel.CONTROL) or sockets.take(Channel.DATA)
-            if received is None:
-                return False
-            data, source, destination = received
-            machine.receive_at(data, source, destination, now_ns)
-            count += 1
-            if count % _CLOCK_EVERY == 0:
-                now_ns = monotonic_ns()
-                if now_ns >= end_ns:
-                    return sockets.has_waiting()
+            for channel in Channel:
+                received = sockets.take(channel, _BATCH_COUNT)
+                if received:
+                    machine.receive_all(received, channel, now_ns)
+                    break
+            now_ns = monotonic_ns()
+            if now_ns >= end_ns:
+                return sockets.has_waiting()
+        return False
 
     def _send(self) -> None:
         assert self._sockets is not None
-        datagrams = self.machine.take_datagrams()
-        if datagrams:
-            self._sockets.send(datagrams)
+        bursts = self.machine.take_bursts()
+        if bursts:
+            self._sockets.send(bursts)
 
     def _check(self) -> None:
         """Look at the interfaces, once a second."""

@@ -15,17 +15,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Final
 
+from skerry.engine.system.system_core import Received
 from skerry.errors import ConnectFailed
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.entities import Channel
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
-from skerry.runtime.udp.channel_sockets import ChannelSockets, Received
+from skerry.runtime.udp.channel_sockets import ChannelSockets
 from skerry.runtime.udp.system_addresses import (
     NODE_INDEX_COUNT,
     LocalAddress,
@@ -121,28 +120,37 @@ class SystemSockets:
         self._watch()
         self._guard = _Guard(self._read_instead, wake)
 
-    def take(self, channel: Channel) -> Received | None:
-        """The next datagram of a channel; None if there is none."""
-        try:
-            received = self._queues[channel].popleft()
-        except IndexError:
-            return None
-        self._taken_bytes[channel] += len(received[0])
+    def take(self, channel: Channel, count_max: int) -> list[Received]:
+        """The next datagrams of a channel, up to a number."""
+        queue = self._queues[channel]
+        # Only this thread removes datagrams.
+        received = [queue.popleft() for _ in range(min(len(queue), count_max))]
+        if received:
+            self._taken_bytes[channel] += sum([len(data) for data, _, _ in received])
         return received
 
     def has_waiting(self) -> bool:
         """Whether datagrams wait to be processed."""
         return any(self._queues.values())
 
-    def send(self, datagrams: list[tuple[Channel, Address, bytes]]) -> None:
+    def send(self, bursts: list[tuple[Channel, Address, list[bytes]]]) -> None:
         """Send datagrams, in the order of each channel."""
         now_ns = monotonic_ns()
         with self._lock:
-            for (channel, destination), rows in groupby(datagrams, key=itemgetter(0, 1)):
+            for channel, destination, datagrams in bursts:
                 one = self._channels[channel]
-                one.send([row[2] for row in rows], destination, now_ns)
+                one.send(datagrams, destination, now_ns)
                 if one.is_waiting:
                     self._await_room(one)
+
+    def send_whole(self, channel: Channel, datagrams: list[tuple[Address, bytes]]) -> None:
+        """Send datagrams that the network may not divide."""
+        with self._lock:
+            self._channels[channel].send_whole(datagrams)
+
+    def mtu(self, channel: Channel) -> int:
+        """The MTU of the interface of a channel."""
+        return self._channels[channel].interface.mtu
 
     def check(self, now_ns: int) -> None:
         """Look at the interfaces, once a second."""
@@ -249,13 +257,13 @@ class _Guard:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._is_stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="skerry sockets", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="skerry sockets", daemon=True)
+        self._worker.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._is_stopped.set()
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
         while not self._is_stopped.wait(_GUARD_S):

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.codec.envelope import GAP, SNAPSHOT
+from skerry.codec.envelope import DISTRIBUTOR, GAP, LINK, SNAPSHOT
 from skerry.schema.internal import internal_types
 from skerry.spark.lake.data_files import TableSize
+from skerry.spark.lake.schema import no_rows
 from skerry.spark.report.findings import (
     SLOW_MS,
     AlarmRow,
     Delay,
     Findings,
     Latency,
+    LinkOfNodes,
     ReportSummary,
     SessionRow,
     Subject,
@@ -30,7 +32,7 @@ from skerry.spark.report.findings import (
     lines_of,
     steps_for,
 )
-from skerry.spark.transforms.events import events, instant, latency_ms
+from skerry.spark.transforms.events import EVENTS, events, instant, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 OWN_TOOLS: Final = "skerry-"
 """Prefix of the client names of skerry's own tools: `skerry-record`, `skerry-top` and so on."""
 _DELAYS_MAX: Final = 30
+_NODE_LINKS_MAX: Final = 60
 _QUANTILES: Final = ("p50", "p90", "p99")
 _SUBJECTS_MAX: Final = 12
 _ALARMS_MAX: Final = 200
@@ -123,6 +126,7 @@ def _collected(lake: TableSource, sizes: Sequence[TableSize], slow_ms: float) ->
         sessions_left_out=max(len(sessions) - _SESSIONS_MAX, 0),
         alarms=_alarms(lake),
         delays=_delays(lake, slow_ms),
+        node_links=_node_links(lake),
         subjects=_subjects(lake, updates, exact=summary.updates <= _EXACT_UPDATES_MAX),
         are_prefixes=summary.updates > _EXACT_UPDATES_MAX,
         tables=tuple(sizes),
@@ -133,6 +137,9 @@ def _updates(lake: TableSource, names: set[str]) -> DataFrame:
     """The updates of all types, as events."""
     frames = [lake.frame(name) for name in sorted(names) if name.startswith("updates/")]
     raw = lake.frame("raw") if "raw" in names else None
+    if not frames and raw is None:
+        # Nodes were recorded, and no program published anything.
+        return no_rows(lake.frame("links").sparkSession, EVENTS)
     return events(frames, raw).where(~F.col("operation").isin(GAP, SNAPSHOT))
 
 
@@ -144,8 +151,8 @@ def _summary(lake: TableSource, names: set[str]) -> ReportSummary | None:
             F.max("last").alias("until"),
             F.sum("lost").alias("lost"),
             F.sum("gaps").alias("gaps"),
-            F.sum("datagrams").alias("datagrams"),
-            F.sum("retransmissions").alias("retransmissions"),
+            F.sum(_in_multicast("datagrams")).alias("datagrams"),
+            F.sum(_in_multicast("retransmissions")).alias("retransmissions"),
             _recovery_ms().alias("recovery_ms"),
             F.array_sort(F.collect_set("space")).alias("spaces"),
             # The median of each sender, weighted by its updates.
@@ -186,8 +193,13 @@ def _summary(lake: TableSource, names: set[str]) -> ReportSummary | None:
 def _recovery_ms() -> Column:
     """The mean over minutes with retransmissions, by how many there were."""
     is_known = F.col("round_trip_ms").isNotNull() & (F.col("retransmissions") > 0)
-    weight = F.when(is_known, F.col("retransmissions"))
+    weight = F.when(is_known, _in_multicast("retransmissions"))
     return F.sum(F.col("round_trip_ms") * weight) / F.sum(weight)
+
+
+def _in_multicast(name: str) -> Column:
+    """A column of `links`, for senders of multicast groups only."""
+    return F.when(F.col("source") == DISTRIBUTOR, F.col(name))
 
 
 def _objects(lake: TableSource, names: set[str]) -> int:
@@ -332,6 +344,41 @@ def _delays(lake: TableSource, slow_ms: float) -> tuple[Delay, ...]:
             minutes=row["minutes"],
         )
         for row in _rows(rows)
+    )
+
+
+def _node_links(lake: TableSource) -> tuple[LinkOfNodes, ...]:
+    """The links between nodes, over all minutes."""
+    rows = (
+        lake.frame("links")
+        .where(F.col("source") == LINK)
+        .groupBy("space", "sender", "node")
+        .agg(
+            F.sum("datagrams").alias("datagrams"),
+            F.sum("bytes").alias("byte_count"),
+            F.sum("retransmissions").alias("retransmissions"),
+            F.median("round_trip_ms").alias("round_trip_ms"),
+            F.max("lag_ms").alias("lag_ms"),
+        )
+        .orderBy(F.desc("retransmissions"), F.desc("lag_ms"), F.desc("datagrams"), "sender", "node")
+        .limit(_NODE_LINKS_MAX)
+    )
+    found = _rows(rows)
+    if not found:
+        return ()
+    nodes = lake.frame("sessions").where(F.col("kind") == "node").groupBy("space", "node")
+    names = {
+        (row["space"], row["node"]): row["name"]
+        for row in _rows(nodes.agg(F.max("name").alias("name")))
+    }
+    figures = ("datagrams", "byte_count", "retransmissions", "round_trip_ms", "lag_ms")
+    return tuple(
+        LinkOfNodes(
+            sender=names.get((row["space"], row["sender"])) or f"node {row['sender']}",
+            receiver=names.get((row["space"], row["node"])) or f"node {row['node']}",
+            **{name: row[name] for name in figures},
+        )
+        for row in found
     )
 
 

@@ -166,6 +166,21 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOfNodes:
+    """The link from one node of a system to another one. Figures that no node recorded are None."""
+
+    sender: str
+    receiver: str
+    datagrams: int | None
+    byte_count: int | None
+    retransmissions: int | None
+    round_trip_ms: float | None
+    """The median over its minutes."""
+    lag_ms: float | None
+    """The longest time that the receiver was behind the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     name: str
     updates: int
@@ -186,6 +201,8 @@ class Findings:
     delays: tuple[Delay, ...] = ()
     """Of the senders that stamp their updates, the slowest first."""
     slow_ms: float = SLOW_MS
+    node_links: tuple[LinkOfNodes, ...] = ()
+    """Links between nodes, those with the most retransmissions first."""
     subjects: tuple[Subject, ...] = ()
     are_prefixes: bool = False
     """Whether `subjects` are first levels only."""

@@ -8,11 +8,11 @@ content security policy of the page forbids loading and running anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from skerry.json_values import visible
 from skerry.runtime.whole_files import replace_files
@@ -22,6 +22,7 @@ from skerry.spark.report.findings import (
     Delay,
     Findings,
     Line,
+    LinkOfNodes,
     ReportSummary,
     SessionRow,
     Subject,
@@ -40,6 +41,7 @@ from skerry.spark.report.style import STYLE
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _NAME_CHARS_MAX: Final = 120
+_Number = TypeVar("_Number", int, float)
 
 
 def write_page(findings: Findings, path: Path, *, made: datetime | None = None) -> None:
@@ -58,6 +60,7 @@ def page(findings: Findings, *, made: datetime) -> str:
             _latency(findings),
             _delays(findings.delays, findings.slow_ms),
             _loss(findings),
+            _node_links(findings.node_links),
             _sessions(findings),
             _alarms(findings.alarms),
             _subjects(findings.subjects, are_prefixes=findings.are_prefixes),
@@ -193,6 +196,35 @@ def _repair(summary: ReportSummary) -> list[str]:
     return [
         f"{share} had to be sent again, which took {amount(summary.recovery_ms)} ms on average."
     ]
+
+
+def _node_links(links: Sequence[LinkOfNodes]) -> str:
+    if not links:
+        return ""
+    rows = []
+    for link in links:
+        names = "".join(
+            f'<td class="name">{_text(name)}</td>' for name in (link.sender, link.receiver)
+        )
+        figures = (
+            _figure(link.datagrams, count),
+            _figure(link.byte_count, bytes_text),
+            _figure(link.retransmissions, count),
+            _figure(link.round_trip_ms, amount),
+            _figure(link.lag_ms, amount),
+        )
+        rows.append(f"<tr>{names}{''.join(figures)}</tr>")
+    note = (
+        "What the nodes of the system sent to each other. What was sent again, milliseconds of the"
+        " round trip, and the longest time in milliseconds that the receiver was behind, are known"
+        " of links from recorded nodes."
+    )
+    columns = ["from", "to", ">datagrams", ">size", ">sent again", ">round trip", ">longest lag"]
+    return _section("Links between nodes", note, _table(columns, rows))
+
+
+def _figure(value: _Number | None, shown: Callable[[_Number], str]) -> str:
+    return f'<td class="number">{"" if value is None else _text(shown(value))}</td>'
 
 
 def _sessions(findings: Findings) -> str:

@@ -361,10 +361,18 @@ def _with_names(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
         .groupBy("day", "space", "node", "speaker")
         .agg(F.max("name").alias("name"), F.max("ended").alias("ended"))
     )
+    # The sender of a link between nodes is a node.
+    nodes = (
+        sessions.where(F.col("kind") == "node")
+        .groupBy("day", "space", F.col("node").alias("speaker"))
+        .agg(F.max("name").alias("node_name"))
+    )
     return (
         alarms.withColumn("day", day_of(F.col("since")))
         .withColumn("speaker", F.coalesce("sender", F.lit(NODE_CLIENT)))
         .join(named, ["day", "space", "node", "speaker"], "left")
+        .join(nodes, ["day", "space", "speaker"], "left")
+        .withColumn("name", F.coalesce("name", "node_name"))
         .where(~(F.col("is_open") & F.col("ended").isNotNull()))
     )
 

@@ -1,7 +1,7 @@
 """The table `links`: latency, loss, repair and bytes between each sender and its node, by minute.
 
-A sender is a client of a node, or a program of a multicast group. Figures that were not recorded
-are null rather than zero.
+A sender is a client of a node, a program of a multicast group, or another node of the system.
+Figures that were not recorded are null rather than zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
-from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT
+from skerry.codec.envelope import DISTRIBUTOR, GAP, LINK, SNAPSHOT
 from skerry.errors import RecordingError
 from skerry.ids import NODE_CLIENT
 from skerry.recording.gaps import Gap, gap_of
@@ -31,19 +31,23 @@ from skerry.spark.transforms.events import (
 NAME: Final = "links"
 PARTITION: Final = "hour"
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")
-_STATISTICS: Final = ("last_ns", "datagrams", "retransmissions", "roundTrips", "waited_ms")
+_STATISTICS: Final = (
+    *("last_ns", "datagrams", "datagram_bytes", "retransmissions", "roundTrips", "waited_ms"),
+    "lag_ms",
+)
 
 SCHEMA: Final = columns(
     "minute timestamp, space string, source string, sender long, node long, updates long,"
     " bytes long, types strings, first timestamp, last timestamp, latency_p50_ms double,"
     " latency_p90_ms double, latency_p99_ms double, latency_max_ms double, lost long, gaps long,"
     " gap_reasons strings, datagrams long, retransmissions long, round_trip_ms double,"
-    " clock_back_ms double, sender_ahead_ms double, hour string"
+    " lag_ms double, clock_back_ms double, sender_ahead_ms double, hour string"
 )
 
 LINKS: Final = columns(
     "order_ns long, space string, node long, carrier string, senderNumber long, receiver string,"
-    " datagrams long, retransmissions long, roundTrips long, roundTripTime double"
+    " receiverNumber long, datagrams long, bytes long, retransmissions long, roundTrips long,"
+    " roundTripTime double, lag double"
 )
 """The columns read from `updates/SkerryLink`. Each row covers the time since the previous one."""
 
@@ -61,7 +65,7 @@ def build(events: DataFrame, links: DataFrame | None = None) -> DataFrame:
         .groupBy("minute", "space", "source", "sender", "node")
         .agg(
             F.count("operation").alias("updates"),
-            F.sum("payload_bytes").alias("bytes"),
+            F.coalesce(F.sum("payload_bytes"), F.max("datagram_bytes")).alias("bytes"),
             F.array_sort(F.collect_set("type")).alias("types"),
             instant(F.min("order_ns")).alias("first"),
             instant(F.max(F.greatest("order_ns", "last_ns"))).alias("last"),
@@ -72,9 +76,11 @@ def build(events: DataFrame, links: DataFrame | None = None) -> DataFrame:
             F.count("gap").alias("gaps"),
             F.array_sort(F.collect_set("gap.reason")).alias("gap_reasons"),
             # Several recorders of one group receive the same datagrams; the most complete counts.
+            # Of the two ends of a link between nodes, only the sender counts retransmissions.
             F.max("datagrams").alias("datagrams"),
             F.max("retransmissions").alias("retransmissions"),
             (F.sum("waited_ms") / F.nullif(F.sum("roundTrips"), F.lit(0))).alias("round_trip_ms"),
+            F.max("lag_ms").alias("lag_ms"),
             F.max("clock_back_ms").alias("clock_back_ms"),
             F.max("sender_ahead_ms").alias("sender_ahead_ms"),
         )
@@ -146,17 +152,24 @@ def _gap(payload: bytes) -> Gap:
 
 
 def _statistics(spark: SparkSession, links: DataFrame | None) -> DataFrame:
-    """The statistics of each receiver about each sender, by minute."""
+    """The statistics of each observer about each sender, by minute."""
     rows = no_rows(spark, LINKS) if links is None else with_columns(links, LINKS)
     waited_ms = F.col("roundTripTime") * F.col("roundTrips") * 1000
+    # A link between nodes is observed by the nodes at both ends, and any other by its receiver.
+    is_between_nodes = F.col("carrier") == LINK
+    observer = F.when(is_between_nodes, F.col("node").cast("string")).otherwise(F.col("receiver"))
     return (
         rows.where(F.col("carrier").isNotNull() & F.col("senderNumber").isNotNull())
         .withColumn("source", F.col("carrier"))
         .withColumn("sender", F.col("senderNumber"))
-        .groupBy(minute_of(F.col("order_ns")), "space", "source", "sender", "node", "receiver")
+        .withColumn("observer", observer)
+        .withColumn("node", F.coalesce("receiverNumber", "node"))
+        .groupBy(minute_of(F.col("order_ns")), "space", "source", "sender", "node", "observer")
         .agg(
             F.min("order_ns").alias("order_ns"),
             F.max("order_ns").alias("last_ns"),
+            F.max(F.col("lag") * 1000).alias("lag_ms"),
+            F.sum("bytes").alias("datagram_bytes"),
             F.sum("datagrams").alias("datagrams"),
             F.sum("retransmissions").alias("retransmissions"),
             F.sum("roundTrips").alias("roundTrips"),

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.codec.envelope import GAP, REMOVE
+from skerry.codec.envelope import GAP, LINK, REMOVE
 from skerry.ids import NODE_CLIENT
 from skerry.spark.transforms.events import columns, day_of, instant, with_columns
 
@@ -34,9 +34,10 @@ NODES: Final = columns("order_ns long, space string, node long, serverName strin
 """The columns read from `updates/DotsDaemonStatus`, the status object of a node."""
 
 SENDERS: Final = columns(
-    "order_ns long, space string, node long, senderNumber long, application string"
+    "order_ns long, space string, node long, carrier string, senderNumber long, application string"
 )
-"""The columns read from `updates/SkerryLink`, the statistics about programs of a group."""
+"""The columns read from `updates/SkerryLink`, the statistics about programs of a group, and about
+nodes of a system, also those of which there is no recording."""
 
 SCHEMA: Final = columns(
     "kind string, space string, node long, sender long, name string, first timestamp,"
@@ -148,12 +149,14 @@ def _from_node_status(nodes: DataFrame) -> DataFrame:
 
 
 def _from_link_statistics(senders: DataFrame) -> DataFrame:
+    is_node = F.col("carrier").eqNullSafe(LINK)
     # Statistics of a node are about senders whose updates are recorded under the node's number.
     is_recorded = F.col("senderNumber") == F.col("node")
     return with_columns(
-        senders.where(is_recorded & (F.col("application") != ""))
-        .withColumn("kind", F.lit("multicast"))
-        .withColumn("sender", F.col("senderNumber"))
+        senders.where((is_node | is_recorded) & (F.col("application") != ""))
+        .withColumn("kind", F.when(is_node, "node").otherwise("multicast"))
+        .withColumn("sender", F.when(is_node, NODE_CLIENT).otherwise(F.col("senderNumber")))
+        .withColumn("node", F.col("senderNumber"))
         .withColumn("first", instant(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("application")),

@@ -13,7 +13,8 @@ import pytest
 
 import skerry
 from skerry.apps.doctor import checks as doctor
-from skerry.apps.doctor.checks import PORTS, CheckedComputer, CheckResult, examine
+from skerry.apps.doctor.checks import PORTS, CheckedComputer, examine
+from skerry.apps.doctor.results import CheckResult
 from skerry.errors import ConnectFailed, SkerryError
 
 

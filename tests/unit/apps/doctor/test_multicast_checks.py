@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from skerry.apps.doctor import multicast_checks as doctor_multicast
-from skerry.apps.doctor.checks import CheckResult
 from skerry.apps.doctor.multicast_checks import examine_multicast
+from skerry.apps.doctor.results import CheckResult
 from skerry.errors import ConnectFailed
 from skerry.runtime.udp.datagrams import Buffer
 from skerry.runtime.udp.interfaces import Interface

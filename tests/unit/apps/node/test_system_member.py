@@ -64,7 +64,10 @@ def member(name: str, *, node_id: int, **fields: Any) -> tuple[SystemMember, Cor
             "control": f"127.0.0.1:{free_port()}",
             "types": (
                 NodeTypeConfig(
-                    multicast=False, heartbeat_interval_ms=50, lost_heartbeat_count_max=20
+                    name="node",
+                    multicast=False,
+                    heartbeat_interval_ms=50,
+                    lost_heartbeat_count_max=20,
                 ),
             ),
             "seed_group": "none",

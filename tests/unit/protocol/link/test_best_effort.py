@@ -27,11 +27,12 @@ def output() -> tuple[LinkOutput, BestEffortOutput]:
 def sent(link: LinkOutput) -> list[Data | DataFragment]:
     reader = DatagramReader(guid_prefix(2, Channel.DATA))
     parts: list[Data | DataFragment] = []
-    for address, data in link.take():
+    for address, datagrams in link.take():
         assert address == GROUP
-        found = reader.read(data)
-        assert isinstance(found, Datagram)
-        parts += [one for one in found.submessages if isinstance(one, (Data, DataFragment))]
+        for data in datagrams:
+            found = reader.read(data)
+            assert isinstance(found, Datagram)
+            parts += [one for one in found.submessages if isinstance(one, (Data, DataFragment))]
     return parts
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from skerry.protocol.link.conflation import Conflation
-from skerry.protocol.link.packets import Sample
+from skerry.protocol.link.packets import Sample, SampleKeys
 
 
 def sample(seq: int, *keys: int | None) -> Sample:
-    named = None if None in keys else tuple((7, key) for key in keys if key is not None)
-    return Sample(seq, b"data", 1000, seq, named)
+    named = [key for key in keys if key is not None]
+    is_keyed = len(named) == len(keys)
+    found = SampleKeys([7] * len(named), named) if is_keyed else None
+    return Sample(seq, b"data", 1000, seq, found)
 
 
 def test_a_sample_is_replaced_when_all_of_its_keys_are() -> None:

@@ -45,7 +45,7 @@ def test_messages_are_reported_in_order_and_acknowledged(peer: Peer) -> None:
     assert link.received_count == 2
     output = LinkOutput(DatagramWriter(guid_prefix(1, Channel.DATA), has_checksum=True), 1000, 0)
     link.acknowledge(output)
-    ((_, datagram),) = output.take()
+    ((_, (datagram,)),) = output.take()
     found = DatagramReader(peer.prefix).read(datagram)
     assert isinstance(found, Datagram)
     (ack,) = [one for one in found.submessages if isinstance(one, AckNack)]

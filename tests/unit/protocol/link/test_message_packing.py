@@ -35,7 +35,9 @@ def test_a_sample_has_keys_if_each_of_its_messages_has() -> None:
     packing = MessagePacking(FRAGMENT_BYTES)
     packing.add(7, 0, b"a", 1)
     packing.add(8, 0, b"b", 2)
-    assert packing.close()[1] == ((7, 1), (8, 2))
+    keys = packing.close()[1]
+    assert keys is not None
+    assert keys.pairs() == [(7, 1), (8, 2)]
     packing.add(7, 0, b"a", 1)
     packing.add(7, 0, b"b", None)
     packing.add(7, 0, b"c", 3)

@@ -47,9 +47,10 @@ class Sender:
         self.stream.pump(now_ns)
         reader = DatagramReader(peer.prefix)
         numbers = []
-        for address, data in self.output.take():
-            found = reader.read(data) if address == peer.address else None
-            if isinstance(found, Datagram):
+        for address, datagrams in self.output.take():
+            for data in datagrams if address == peer.address else ():
+                found = reader.read(data)
+                assert isinstance(found, Datagram)
                 numbers += [one.seq for one in found.submessages if isinstance(one, Data)]
         return numbers
 
@@ -148,3 +149,26 @@ def test_an_idle_stream_asks_for_an_answer_now_and_then(
     sender.sent(peer, 0)
     sender.acknowledge(peer, 2, 0)
     assert sender.stream.keep_alive(idle_ns).is_final is is_final
+
+
+def test_a_slow_receiver_of_several_lags_although_the_host_fills_the_queue(
+    make_peer: Callable[[int], Peer],
+) -> None:
+    quick, slow = make_peer(2), make_peer(3)
+    sender = Sender(quick, slow, lag_grace_ms=100)
+    base = {2: 1, 3: 1}
+    for now_ms in range(0, 1000, 10):
+        now_ns = now_ms * MS
+        while all(sender.send(1)):
+            pass
+        if now_ms:
+            sender.stream.advance(now_ns)
+        base[2] += len(sender.sent(quick, now_ns))
+        assert sender.acknowledge(quick, base[2], now_ns)
+        if now_ms % 400 == 390:
+            # It has all that was sent, but acknowledges it late each time.
+            base[3] = base[2]
+            assert sender.acknowledge(slow, base[3], now_ns)
+    lagging = {node: reader.is_lagging for node, reader in sender.stream.readers.items()}
+    assert lagging == {2: False, 3: True}
+    assert base[2] > 100

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from skerry.protocol.link.packets import Sample
+from skerry.protocol.link.packets import Sample, SampleKeys
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
 
 
 def sample(seq: int, key: int | None = None) -> Sample:
-    made = Sample(seq, b"data", 1000, seq, None if key is None else ((7, key),))
+    made = Sample(seq, b"data", 1000, seq, None if key is None else SampleKeys([7], [key]))
     made.reader_count = 2
     return made
 

@@ -43,10 +43,10 @@ def test_a_found_node_is_included_and_a_dead_one_never_again(
     picture.node_found(entry(3), 0)
     picture.node_found(entry(3), 0)
     assert taken(picture, Include) == [Include(node=3)]
-    picture.stop_ordered(3, 1)
+    picture.stalled(3, ExclusionReason.ORDERED, 1)
     picture.node_found(entry(3), 2)
     assert taken(picture, Include) == []
-    picture.stop_ordered(3, 3)
+    picture.stalled(3, ExclusionReason.ORDERED, 3)
     assert picture.statistics().dead_count == 1
 
 

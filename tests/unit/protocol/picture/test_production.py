@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
-from skerry.protocol.picture.production import RESURRECT_IMMUNITY_COUNT, Production, Proposal
+from skerry.protocol.picture.production import Production, Proposal
 from skerry.protocol.picture.raw_table import RawTable
 
 Entries = Callable[..., NodeEntry]
@@ -79,15 +80,16 @@ def test_an_accused_node_is_excluded_if_the_accusation_lasts(
     assert [one.entry.node for one in propose(production, now_ns=2 * SECOND).dead] == [3]
 
 
-def test_a_light_node_that_has_returned_is_not_accused_for_a_while(
+def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
     table: RawTable, entry: Entries, light: NodeType
 ) -> None:
-    table.add(entry(9, light), light, 0)
+    tracked = table.add(entry(9, light), light, 0)
+    tracked.entry = replace(tracked.entry, generation=1)
     production = Production(table, is_light=False)
-    production.returned(9)
     follow(table, entry, n3=9, n7=9)
-    for number in range(RESURRECT_IMMUNITY_COUNT - 1):
+    for number in range(3):
         assert propose(production, now_ns=2 * number * SECOND).dead == []
+    tracked.entry = replace(tracked.entry, generation=0)
     for late in (100, 102):
         dead = propose(production, now_ns=late * SECOND).dead
     assert [one.entry.node for one in dead] == [9]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
@@ -39,9 +40,15 @@ def test_a_light_node_returns_with_the_next_generation(
     table: RawTable, entry: Entries, light: NodeType
 ) -> None:
     tracked = table.add(entry(9, light), light, 0)
-    table.kill(tracked, ExclusionReason.SILENT, 0)
-    table.revive(tracked, 7)
-    assert (tracked.is_dead, tracked.entry.generation, tracked.since_ns) == (False, 1, 7)
+    for is_stated_dead, generation in ((False, 4), (True, 5), (False, 5)):
+        stated = entry(9, light, is_dead=is_stated_dead)
+        state = SystemState(
+            elected_id=7, election_id=1, sequence=1, nodes=(replace(stated, generation=4),)
+        )
+        table.kill(tracked, ExclusionReason.SILENT, 0)
+        table.revive(tracked, state, 7)
+        assert (tracked.is_dead, tracked.since_ns) == (False, 7)
+        assert tracked.entry.generation == generation
 
 
 def test_a_forgotten_node_is_not_learned_again_for_a_while(table: RawTable, entry: Entries) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from skerry.engine.system.system_core import Received
 from skerry.protocol.machine import Address
-from skerry.runtime.udp.channel_sockets import ChannelSockets, Received
+from skerry.runtime.udp.channel_sockets import ChannelSockets
 from skerry.runtime.udp.interfaces import find_interface
 from tests.runtime.system_nodes import free_port
 

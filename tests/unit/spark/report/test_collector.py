@@ -61,6 +61,11 @@ def tables(spark: SparkSession) -> Frames:
     ).cache()
     told = {"space": "bay", "node": 5, "carrier": "distributor", "senderNumber": 5}
     answered = {**told, "roundTrips": 1, "roundTripTime": 0.006}
+    linked = {"space": "bay", "node": 99, "carrier": "link", "datagrams": 50, "bytes": 1000}
+    to_quay = {**linked, "senderNumber": 99, "receiverNumber": 98, "roundTrips": 1}
+    to_quay["roundTripTime"] = 0.004
+    from_quay = {**linked, "senderNumber": 98, "receiverNumber": 99}
+    node = {"order_ns": NOON_NS, "space": "bay", "node": 99, "carrier": "link"}
     client = {"order_ns": NOON_NS, "space": "bay", "node": 99, "operation": 2}
     travelled = links.build(
         said,
@@ -69,6 +74,9 @@ def tables(spark: SparkSession) -> Frames:
             [
                 {**answered, "order_ns": NOON_NS, "datagrams": 8, "retransmissions": 1},
                 {**answered, "order_ns": NOON_NS + 10**9, "datagrams": 4, "retransmissions": 2},
+                {**to_quay, "order_ns": NOON_NS, "lag": 0.5},
+                {**to_quay, "order_ns": NOON_NS + 10**9, "retransmissions": 3},
+                {**from_quay, "order_ns": NOON_NS},
             ],
         ),
     ).cache()
@@ -80,6 +88,7 @@ def tables(spark: SparkSession) -> Frames:
             {**client, "id": 9, "name": "skerry-record", "connectionState": "connected"},
         ],
     )
+    senders = made(sessions.SENDERS, [{**node, "senderNumber": 98, "application": "quay"}])
     alarm = {"kind": "storm", "space": "bay", "node": 99, "score": 9.0, "evidence": "much"}
     times = {"since": NOON, "until": NOON + timedelta(minutes=1), "day": "2026-09-21"}
     return Frames(
@@ -89,7 +98,7 @@ def tables(spark: SparkSession) -> Frames:
             "latest/DotsClient": spark.range(5).toDF("id"),
             "rates": rates.build(said),
             "links": travelled,
-            "sessions": sessions.build(travelled, clients),
+            "sessions": sessions.build(travelled, clients, senders=senders),
             "alarms": made(
                 alarms.SCHEMA,
                 [
@@ -121,7 +130,7 @@ def test_the_summary_counts_updates(found: Findings) -> None:
     assert summary is not None
     assert (summary.spaces, summary.updates, summary.byte_count) == (("bay",), 5, 50)
     assert (summary.since, summary.until) == (NOON, NOON + timedelta(seconds=2))
-    assert (summary.nodes, summary.clients, summary.lost) == (1, 2, 0)
+    assert (summary.nodes, summary.clients, summary.lost) == (2, 2, 0)
     assert (summary.types, summary.objects) == (2, 2), "the node's own are left out"
     assert summary.latency_ms == pytest.approx(4.0)
     assert (summary.gaps, summary.datagrams, summary.retransmissions) == (0, 12, 3)
@@ -144,6 +153,7 @@ def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
 def test_nodes_are_first_and_others_are_sorted_by_updates(found: Findings) -> None:
     assert [(session.kind, session.name, session.updates) for session in found.sessions] == [
         ("node", "node 99", 6),
+        ("node", "quay", 0),
         ("client", "tracker", 3),
         ("client", "buoys", 1),
     ]
@@ -200,6 +210,16 @@ def test_programs_are_judged_by_their_delay_alone(tables: Frames, found: Finding
         ("tracker", 1, 1),
         ("buoys", 1, 1),
     ]
+
+
+def test_links_between_nodes_are_summed_and_named(found: Findings) -> None:
+    there, back = found.node_links
+    assert (there.sender, there.receiver) == ("node 99", "quay")
+    assert (there.datagrams, there.byte_count, there.retransmissions) == (100, 2000, 3)
+    assert there.round_trip_ms == pytest.approx(4.0)
+    assert there.lag_ms == pytest.approx(500.0)
+    assert (back.sender, back.receiver, back.datagrams) == ("quay", "node 99", 50)
+    assert (back.retransmissions, back.round_trip_ms, back.lag_ms) == (None, None, None)
 
 
 def test_alarms_have_the_name_of_their_subject(found: Findings) -> None:

@@ -17,6 +17,7 @@ from skerry.spark.report.findings import (
     Findings,
     Latency,
     Line,
+    LinkOfNodes,
     ReportSummary,
     SessionRow,
     Subject,
@@ -86,6 +87,17 @@ FINDINGS = Findings(
             minutes=3,
         ),
     ),
+    node_links=(
+        LinkOfNodes(
+            sender="crane",
+            receiver="quay",
+            datagrams=4321,
+            byte_count=None,
+            retransmissions=17,
+            round_trip_ms=0.25,
+            lag_ms=None,
+        ),
+    ),
     subjects=(Subject(name="/Vessel/1", updates=9), Subject(name="/Vessel/2", updates=3)),
     tables=(TableSize(name="updates/Vessel", rows=1234, files=2, byte_count=99_000),),
 )
@@ -138,6 +150,8 @@ def test_the_page_shows_all_findings() -> None:
         "/Vessel/1",
         "updates/Vessel",
         "99 KB",
+        "Links between nodes",
+        "crane quay 4\u202f321 17 0.25",
         "Slow programs",
         "1 of 3",
         "its p90 is 1\u202f000 ms or more",
@@ -178,6 +192,7 @@ def test_names_are_nothing_but_text() -> None:
         ),
         alarms=(replace(FINDINGS.alarms[0], kind=HOSTILE, who=HOSTILE, evidence=HOSTILE),),
         delays=(replace(FINDINGS.delays[0], who=HOSTILE),),
+        node_links=(replace(FINDINGS.node_links[0], sender=HOSTILE, receiver=HOSTILE),),
         subjects=(Subject(name=HOSTILE, updates=1),),
         tables=(replace(FINDINGS.tables[0], name=HOSTILE),),
     )

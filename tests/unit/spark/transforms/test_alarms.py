@@ -86,6 +86,13 @@ SPACES: dict[str, dict[str, Rows]] = {
             link(2, retransmissions=5, datagrams=101, updates=0),
         ]
     },
+    "nodes": {
+        "links": [link(0, source="link", sender=98, retransmissions=10, datagrams=100)],
+        "sessions": [
+            life(kind="node", node=98, sender=1, name="quay"),
+            life(kind="node", node=99, sender=1, name="crane"),
+        ],
+    },
     "hardly nagging": {"links": [link(0, retransmissions=4, datagrams=4)]},
     "loss": {"links": [link(0, lost=40, gaps=2, gap_reasons=["queue full"], updates=0, sender=0)]},
     "unknown loss": {"links": [link(0, lost=0, gaps=1, gap_reasons=["2 datagrams were lost"])]},
@@ -202,6 +209,11 @@ def test_retransmissions_are_nagging(built: dict[str, Rows]) -> None:
     assert (nagging["kind"], nagging["score"]) == ("nagging", 1)
     assert nagging["evidence"] == "5 of 100 datagrams had to be sent again"
     assert built["hardly nagging"] == [], "a few are chance"
+
+
+def test_a_link_between_nodes_has_the_name_of_the_sending_node(built: dict[str, Rows]) -> None:
+    (nagging,) = built["nodes"]
+    assert (nagging["kind"], nagging["sender"], nagging["name"]) == ("nagging", 98, "quay")
 
 
 def test_loss_is_always_an_alarm(built: dict[str, Rows]) -> None:

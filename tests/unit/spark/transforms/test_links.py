@@ -85,6 +85,29 @@ def built(
             )
         ],
     }
+    # Nodes 1 and 2 are recorded, and node 3 is not.
+    between = {"carrier": "link", "roundTrips": 0}
+    reports["system"] = [
+        told(10, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 900}),
+        told(20, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 800}),
+        told(
+            20,
+            node=1,
+            **between | {"senderNumber": 1, "receiverNumber": 2, "datagrams": 22, "bytes": 2200},
+            retransmissions=2,
+            lag=0.75,
+        ),
+        told(10, node=1, **between | {"senderNumber": 3, "receiverNumber": 1, "bytes": 300}),
+        told(
+            10,
+            node=1,
+            **{**between, "roundTrips": 1},
+            senderNumber=1,
+            receiverNumber=3,
+            roundTripTime=0.002,
+        ),
+    ]
+    spaces["system"] = [event(0, node=1, sender=1)]
     table = links.build(frame(EVENTS, spaces), frame(links.LINKS, reports))
     assert table.schema.names == links.SCHEMA.names
     return by_space(table)
@@ -145,6 +168,20 @@ def test_statistics_of_a_node_are_in_rows_beside_its_updates(built: dict[str, Ro
     assert (row["source"], row["retransmissions"]) == ("distributor", 1)
     (own,) = [row for row in built["repaired"] if row["sender"] == 1]
     assert (own["updates"], own["types"]) == (1, ["SkerryLink"]), "what a node says is an update"
+
+
+def test_both_ends_of_a_link_between_nodes_are_one_row(built: dict[str, Rows]) -> None:
+    rows = {(row["sender"], row["node"]): row for row in built["system"] if row["source"] == "link"}
+    assert rows.keys() == {(1, 2), (3, 1), (1, 3)}
+    row = rows[1, 2]
+    # The sender has counted more than has been received.
+    assert (row["datagrams"], row["bytes"], row["retransmissions"]) == (22, 2200, 2)
+    assert (row["updates"], row["lost"], row["lag_ms"]) == (0, 0, pytest.approx(750))
+    assert (f"{row['first']:%S}", f"{row['last']:%S}") == ("10", "20")
+    unknown = rows[3, 1]
+    assert (unknown["datagrams"], unknown["bytes"]) == (10, 300)
+    assert [unknown[name] for name in ("retransmissions", "round_trip_ms", "lag_ms")] == [None] * 3
+    assert rows[1, 3]["round_trip_ms"] == pytest.approx(2)
 
 
 def test_a_round_trip_is_that_of_the_client(built: dict[str, Rows]) -> None:

@@ -51,7 +51,11 @@ SENDERS = {
         {"order_ns": NOON_NS, "node": -5, "senderNumber": -5, "application": ""},
         {"order_ns": NOON_NS + 10**10, "node": -5, "senderNumber": -5, "application": "feed"},
         {"order_ns": NOON_NS, "node": 99, "senderNumber": -5, "application": "heard by a node"},
-    ]
+    ],
+    "system": [
+        {"order_ns": NOON_NS, "node": 99, "carrier": "link", "senderNumber": n, "application": name}
+        for n, name in ((98, "quay"), (99, "crane"))
+    ],
 }
 
 
@@ -113,6 +117,14 @@ def test_programs_of_a_group_have_sessions_of_their_own_kind(built: dict[str, Ro
     assert (row["kind"], row["sender"], row["ended"]) == ("multicast", -5, None)
     assert (row["name"], row["updates"]) == ("feed", 1)
     assert (row["first"], row["last"]) == (after_noon(1), after_noon(10))
+
+
+def test_nodes_have_a_session_though_only_one_of_them_is_recorded(built: dict[str, Rows]) -> None:
+    rows = {row["node"]: row for row in built["system"]}
+    assert {node: (row["kind"], row["sender"], row["name"]) for node, row in rows.items()} == {
+        98: ("node", 1, "quay"),
+        99: ("node", 1, "crane"),
+    }
 
 
 def test_client_that_only_listens_is_seen(built: dict[str, Rows]) -> None:

@@ -1,4 +1,4 @@
-"""Whole systems of nodes: discovery, picture and both channels, for tests and scenarios."""
+"""Whole systems of nodes, with discovery, picture and both channels, in one simulated network."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from skerry.ids import hash64
 from skerry.protocol.link.events import RecordsReceived
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import digest_of
-from skerry.protocol.picture.events import NodeDead, PictureChanged
+from skerry.protocol.picture.events import NodeDead
 from skerry.protocol.rtps.entities import Channel
-from skerry.testing.checkers import Checker
 from skerry.testing.faults import Partition
+from skerry.testing.machines.system_checkers import OnePicture
 from skerry.testing.node import Node, Setting
-from skerry.testing.packet import Packet
 from skerry.testing.world import SECOND, World
 
 __all__ = [
@@ -28,10 +26,9 @@ __all__ = [
     "DATA_PORT",
     "FIELD",
     "LIGHT",
+    "MESSAGE",
     "SERVER",
     "TYPES",
-    "HeardFirst",
-    "OnePicture",
     "SystemSite",
 ]
 
@@ -45,59 +42,8 @@ FIELD: Final = NodeType(name="field", may_form_system=False)
 """Full nodes that are reached by unicast only, and need another type to form a system."""
 LIGHT: Final = NodeType(name="light", light=True, may_form_system=False)
 TYPES: Final = NodeTypes([SERVER, FIELD, LIGHT])
-MESSAGE: Final = hash64("test.message")
+MESSAGE: Final = hash64("sim.message")
 EventT = TypeVar("EventT", bound=MachineEvent)
-
-
-class OnePicture(Checker):
-    """All nodes accept the same state under the same number, and no full node returns."""
-
-    def __init__(self) -> None:
-        self._states: dict[tuple[int, int], int] = {}
-        self._dead: dict[str, set[int]] = defaultdict(set)
-        self.state_count = 0
-
-    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if not isinstance(event, PictureChanged):
-            return None
-        state = event.state
-        self.state_count += 1
-        if digest_of(state.nodes) != state.digest:
-            return f"{node.name} has a state with a wrong digest"
-        known = self._states.setdefault((state.election_id, state.sequence), state.digest)
-        if known != state.digest:
-            return f"{node.name} has another state {state.sequence} of election {state.election_id}"
-        machine: SystemCore = node.machine
-        life = f"{node.name}/{node.life}/{machine.node}"
-        light = {one.id for one in machine.config.node_types if one.light}
-        for entry in state.nodes:
-            if entry.type_id in light:
-                continue
-            if entry.is_dead:
-                self._dead[life].add(entry.node)
-            elif entry.node in self._dead[life]:
-                return f"{node.name} has {entry.name} alive again"
-        return None
-
-
-class HeardFirst(Checker):
-    """A node is reported only after a packet from it has arrived."""
-
-    def __init__(self) -> None:
-        self._heard: dict[str, set[str]] = defaultdict(set)
-
-    def arrived(self, packet: Packet) -> str | None:
-        self._heard[packet.destination.name].add(packet.source.name)
-        return None
-
-    def safety(self, world: World) -> str | None:
-        for node in world.nodes.values():
-            if not node.is_up:
-                continue
-            for tracked in node.machine.picture.table.nodes.values():
-                if tracked.entry.control.host not in self._heard[node.name]:
-                    return f"{node.name} reports {tracked.entry.name}, from which nothing came"
-        return None
 
 
 class SystemSite:
