@@ -35,7 +35,6 @@ class Struct:
     __slots__ = ()
 
     descriptor: ClassVar[StructType]
-    """The immutable description of the type."""
 
     _codec: ClassVar[Codec]
     _attributes: ClassVar[Mapping[str, str]]

@@ -23,7 +23,6 @@ class RowSelection:
     """The end of the time range, exclusive."""
     types: frozenset[str] | None = None
     subjects: tuple[str, ...] | None = None
-    """Patterns."""
     _tree: PatternTree | None = field(default=None, repr=False, compare=False)
 
     def may_have(self, batch: RecordedBatch) -> bool:

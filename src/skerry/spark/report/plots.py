@@ -43,7 +43,6 @@ _POINTS: Final = 72
 """Units of the SVG per inch."""
 _LINE_CHARS_MAX: Final = 120
 _AXIS_INCH: Final = 0.3
-"""Height of the time axis."""
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "skerry",  # otherwise each run would have other ids of clip paths

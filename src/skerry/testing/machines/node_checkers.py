@@ -239,7 +239,6 @@ class ConfirmedIsKept(_OfNode):
         self._history = history
         self._pending: dict[Publisher, list[Publish]] = {}
         self._confirmed: dict[str, Publish] = {}
-        """The last confirmed publish of each object."""
         self._last_remove: dict[str, int] = {}
 
     def published(self, publish: Publish) -> None:
