@@ -76,7 +76,8 @@ def rows_of(
             elif name == PAYLOAD_BYTES:
                 columns[name] = pc.binary_length(piece.column("payload")).cast(pa.int64())
             elif name not in columns:
-                columns[name] = _cast(piece.column(name), RAW.field(name).type)
+                # The types that Spark has: no dictionaries, no unsigned integers.
+                columns[name] = piece.column(name).cast(RAW.field(name).type)
         yield pa.RecordBatch.from_arrays([columns[name] for name in shape.columns], schema=schema)
 
 
@@ -128,11 +129,6 @@ def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             start, size = index, 0
         size += length
     yield batch.slice(start)
-
-
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A column in a type that Spark has: no dictionaries, no unsigned integers."""
-    return column if column.type == type_ else column.cast(type_)
 
 
 def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
