@@ -53,7 +53,6 @@ class Progress:
     batch_rows: int = 0
     """Rows of the batch that is running; 0 between batches."""
     batch_s: float = 0.0
-    """Duration of the last batch."""
     stages_done: int = 0
     stages_total: int = 0
     """Tasks of the running Spark stages: completed, and all."""
