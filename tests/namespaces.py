@@ -22,7 +22,7 @@ def in_namespace(commands: str = "true") -> list[str]:
 
 def require_nft() -> str:
     """Where the packet filter is."""
-    # Not on the path of everybody, where it is for the one who rules.
+    # It is a program of administrators, which is not on the path of every user.
     nft = shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if nft is None:
         pytest.skip("nft is not installed, which would drop what is under way (Debian: nftables)")

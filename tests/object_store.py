@@ -30,7 +30,7 @@ _KEEPER = (
 
 
 class ObjectStore:
-    """A server that runs, seen from its keeper, whose keys nobody looks at."""
+    """A running server as its test sees it; its keys are not checked."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -39,7 +39,7 @@ class ObjectStore:
             "AWS_SECRET_ACCESS_KEY": "tests",
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-            # Nobody asks the network for credentials.
+            # The network is not searched for credentials.
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         self._names = (f"bucket-{number}" for number in count(1))
@@ -75,7 +75,7 @@ class ObjectStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Inside, nobody is let in: there is no user whose keys would be right."""
+        """Within it, every request is refused: no user has valid keys."""
         self._ask("POST", _DOOR, b"0")
         try:
             yield
@@ -104,7 +104,7 @@ def started() -> Iterator[ObjectStore]:
         try:
             assert process.stderr is not None
             port = _port_of(process.stderr)
-            # It tells of each request, and would stop where nobody took that.
+            # It logs each request, and would block if the pipe were not read.
             reader = threading.Thread(target=process.stderr.read, daemon=True)
             reader.start()
             yield ObjectStore(port)
@@ -115,7 +115,7 @@ def started() -> Iterator[ObjectStore]:
 
 @contextmanager
 def refusing_port() -> Iterator[int]:
-    """A port where nobody listens, and nobody else can."""
+    """A port without a listener, which no other program can take."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield int(taken.getsockname()[1])

@@ -20,7 +20,7 @@ FETCH_S_MAX = 120.0
 
 def path_with_nats() -> str:
     """PATH for programs that start the server, with the server on it if it can be had."""
-    # Debian keeps it among the programs of administrators, which are not on everybody's path.
+    # Debian keeps it among the programs of administrators, which are not on the path of every user.
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", str(BUILD)])
     if shutil.which(PROGRAM, path=path) is None:
         try:

@@ -3,7 +3,7 @@
 Two publishers send 25 000 updates a second each. In the mixed load their updates go through 16
 types in turn, with 100 keys each; one of the types is published under ten subjects. One process
 subscribes to types 0 to 7, another to types 6 to 13, and a third to one of the subjects and to a
-type under a condition that half of its objects meet. Nobody subscribes to two of the types. About
+type under a condition that half of its objects meet. No program subscribes to two types. About
 one delivery is due for each update.
 
 In the load of one type the same updates are all of one type, for one subscriber. As a node writes

@@ -1,4 +1,4 @@
-"""What an update costs inside the node: from the bytes of its publisher to those of who asked.
+"""The cost of an update inside the node, from bytes of its publisher to bytes of subscribers.
 
 No sockets and no peers; `macro/node.py` sets the whole way beside others. An update here is of
 about sixty bytes, and a chunk of 500 of them is given at once, as a busy socket does.

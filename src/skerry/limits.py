@@ -130,7 +130,6 @@ CACHE_OBJECT_COUNT_MAX: Final = 10_000_000
 computer can hold. Beyond it publishers are refused, and no cached object is removed."""
 
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
-"""Payloads of one cache."""
 
 # -- connections of a node
 

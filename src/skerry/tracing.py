@@ -60,7 +60,6 @@ class DropReason(enum.Enum):
 
     # Datagrams between nodes.
     CHECKSUM = "checksum"
-    """The checksum is missing or wrong."""
     CHANNEL = "channel"
     """The datagram is for the other channel of the node."""
     OWN = "own"

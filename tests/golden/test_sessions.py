@@ -38,7 +38,7 @@ GOLDEN = skerry.define_types((VECTORS / "golden.dots").read_text())
 
 HERE = Origin(kind="tcp", host="127.0.0.1")
 UNGUARDED = AdmissionConfig(permission=(PermissionRule(verbs=("all",), network="local"),))
-"""The real host permits everything to everybody."""
+"""The real host permits everything to all clients."""
 
 
 class Drawn(Random):

@@ -104,7 +104,7 @@ class Talk:
         return [header[1] for header, _ in self.heard[who]]
 
     def check_cut(self, *, with_a_word: bool) -> None:
-        """The guest is cut, told why where it listens, and nobody else notices but by its state."""
+        """The guest is disconnected with the reason; the other clients only see its state."""
         assert self.guest in self.cut
         if with_a_word:
             ((header, error),) = self.heard[self.guest]

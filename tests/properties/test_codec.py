@@ -442,7 +442,7 @@ def has_nan(value: Any) -> bool:
 
 
 def structure(value: Any) -> Any:
-    """What an object is for somebody who knows CBOR and not its type."""
+    """An object as a reader of CBOR sees it that does not know its type."""
     if isinstance(value, EnumBase):
         return value.tag
     if hasattr(value, "descriptor"):

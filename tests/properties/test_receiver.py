@@ -1,7 +1,7 @@
 """Streams of several senders under anything at all: every call ends, and no number is unaccounted.
 
 The limits are tiny, so that they are reached all the time: few bytes may wait, in a room that all
-streams share, and few numbers may be missing. What happens is told by bytes, three for each thing.
+streams share, and few numbers may be missing. The steps are given by bytes, three for each.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Stream:
         self.taken.clear()
         self.begin(receiver.next_seq)
 
-    # -- what is told
+    # -- what is delivered
 
     def delivered(self, event: Delivered) -> None:
         assert event.numbers is not None
@@ -239,7 +239,7 @@ class Stream:
             due_ns = receiver.gaps.due_ns
             assert due_ns is not None
             assert due_ns <= min(ask.due_ns for ask in receiver.gaps._missing.values())
-        # All before is told, but for the pieces of what is not whole yet.
+        # All before it is delivered, except the pieces of incomplete updates.
         self.only_pieces_before(self.absolute(receiver._next_seq))
 
 
@@ -293,7 +293,7 @@ class World:
             stream.end()
 
     def look(self) -> None:
-        """Hear of what was told."""
+        """Take the delivered events."""
         by_sender = {stream.sender.sender_id: stream for stream in self.streams}
         for event in self.deliveries.take():
             if isinstance(event, Delivered):
@@ -307,7 +307,7 @@ class World:
         for stream in self.streams:
             stream.check()
         assert self.room.size == sum(stream.receiver.waiting.size for stream in self.streams)
-        # Whoever has nothing in it may have one datagram there all the same.
+        # A stream without any datagram in it may still add one.
         assert self.room.size <= self.config.waiting_bytes_max + STREAM_COUNT * 60
 
 

@@ -184,7 +184,7 @@ def crashed_away(steps: Sequence[str]) -> int:
         elif step == "crash":
             gone, waiting, untold = gone + waiting + untold, 0, 0
         else:
-            # A gap is told before the next rows, or at the end.
+            # A gap is recorded before the next rows, or at the end.
             if waiting or step == "reopen":
                 untold = 0
             waiting = 0

@@ -2,7 +2,7 @@
 
 It runs in a network namespace of its own, since it tells the packet filter to drop what the node
 sends to the one who answers. The node has a request under way to it then, which is sent again and
-again. Somebody else stands by.
+again. Another program is the standby.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class BlamesOthers(Member):
 
 
 class NeverSuspects(Member):
-    """Everybody is well, always."""
+    """Suspects no member, ever."""
 
     def _may_suspect(self, peer: object, late_ns: int) -> bool:
         return False
@@ -172,7 +172,7 @@ class BearsGrudges(Member):
 
 
 class ForgetsToSay(Member):
-    """Trusts again, but tells nobody."""
+    """Trusts a member again without reporting it."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         if source in self._peers and Beat.decode(data) is not None:

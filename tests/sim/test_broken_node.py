@@ -1,6 +1,6 @@
 """Nodes and programs that are broken on purpose: each must be caught, and by the right checker.
 
-The faults are small, and of the kind that somebody may make: a removal that is not passed on, an
+The faults are small mistakes that a developer may make: a removal that is not passed on, an
 answer that does not wait for the disk, a count that is missed.
 """
 
@@ -33,7 +33,7 @@ Play = Callable[[World, int], None]
 
 
 class Invents(NodeHost):
-    """Changes a byte of what somebody published."""
+    """Changes a byte of a published object."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data.replace(b":..", b":,."), source, now_ns)
@@ -180,7 +180,7 @@ class KeepsTheDead(Program):
 
 
 class HearsTwice(Program):
-    """Is told of each object that was there before twice."""
+    """Receives each cached object twice."""
 
     def _on_event(self, number: int, event: Any) -> None:
         super()._on_event(number, event)

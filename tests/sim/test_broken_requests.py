@@ -1,6 +1,6 @@
 """Nodes and programs that are wrong about requests and claims: each is caught by the right checker.
 
-The faults are small, and of the kind that somebody may make: a request that is given to the next
+The faults are small mistakes that a developer may make: a request that is given to the next
 handler once more, a claim that is not handed on, a time that is not kept.
 """
 
@@ -105,14 +105,14 @@ class GivesTheLastFirst(Broken):
 
 
 class NeverTimesOut(Broken):
-    """Does not look at the time while somebody may still answer."""
+    """Ignores timeouts while a handler may still answer."""
 
     def spoil(self, requests: Any) -> None:
         requests.deadline_ns = lambda: None
 
 
 class Impatient(Broken):
-    """Waits half as long as it was told to."""
+    """Waits half of the requested time."""
 
     def spoil(self, requests: Any) -> None:
         set_due = requests._due.set
@@ -188,7 +188,7 @@ class Boundless(Broken):
 
 
 class RefusesTheOwner(Broken):
-    """Thinks that objects of a type that is owned are nobody's to change."""
+    """Lets no client change objects of an owned type."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data, source, now_ns)
@@ -213,7 +213,7 @@ class Miscounts(Broken):
 
 
 class NeverHandsOn(Broken):
-    """Leaves a place without a holder while somebody waits for it."""
+    """Leaves a claim without a holder while a standby waits for it."""
 
     def spoil(self, requests: Any) -> None:
         ownership = self.ownership
@@ -315,7 +315,7 @@ class ClaimsOnce(RequestProgram):
 
 
 class Boasts(RequestProgram):
-    """Says that it was answered where it was told that it was too much."""
+    """Reports an answer where the request was rejected as one too many."""
 
     def _end(self, number: int) -> None:
         super()._end(number)

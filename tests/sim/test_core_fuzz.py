@@ -43,7 +43,7 @@ class Stumbles(NodeCore):
 
 
 class Drops(NodeCore):
-    """Loses what it has for all when it cuts somebody."""
+    """Loses the queued output of all clients when it disconnects one."""
 
     def take_transmits(self) -> list[Transmit]:
         transmits = super().take_transmits()

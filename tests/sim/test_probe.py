@@ -1,4 +1,4 @@
-"""The probe: it sends what it is told and writes down what happens."""
+"""The probe: it sends what a test passes to it, and records what it receives."""
 
 from __future__ import annotations
 

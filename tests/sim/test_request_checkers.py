@@ -1,4 +1,4 @@
-"""What is asked of requests and claims: each checker, on stories that are told to it."""
+"""The checkers of requests and claims, each with events that a test makes up."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_late_request_is_found_while_its_program_waits(world: World, pair: Pai
     assert checker.safety(world) is None, "it cannot look at its clock"
     world.restart(one, down_ns=MS)
     assert checker.safety(world) is None
-    assert checker.liveness(world) is None, "nobody waits for it any more"
+    assert checker.liveness(world) is None, "no client waits for it any more"
 
 
 def test_requests_executed_twice_or_not_sent_are_found(world: World, pair: Pair) -> None:

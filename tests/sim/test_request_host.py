@@ -1,4 +1,4 @@
-"""A node with a witness: what it accepts is told, in the order in which it does."""
+"""A node with a witness, which reports what the node accepts, in order."""
 
 from __future__ import annotations
 

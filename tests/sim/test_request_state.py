@@ -1,4 +1,4 @@
-"""A look into a node: what is there is seen, and what does not agree is told."""
+"""The examined state of a node: it is complete, and contradictions are reported."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def play(world: World) -> Heard:
             data = str(number).rjust(rng.choice([1, 20, 900])).encode()
             node.do(lambda machine, now_ns: machine.say(f"/{node.name}", data, now_ns))
 
-    # Everybody has heard a heartbeat of everybody then, and misses nothing that follows.
+    # By then each member has received a heartbeat of each other one, and misses nothing after it.
     world.run_for(600 * MS)
     world.drive(Repeat(act, gap_ns_min=MS, gap_ns_max=10 * MS))
     world.inject(Loss(0.2))

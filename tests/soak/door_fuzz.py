@@ -246,7 +246,7 @@ async def _check_flush(publisher: aio.Space, report: Report) -> None:
 
 
 def _doors(places: list[str], pages: int, trust: ssl.SSLContext) -> list[Door]:
-    # One session makes rules about who may connect, which would keep everybody out.
+    # One session makes rules about who may connect, which would lock all clients out.
     captured = [s for s in read_sessions(GOLDEN) if s.name != "auth-configure-rules"]
     sessions = [*captured, *our_sessions()]
     by_framing = {

@@ -147,7 +147,7 @@ def alike(frame: Any, answer: Answer) -> Any:
 
 
 def _timed(value: Any) -> Any:
-    """The value with times as numbers, whatever zone they are told in, and maps in order."""
+    """The value with times as numbers, in any time zone, and maps in order."""
     if isinstance(value, datetime):
         return value.timestamp()
     if isinstance(value, dict):

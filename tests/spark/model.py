@@ -63,7 +63,7 @@ class World:
 
 
 def world_of(said: Iterable[Said]) -> World:
-    """What becomes of updates, in whatever order and however often they are told."""
+    """The states that result from updates, in any order and with repetitions."""
     placed = in_order(said)
     history: list[State] = []
     latest: list[State] = []

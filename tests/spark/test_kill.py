@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Killed(BaseException):
-    """Ends a batch as a signal would: nobody catches it on its way."""
+    """Ends a batch as a signal would: no code catches it."""
 
 
 def recorded(folder: Path) -> Path:
-    """Two segments: objects are made, changed, and some removed and made anew."""
+    """Two segments: objects are made, changed, and some removed and created again."""
     teller = Teller()
     first = [teller.create(Buoy(id=n, level=0.0)) for n in range(OBJECT_COUNT)]
     second = [teller.update(Buoy(id=n, level=1.0 + n)) for n in range(OBJECT_COUNT)]

@@ -92,7 +92,7 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
     everything = tables.asof(None, at[8]).collect()
     assert sorted(row.type for row in everything) == ["Mode", "Vessel", "Vessel"]
     (mode,) = (row.object for row in everything if row.type == "Mode")
-    assert ":01.000002" in mode, "times are told in full"
+    assert ":01.000002" in mode, "times have all digits"
     (told,) = tables.between("Mode", at[0], at[8]).collect()
     assert (told.time.microsecond, told.order_time.microsecond) == (2, 0)
     others_read_the_same(tables, tmp_path / "lake")
@@ -239,7 +239,7 @@ def test_late_rows_are_visible_in_spite_of_snapshots(spark: Any, tmp_path: Path)
     tables = BothTables(spark, tmp_path / "lake", KEPT)
     found = [(mmsi, lat) for mmsi, lat, *_ in answers(tables, START_NS + 250 * SECOND_NS)]
     assert found == [(0, 9.0), (1, 4.0), (7, 9.0)]
-    assert snapshots.files(), "they are made anew"
+    assert snapshots.files(), "they are written again"
 
 
 def answers(tables: Tables, at_ns: int) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""CBOR without types: for fingerprints, and for looking into what nobody described."""
+"""CBOR without types: for fingerprints, and for payloads of undescribed types."""
 
 from __future__ import annotations
 

@@ -142,7 +142,10 @@ def run(*, file: Path | None, **given: Any) -> None:
     as_json: bool = given.pop("as_json")
     if as_json:
         given["log_form"] = given["log_form"] or "json"
-    flags = {key: (flag, given[_argument(flag)] or None) for key, flag in _FLAGS.items()}
+    flags = {
+        key: (flag, given[flag.removeprefix("--").replace("-", "_")] or None)
+        for key, flag in _FLAGS.items()
+    }
     config = load_section("node", NodeConfig, flags).value
     with written_to(sys.stderr, level=config.log.level, form=config.log.form):
         report = _log_line if config.log.form == "json" else current_output().note
@@ -204,10 +207,6 @@ def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
         )
     if mode & stat.S_IWOTH:
         log.warning("all users of this computer can change the configuration", extra=facts)
-
-
-def _argument(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
 
 
 def _log_line(text: str) -> None:

@@ -18,7 +18,6 @@ class Codec:
         self.encode: Callable[[object], bytes] = self.layout.encode
         """Encodes all set fields of an object."""
         self.decode: Callable[[bytes], Any] = self.layout.decode
-        """Decodes the object that the bytes hold."""
 
     def encode_only(self, obj: object, mask: int) -> bytes:
         """Encode the set fields whose tags are in the mask."""

@@ -264,7 +264,6 @@ class ReceivedUpdate:
         self.operation = operation
         """`create`, `update` or `remove`. A message is always created."""
         self._known = header
-        """The header of the update."""
         self._shape = shape
         self._payload = payload
         self._entry = entry

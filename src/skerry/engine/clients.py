@@ -100,7 +100,6 @@ class Client:
         self.holder = Holder("", is_trusted=True)
         """What it uses of the shared quotas."""
         self.unfinished_bytes = 0
-        """Bytes of its unfinished frame."""
         self.nonce: int | None = None
         """The challenge that was sent to it; None if it needs no secret."""
         self.has_extensions = False

@@ -79,7 +79,6 @@ class TypeChanged(MachineEvent):
     type_name: str
     client_id: int
     name: str
-    """The name of the client."""
     added: tuple[str, ...]
     """Fields that the definition did not have before."""
 

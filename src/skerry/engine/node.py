@@ -78,7 +78,6 @@ class NodeCore:
         self.system = system
         self._has_peers = has_peers
         self._picture: PublishedPicture | None = None
-        """The last picture of the system."""
         self._endpoints: tuple[str, ...] = ()
         self.journal = journal
         self.cache = cache or Cache()

@@ -88,7 +88,8 @@ class _Retention:
     def run(self, *, dry_run: bool) -> Dropped:
         updates = self._contents("updates", lambda file: _is_before(file, self._before_ns))
         history = self._contents("history", self._has_ended_states)
-        counts = {"updates": _rows(updates), "states": self._ended_count(history), "rollups": 0}
+        row_count = 0 if updates is None else sum(file.rows for file in updates.files)
+        counts = {"updates": row_count, "states": self._ended_count(history), "rollups": 0}
         if not dry_run and (counts["updates"] or counts["states"]):
             counts["rollups"] = 0 if updates is None else self._roll_up(updates)
             kept = kept_from(self._store)
@@ -177,10 +178,6 @@ class _Retention:
 
 def _is_before(file: DataFile, before_ns: int) -> bool:
     return bool(file.high.get("order_ns", before_ns) < before_ns)
-
-
-def _rows(contents: Contents | None) -> int:
-    return 0 if contents is None else sum(file.rows for file in contents.files)
 
 
 # -- rollups: the figures of each object by the minute

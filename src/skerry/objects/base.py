@@ -35,7 +35,6 @@ class Struct:
     __slots__ = ()
 
     descriptor: ClassVar[StructType]
-    """The immutable description of the type."""
 
     _codec: ClassVar[Codec]
     _attributes: ClassVar[Mapping[str, str]]
@@ -103,7 +102,7 @@ class Struct:
 
     def __hash__(self) -> int:
         values = type(self)._key_values(self)
-        return hash((self.descriptor.name, *map(_hashable, values)))
+        return hash((self.descriptor.name, *map(hashable, values)))
 
     def __repr__(self) -> str:
         return text.object_text(self)
@@ -236,5 +235,6 @@ def _is_same_type(first: type[Struct], second: type[Struct]) -> bool:
     return fingerprint(first.descriptor) == fingerprint(second.descriptor)
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
+    """The value of a field, as a tuple if it is a list."""
     return tuple(value) if isinstance(value, list) else value

@@ -58,7 +58,6 @@ class Message(NamedTuple):
     body: int
     """Offset of the body; the metadata precedes it."""
     stop: int
-    """Offset of the next message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ class Segment:
     folder: Path | str
     """A local folder, or the URI of a remote path."""
     name: str
-    """Name of the file in the folder."""
     line: int
     """Number of its line in the manifest. Segments without a line are numbered after the last."""
     rows: int

@@ -30,7 +30,6 @@ class Scan:
     tail: int
     """Number of bytes after that, without the end marker."""
     has_end: bool
-    """Whether the segment ends with the end marker."""
 
 
 def scan(data: memoryview) -> Scan:

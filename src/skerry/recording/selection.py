@@ -23,7 +23,6 @@ class RowSelection:
     """The end of the time range, exclusive."""
     types: frozenset[str] | None = None
     subjects: tuple[str, ...] | None = None
-    """Patterns."""
     _tree: PatternTree | None = field(default=None, repr=False, compare=False)
 
     def may_have(self, batch: RecordedBatch) -> bool:
@@ -41,7 +40,8 @@ class RowSelection:
         times = rows.column("time_ns")
         is_selected = pa.scalar(True)
         if self.types is not None:
-            is_type = pc.is_in(_texts(rows, "type"), pa.array(sorted(self.types), pa.string()))
+            names = rows.column("type").cast(pa.string())
+            is_type = pc.is_in(names, pa.array(sorted(self.types), pa.string()))
             is_selected = pc.and_(is_selected, is_type)
         if self._tree is not None:
             is_selected = pc.and_(is_selected, self._is_under(rows.column("subject")))
@@ -92,7 +92,3 @@ def selection_of(
 def _within(time_ns: int | None) -> int | None:
     """The time, limited to the range of a column."""
     return None if time_ns is None else max(-(2**63), min(time_ns, 2**63 - 1))
-
-
-def _texts(rows: pa.RecordBatch, name: str) -> pa.Array:
-    return rows.column(name).cast(pa.string())

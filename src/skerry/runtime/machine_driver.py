@@ -78,7 +78,6 @@ class MachineDriver(Generic[Driven]):
         self._clock_ns = 0
         """When to look at the wall clock."""
         self.is_closed = False
-        """Whether `close` was called."""
 
     def wake(self) -> None:
         """Take a turn in the next iteration of the loop, after a change that was not input."""

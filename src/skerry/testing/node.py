@@ -32,33 +32,29 @@ class SimulatedClock:
     peer has a bug that equal clocks would hide.
     """
 
-    __slots__ = ("_drift_ppm", "_local_ns", "_world_ns", "wall_offset_ns")
+    __slots__ = ("_local_ns", "_world_ns", "drift_ppm", "wall_offset_ns")
 
     def __init__(self, *, start_ns: int) -> None:
         assert start_ns >= 0
         self._world_ns = 0
         self._local_ns = start_ns
-        self._drift_ppm = 0
+        self.drift_ppm = 0
+        """How fast this clock runs, in millionths; negative if it runs slow."""
         self.wall_offset_ns = WALL_START_NS - start_ns
         """Wall time less monotonic time."""
-
-    @property
-    def drift_ppm(self) -> int:
-        """How fast this clock runs, in millionths; negative if it runs slow."""
-        return self._drift_ppm
 
     def read(self, world_ns: int) -> int:
         """The node's monotonic time at `world_ns`."""
         passed_ns = world_ns - self._world_ns
-        if self._drift_ppm:
-            passed_ns = passed_ns * (_MILLION + self._drift_ppm) // _MILLION
+        if self.drift_ppm:
+            passed_ns = passed_ns * (_MILLION + self.drift_ppm) // _MILLION
         return self._local_ns + passed_ns
 
     def world_ns(self, local_ns: int) -> int:
         """The first world time at which `read` returns `local_ns` or more."""
         passed_ns = local_ns - self._local_ns
-        if self._drift_ppm:
-            passed_ns = -(-passed_ns * _MILLION // (_MILLION + self._drift_ppm))
+        if self.drift_ppm:
+            passed_ns = -(-passed_ns * _MILLION // (_MILLION + self.drift_ppm))
         return self._world_ns + passed_ns
 
     def set_drift(self, drift_ppm: int, world_ns: int) -> None:
@@ -66,7 +62,7 @@ class SimulatedClock:
         assert drift_ppm > -_MILLION, "a monotonic clock does not run backwards"
         self._local_ns = self.read(world_ns)
         self._world_ns = world_ns
-        self._drift_ppm = drift_ppm
+        self.drift_ppm = drift_ppm
 
     def jump_wall(self, jump_ns: int) -> None:
         """Set the wall clock forwards or backwards. Monotonic time is not affected."""

@@ -83,7 +83,7 @@ class Harbour:
         return bool(transmits or talking)
 
     def pump(self) -> None:
-        """Carry bytes to and fro until nobody has anything to say and no replay could go on."""
+        """Carry bytes in both directions until no side sends any and no replay can continue."""
         while True:
             while self.carry():
                 pass

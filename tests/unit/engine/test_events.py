@@ -1,4 +1,4 @@
-"""What a node tells whoever runs it."""
+"""The events that a node reports to its program."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ def test_bytes_of_the_objects_of_one_client_are_bounded(
     watcher.join("Boat")
     guest.publish(Boat(id=1, name="x" * 600))
     guest.publish(Boat(id=2, name="x" * 600))
-    assert ids(watcher) == [1], "what is refused nobody hears"
+    assert ids(watcher) == [1], "no client receives what is refused"
     assert "bytes of objects of one client" in guest.refusals()[0][1]
     harbour.check()
 

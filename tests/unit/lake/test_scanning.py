@@ -18,7 +18,7 @@ def test_files_that_the_log_rules_out_are_not_opened(tmp_path: Path) -> None:
     files = [put(tmp_path, "updates", VESSEL, [update(n, 1)]) for n in (1, 2, 3)]
     contents = Table(TableStore(tmp_path), "updates/Vessel").contents()
     assert contents is not None
-    # Nobody can read this one.
+    # This one is unreadable.
     (tmp_path / "updates" / "Vessel" / files[0].path).write_bytes(b"damaged")
     dataset = dataset_of(TableStore(tmp_path), "updates/Vessel", contents)
     later = pc.field("order_ns") >= START_NS + 2 * S

@@ -145,7 +145,7 @@ def test_number_of_connections_is_limited() -> None:
                 await asyncio.open_connection("127.0.0.1", port)
                 for _ in range(HTTP_CONNECTION_COUNT_MAX)
             ]
-            # They say nothing. Whoever asks is answered, and the one who is there longest goes.
+            # They send nothing. Later requests are answered, and the oldest connection is closed.
             assert (await said(port, b"GET /healthz HTTP/1.1\r\n\r\n"))[2] == b"ok\n"
             assert await rest(guests[0][0]) == b""
             guests[1][1].write(b"GET /healthz HTTP/1.1\r\n\r\n")

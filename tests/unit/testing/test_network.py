@@ -1,4 +1,4 @@
-"""The network without faults: one latency, order, groups, and datagrams nobody waits for."""
+"""The network without faults: one latency, order, groups, and datagrams without a receiver."""
 
 from __future__ import annotations
 

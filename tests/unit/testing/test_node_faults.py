@@ -329,7 +329,7 @@ def test_refusals_turn_away_their_share_and_stop_with_calm(world: World) -> None
 
 
 def reading_world(seed: int, fault: SlowReaders) -> tuple[World, list[str]]:
-    """A reader, to which somebody writes all the time."""
+    """A reader, to which a peer writes all the time."""
     lines: list[str] = []
     world = World(seed, sink=lines.append)
     writer, _ = world.pair(Probe, Probe)

@@ -1,4 +1,4 @@
-"""The world: time, chance, lives and pauses of nodes, bounds, and how a failure is told."""
+"""The world: time, chance, lives and pauses of nodes, bounds, and the report of a failure."""
 
 from __future__ import annotations
 

@@ -82,7 +82,6 @@ class NodePeersConfig(SystemNetworkConfig):
     """Node type of this node; empty for the first type. Without configured types there are `node`,
     which is reached by multicast, and `unicast`, which is the default of nodes with seeds."""
     types: tuple[NodeTypeConfig, ...] = ()
-    """The node types of the system."""
     seeds: tuple[str, ...] = ()
     """Hosts at which other nodes may be: HOST or HOST:PORT. All of them may have the same list."""
     seed_group: str = ""

@@ -375,14 +375,14 @@ class _Reloader:
         self._server.carry()
         log.info("admission reloaded")
         before = replace(self._config, admission=found.admission)
-        pending = [f"node.{f.name}" for f in fields(found) if _differs(before, found, f.name)]
+        pending = [
+            f"node.{f.name}"
+            for f in fields(found)
+            if getattr(before, f.name) != getattr(found, f.name)
+        ]
         if pending:
             # They configure parts that are already running.
             log.warning("these changes need a restart", extra={"keys": ", ".join(pending)})
-
-
-def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
-    return bool(getattr(one, name) != getattr(other, name))
 
 
 def _reload(running: _Running, reloader: _Reloader) -> None:

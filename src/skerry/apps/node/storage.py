@@ -47,7 +47,8 @@ class NodeStorage:
     async def open(self, rng: Random) -> Journal:
         """Open an existing storage; returns the journal of the core. StorageError if that fails."""
         meta: dict[str, int] = {}
-        if not self._is_default or _file_of(self._url).exists():
+        file = Path(unquote(self._url.removeprefix("sqlite:")))
+        if not self._is_default or file.exists():
             loop = asyncio.get_running_loop()
             self._storage = await loop.run_in_executor(None, self._open)
             meta = self._storage.meta()
@@ -141,7 +142,3 @@ class NodeStorage:
         assert self._journal is not None
         self._keeper = StorageWriter(self._journal, storage, self._stored)
         self._keeper.start()
-
-
-def _file_of(url: str) -> Path:
-    return Path(unquote(url.removeprefix("sqlite:")))

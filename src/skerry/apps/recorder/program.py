@@ -151,7 +151,7 @@ class Recorder:
             show(now)
             if seconds is not None and now_ns - self._started_ns >= seconds * 1e9:
                 break
-            if (count is not None and now.updates >= count) or not self._writing.is_alive:
+            if (count is not None and now.updates >= count) or not self._writing.thread.is_alive():
                 break
 
     async def _end(self, pages: HealthServer | None) -> None:

@@ -62,7 +62,6 @@ class RowQueue:
         self.row_count = 0
         self._space = space
         self.waiting_bytes_max = waiting_bytes_max
-        """The bound of queued bytes."""
         self._types: dict[int, NamedType] = {}
         """Types that are not handed over yet, by fingerprint: each is queued once."""
         self._missing = Missing()

@@ -76,10 +76,10 @@ class WritingThread:
         """Of these, the rows that were reported."""
         self._is_dropping = False
         self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """Wait until the closed queue is written; RecordingError if a part of it could not be.
@@ -88,7 +88,7 @@ class WritingThread:
         written.
         """
         self._is_stopping.set()
-        self._thread.join()
+        self.thread.join()
         if self.failure is not None:
             raise self.failure
         for error in self._errors.values():
@@ -104,10 +104,6 @@ class WritingThread:
         if self.failure is not None:
             return f"the writing thread of the recorder failed: {self.failure}"
         return next((str(error) for error in list(self._errors.values())), "")
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
 
     def _run(self) -> None:
         try:

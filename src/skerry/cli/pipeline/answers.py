@@ -44,7 +44,6 @@ class Fields:
         self.columns = dict(columns)
         """Names of the fields by column."""
         self.keys = list(keys)
-        """Columns of the key fields."""
         self._types = dict(types or {})
 
     def row_of(self, text: str) -> _Row:

@@ -27,7 +27,6 @@ class JobStatus:
     def __init__(self) -> None:
         self.statistics = PipelineStatistics()
         self.step = ""
-        """The current step of the batch."""
 
     def trace(self, step: str) -> None:
         self.step = step

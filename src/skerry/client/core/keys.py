@@ -6,7 +6,7 @@ from typing import Any
 
 from skerry.client.core.received_types import ReceivedType
 from skerry.errors import EncodeError
-from skerry.objects.base import Struct, build, codec_of
+from skerry.objects.base import Struct, build, codec_of, hashable
 
 
 class Keys:
@@ -41,9 +41,5 @@ class Keys:
             return b""
 
     def value_of(self, obj: Any) -> Any:
-        values = tuple(_hashable(getattr(obj, field.attribute)) for field in self._fields)
+        values = tuple(hashable(getattr(obj, field.attribute)) for field in self._fields)
         return values[0] if len(values) == 1 else values
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

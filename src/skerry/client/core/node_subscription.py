@@ -33,7 +33,6 @@ class NodeSubscription:
         self.strict_count = 0
         """Subscribers that must receive every state of an object, so without conflation."""
         self.is_complete = False
-        """Whether the cache replay is complete."""
         self.refusal = ""
         """Why the node refused the subscription; empty if it did not."""
         self.is_conflated = False

@@ -77,7 +77,6 @@ class ObjectSkipped(MachineEvent):
     name: str
     """The name of its type; empty if it is unknown."""
     size: int
-    """Bytes of the object with its header."""
     limit: int
 
 

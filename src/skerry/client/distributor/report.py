@@ -31,9 +31,7 @@ class TrafficRates:
     per_s: tuple[float, float, float]
     """Rates per second over the last second, minute and five minutes."""
     peak_per_s: tuple[float, float, float]
-    """The peak of each rate."""
     peak_wall_ns: tuple[int, int, int]
-    """The time of each peak."""
 
 
 class RateMeter:

@@ -91,7 +91,6 @@ class SubscriberRouter:
     def __init__(self, machine: Machine, lock: threading.Lock) -> None:
         self._machine = machine
         self.lock = lock
-        """The lock of the connection."""
         self.queues: list[DeliveryQueue] = []
         self._subscribers: list[SubscriberRoutes] = []
         self._split: dict[str, list[SubscriberRoutes]] = {}

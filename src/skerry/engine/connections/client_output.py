@@ -19,7 +19,6 @@ class ClientOutput:
 
     def __init__(self, clock: InputClock, turns: TurnQueue, backpressure: Backpressure) -> None:
         self.sent_count = 0
-        """Frames that were sent to all clients."""
         self.sent_bytes = 0
         self._clock = clock
         self._turns = turns

@@ -157,7 +157,7 @@ class Handshakes:
                 cnonce=asked.cnonce,
             )
         if client.holder.is_trusted:
-            self._cache.quotas.trust(client.client_id)
+            self._cache.quotas.trusted.add(client.client_id)
         if self._has_room(client, asked, now_ns):
             self._accept(client, asked, now_ns)
 

@@ -31,9 +31,7 @@ class ConflationSlot:
         self.mask = 0
         """All fields that the updates name."""
         self.count = 0
-        """The number of updates."""
         self.update: UpdateInTransit | None = None
-        """The last update."""
         self.epoch = 0
         """The epoch of the topic when the last update was received."""
         self.is_gone = False

@@ -55,7 +55,6 @@ class Entry:
         self.sent_ns: i64 = sent_ns
         """When the publisher sent the last update."""
         self.position: i64 = position
-        """The position of the last update."""
         self.order_index: i64 = -1
         """Index in the order of its `TypeCache`; kept when the object is removed."""
 

@@ -42,20 +42,17 @@ class CacheQuotas:
         self._addresses: dict[int, str] = {}
         """The addresses of clients that are connected or created objects that exist."""
         self._connected: set[int] = set()
-        self._trusted: set[int] = set()
+        self.trusted: set[int] = set()
+        """Clients with an address that may use the reserve."""
 
     def set_address(self, client: int, address: str) -> None:
         self._addresses[client] = address
         self._connected.add(client)
 
-    def trust(self, client: int) -> None:
-        """Let a client with an address use the reserve."""
-        self._trusted.add(client)
-
     def client_left(self, client: int) -> None:
         """Forget a client that disconnected, except for the objects that it created."""
         self._connected.discard(client)
-        self._trusted.discard(client)
+        self.trusted.discard(client)
         if client not in self._by_client:
             self._addresses.pop(client, None)
 
@@ -109,7 +106,7 @@ class CacheQuotas:
 
     def _limit(self, sender: i64, open_max: i64, value_max: i64) -> i64:
         """The limit for a sender, which has the reserve in it only for a trusted one."""
-        is_stranger = int(sender) in self._connected and int(sender) not in self._trusted
+        is_stranger = int(sender) in self._connected and int(sender) not in self.trusted
         return open_max if is_stranger else value_max
 
 

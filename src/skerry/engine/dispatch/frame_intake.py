@@ -62,7 +62,6 @@ class FrameIntake:
         self._handshakes = handshakes
         self._disconnection = disconnection
         self.count = 0
-        """Frames of all clients."""
 
     def process(self, client: Client, data: bytes, now_ns: int) -> None:
         """Process input of a client as far as its turn allows; the rest is queued."""

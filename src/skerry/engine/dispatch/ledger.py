@@ -46,7 +46,6 @@ class ClientRow:
     client_id: int
     name: str
     kind: str
-    """The kind of its listener."""
     host: str
     stage: str
     received_count: int
@@ -54,7 +53,6 @@ class ClientRow:
     accepted: int
     """Updates of the client that were accepted."""
     refused_count: int
-    """Requests of the client that were refused."""
     sent_count: int
     sent_bytes: int
     queued_count: int

@@ -39,7 +39,6 @@ class Topic:
         self.type: Any = type_
         self.plan: StructPlan = plan
         self.pattern: str = default_pattern(plan)
-        """The pattern of its default subjects."""
         self.layout: StructLayout = StructLayout(plan)
         self.type_cache: TypeCache = type_cache
         self.is_cached: bool = is_cached

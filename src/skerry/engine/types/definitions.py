@@ -93,7 +93,6 @@ class Definitions(Mapping[str, NamedType]):
         self._by_client: dict[int, _ClientDefinitions] = {}
         self._type_count_max = type_count_max
         self.conflict_count = 0
-        """Definitions that were refused."""
         self._displaced: list[tuple[int, Definition]] = []
 
     @property

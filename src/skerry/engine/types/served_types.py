@@ -36,7 +36,6 @@ class Definition:
         self.clients: dict[int, str] = {}
         """Connected clients that sent it: names by id."""
         self.is_accepted = False
-        """Whether it is part of the union."""
         self.is_owned = False
         """Whether a client that may publish the type itself sent it."""
         self.conflict: UnionConflict | None = None

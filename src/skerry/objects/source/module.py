@@ -33,7 +33,10 @@ def class_lines(type_: NamedType, source_names: SourceNames) -> list[str]:
         lines += lay_out(Brackets(f"class {name}(", ["skerry.Enum", *notes], "):"))
         body = _element_lines(type_, source_names)
     else:
-        arguments = [*_flags(type_), *notes, *_removed(type_.removed)]
+        arguments = [*_flags(type_), *notes]
+        if type_.removed:
+            removed = [_removed_field(field) for field in type_.removed]
+            arguments.append(Brackets("removed=[", removed, "]"))
         lines += lay_out(
             Brackets("@skerry.struct(", arguments, ")") if arguments else "@skerry.struct"
         )
@@ -68,11 +71,6 @@ def _flags(struct: StructType) -> Iterator[Piece]:
         yield f'scope="{struct.scope.name.lower()}"'
     if struct.is_deprecated:
         yield "deprecated=True"
-
-
-def _removed(fields: Sequence[RemovedField]) -> Iterator[Piece]:
-    if fields:
-        yield Brackets("removed=[", [_removed_field(field) for field in fields], "]")
 
 
 def _removed_field(field: RemovedField) -> Piece:

@@ -93,4 +93,3 @@ STAGES: Final[dict[HandshakeState, ConnectionStage]] = {
     _S.CONNECTED: ConnectionStage.CONNECTED,
     _S.CLOSED: ConnectionStage.CLOSED,
 }
-"""The stage of each state."""

@@ -60,7 +60,6 @@ _FIELDS: Final = {
 }
 _TIME: Final = ValuePlan(kinds.TIMEPOINT, "timepoint")
 _KNOWN: Final = sum(1 << tag for tag in _NAMES)
-"""Mask of the known tags."""
 
 
 class Header:

@@ -35,7 +35,6 @@ class ExcludedNode:
         self.address = address
         """Where it is asked then; None if nothing was received from it."""
         self.refused_ns: int | None = None
-        """When it was refused last."""
 
 
 class KnownNode:

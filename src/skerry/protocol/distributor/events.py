@@ -22,7 +22,6 @@ class LossReason(enum.Enum):
     JUMP = "jump"
     """The range is larger than can be requested."""
     REMOVED = "removed"
-    """The sender was removed."""
     MALFORMED = "malformed"
     """It was received, but is malformed."""
 

@@ -136,7 +136,6 @@ class PositionRequest:
     target_id: int
     target_start: int
     seq: int
-    """The number of the datagram that the request is about."""
     span_us: int
     """Microseconds before the publication of that datagram."""
 

@@ -31,7 +31,6 @@ class Overview:
     address: str | None
     host: str | None
     tcp_port: int
-    """The port of the management interface."""
     publisher_count: int
     subscriber_count: int
     connection_count: int

@@ -57,7 +57,6 @@ class Election:
         """The elected node; 0 if none is."""
         self.election_id = 0
         self.count = 0
-        """Elections that were accepted."""
         self._outgoing: list[tuple[int | bool | None, ElectionMessage]] = []
         self._table = table
         self._own_type = own_type

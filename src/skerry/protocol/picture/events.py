@@ -42,7 +42,6 @@ class Exclude(PictureAction):
 
     node: int
     reason: int
-    """An `ExclusionReason`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

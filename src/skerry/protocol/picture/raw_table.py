@@ -79,7 +79,6 @@ class RawTable:
         self._own_type = own_type
         self._types = node_types
         self._forgotten: dict[int, int] = {}
-        """When each node was forgotten."""
 
     def alive(self) -> list[TrackedNode]:
         """Return the nodes that are not dead."""

@@ -25,7 +25,6 @@ class ReplayWindow:
 
     def __init__(self) -> None:
         self.highest = 0
-        """The highest counter that was accepted."""
         self._floor = -1
         self._recent: set[int] = set()
         self._older: set[int] = set()
@@ -55,7 +54,6 @@ class SealRefusal(enum.Enum):
     SHORT = "short"
     """The datagram ends before its tag."""
     VERSION = "version"
-    """The version is unknown."""
     KEY = "key"
     """The key ring has no key with this id."""
     FORGED = "forged"
@@ -71,7 +69,6 @@ class SealStatistics(Statistics):
     sealed_count: int
     opened_count: int
     refused: Mapping[str, int]
-    """Refused datagrams by reason."""
     key_id: int
     """The key that is used for sending now."""
     sender_count: int

@@ -33,7 +33,6 @@ class RecordingConfig:
     sync_interval_s: float = 1.0
     """Time from one sync to the next, with `interval`."""
     segment_bytes: int = 64 * 1024 * 1024
-    """Size at which a segment is sealed."""
     seal_s: float = 60.0
     """Age at which a segment is sealed when the recording has no followers."""
     seal_followed_s: float = 2.0

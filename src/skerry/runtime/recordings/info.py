@@ -44,7 +44,6 @@ class RecordingInfo:
     types: dict[str, int]
     """Number of rows by type."""
     fingerprints: dict[str, tuple[int, ...]]
-    """Definitions by type."""
     dropped: dict[str, int]
     """Number of dropped segments by reason: `age` or `size`."""
     repairs: tuple[Repair, ...]

@@ -44,7 +44,7 @@ def read_updates(
     count = _Count(sum(s.rows for _, stream in streams for s in stream), on_progress)
     merged = heapq.merge(
         *(_updates(recording, stream, selection, count) for recording, stream in streams),
-        key=_order,
+        key=lambda update: (update.time_ns, update.node, update.position),
     )
     if len(streams) == 1:
         return merged
@@ -86,10 +86,6 @@ def _updates(
             count.add(batch.rows)
             done += batch.rows
         count.add(segment.rows - done)
-
-
-def _order(update: Update) -> tuple[int, int, int]:
-    return update.time_ns, update.node, update.position
 
 
 class _Count:

@@ -71,7 +71,6 @@ class _Upload:
         self._target = target
         self._on_progress = on_progress
         self._copied: list[int] = []
-        """Sizes of the copied segments."""
         self._warnings: dict[str, None] = {}
         """An ordered set."""
 

@@ -69,7 +69,6 @@ class RecordingWriter(Closing):
         self.gap_count = 0
         """Gap rows that were written for lost rows."""
         self.dropped_count = 0
-        """Segments that retention dropped."""
         self._types: dict[int, NamedType] = {}
         self._described: set[int] = set()
         """Fingerprints of the types described in the open segment."""

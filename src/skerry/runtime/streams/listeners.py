@@ -44,7 +44,6 @@ class Listeners:
     ) -> None:
         """`protocol` makes the protocol of one connection, except for WebSockets."""
         self.is_open = False
-        """Whether connections are accepted."""
         self._server = server
         self._protocol = protocol
         self._types = types

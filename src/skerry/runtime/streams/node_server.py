@@ -106,7 +106,6 @@ class NodeServer:
             message_bytes_max=lambda: core.admission.limits.frame_bytes_max,
         )
         self._endpoints: list[str] = []
-        """The endpoints at which the node listens."""
         self._streams: dict[Address, ServerStream] = {}
         self._protocols: dict[Address, _ClientProtocol] = {}
         """Protocols of streams that are transports, which need help to close in order."""

@@ -85,7 +85,7 @@ class GroupDriver:
         except BaseException:
             self.close()
             raise
-        self.wake: Callable[[], None] = _ignore
+        self.wake: Callable[[], None] = lambda: None
         """Called when a socket error is reported, which the user has to process."""
         self.is_closed = False
         self._dialect = config.dialect
@@ -180,7 +180,3 @@ class GroupDriver:
 def host_name(bytes_max: int) -> str:
     """The name of this computer, for a message with room for so many bytes; may be empty."""
     return socket.gethostname().encode("ascii", "ignore")[:bytes_max].decode()
-
-
-def _ignore() -> None:
-    pass

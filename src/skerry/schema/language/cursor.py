@@ -27,9 +27,7 @@ class Cursor:
         self._pending = list(tokens[0].comments)
         self._inside: list[Comment] = []
         self.token = tokens[0]
-        """The next token."""
         self.last = tokens[0]
-        """The last passed token."""
 
     def ahead(self, count: int) -> Token:
         """The token `count` after the next one; past the end it is the end token."""

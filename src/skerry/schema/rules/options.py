@@ -42,7 +42,6 @@ class OptionSet:
     others: tuple[Option, ...]
     """Unknown options, as written."""
     written: tuple[Option, ...]
-    """All options, as written."""
 
     def flag(self, name: str) -> bool:
         """Whether a flag that is off by default is on."""

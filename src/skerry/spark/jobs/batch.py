@@ -146,14 +146,19 @@ class _Batch:
         raw = next((target.tally for target in targets if target.number == RAW), None)
         kinds = (BY_POSITION, *_COUNTED)
         marks = self.last.raw_marks
+        damaged = tuple(sorted(survey.damaged))
+        damage_notices = [
+            f"segment {name} is damaged; the table raw has a gap row for the missing updates"
+            for name in damaged
+        ]
         return Plan(
             number=self.last.number + 1,
             types=self.states,
             changes=tuple(self.changes.values()),
-            notices=(*self.content.notices, *map(_damage_notice, sorted(survey.damaged))),
+            notices=(*self.content.notices, *damage_notices),
             row_count=rows,
             read_count=sum(segment.rows for _, segment in self.segments),
-            damaged=tuple(sorted(survey.damaged)),
+            damaged=damaged,
             raw_marks=marks if raw is None else advanced_marks(marks, raw, kinds=kinds),
             stale_hours=self._stale_hours(),
         )
@@ -388,7 +393,3 @@ def _partitions(sizes: Mapping[int, int]) -> dict[int, int]:
         placed[slot] = partition
         size += own
     return placed
-
-
-def _damage_notice(name: str) -> str:
-    return f"segment {name} is damaged; the table raw has a gap row for the missing updates"

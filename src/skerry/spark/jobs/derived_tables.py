@@ -179,7 +179,7 @@ def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> Ta
     table = lake.table(derived.name)
     lake.trace(f"stage {derived.name}")
     added = table.stage(rows, [derived.partition_by], label=label)
-    removed = table.files(_is_in(derived.partition_by, inputs.parts))
+    removed = table.files(lambda file: file.parts[derived.partition_by] in inputs.parts)
     if not added and not removed and table.exists():
         return None
     return TableChange(
@@ -189,10 +189,6 @@ def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> Ta
         added=tuple(added),
         removed=tuple(file.path for file in removed),
     )
-
-
-def _is_in(column: str, parts: frozenset[str]) -> Callable[[DataFile], bool]:
-    return lambda file: file.parts[column] in parts
 
 
 def _arrow(derived: Derived) -> pa.Schema:

@@ -17,10 +17,9 @@ from os import PathLike, fspath
 from typing import Final
 
 from skerry.errors import PipelineError, RecordingError, SkerryError
-from skerry.recording.index import Segment
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.files.remote_paths import first_line
-from skerry.runtime.recordings.reader import Recording, open_recordings
+from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.maintenance import clean_up, maintain
@@ -54,7 +53,6 @@ class Progress:
     batch_rows: int = 0
     """Rows of the batch that is running; 0 between batches."""
     batch_s: float = 0.0
-    """Duration of the last batch."""
     stages_done: int = 0
     stages_total: int = 0
     """Tasks of the running Spark stages: completed, and all."""
@@ -254,7 +252,9 @@ class Loop:
         after = next_offset(
             self._seen, waiting, segments_max=None, rows_max=None, bytes_max=self._batch_bytes
         )
-        self._batch_rows = _rows_between(waiting, after)
+        self._batch_rows = sum(
+            segment.rows for r, segment in waiting if segment.line < after.get(r.id, 0)
+        )
         return [
             (name, self._seen.get(name, 0), stop)
             for name, stop in sorted(after.items())
@@ -331,7 +331,10 @@ class Loop:
 
     def _absence_notices(self) -> list[str]:
         """Notices about missing segments, one per recording and segment."""
-        waiting = {r.id: _absence(r, missing) for r, missing in self._recordings.absent()}
+        waiting = {
+            r.id: f"segment {missing[0].name} of {r.path} is missing or incomplete"
+            for r, missing in self._recordings.absent()
+        }
         new = [
             f"{text}; later segments of the recording wait for it"
             for name, text in waiting.items()
@@ -360,10 +363,6 @@ def _ends(recordings: Recordings) -> Offset:
     return ends
 
 
-def _rows_between(waiting: Sequence[tuple[Recording, Segment]], stop: Offset) -> int:
-    return sum(segment.rows for r, segment in waiting if segment.line < stop.get(r.id, 0))
-
-
 def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
     return sum(
         segment.rows
@@ -371,10 +370,6 @@ def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
         for segment in recording.segments()
         if segment.line >= seen.get(recording.id, 0)
     )
-
-
-def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
-    return f"segment {missing[0].name} of {recording.path} is missing or incomplete"
 
 
 def _is_start_failure(error: Exception) -> bool:

@@ -112,7 +112,7 @@ class Lake:
         self.spark = spark
         self.store = TableStore(path)
         self.config = config if config is not None else LakeConfig()
-        self.trace = trace if trace is not None else _no_trace
+        self.trace = trace if trace is not None else lambda _step: None
         """Called with the name of each step before it is done."""
         self._cache: ContentsCache | None = None
         self._completed = -1
@@ -276,10 +276,6 @@ def delta_schema(schema: pa.Schema) -> str:
     from deltalake import Schema
 
     return str(Schema.from_arrow(schema).to_json())
-
-
-def _no_trace(_step: str) -> None:
-    return None
 
 
 # -- rows of a wider schema

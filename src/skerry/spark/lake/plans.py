@@ -55,9 +55,7 @@ class Plan:
     changes: tuple[TableChange, ...] = ()
     notices: tuple[str, ...] = ()
     row_count: int = 0
-    """Number of new rows."""
     read_count: int = 0
-    """Number of rows that were read."""
     raw_marks: Mapping[CounterGroup, int] | None = field(default_factory=dict)
     """Highest numbers of the counters of `raw`; None if they were not recorded."""
     stale_hours: tuple[str, ...] = ()

@@ -16,7 +16,6 @@ import pyarrow as pa
 from skerry.codec.envelope import DISTRIBUTOR
 
 Numbers: TypeAlias = Any
-"""A numpy array."""
 
 BY_POSITION, BY_MULTICAST, BY_SENDER, BY_CONTENT = 1, 2, 3, 4
 _ZERO: Final = np.int64(0)

@@ -183,7 +183,6 @@ class Detail(NamedTuple):
     numbers: Numbers
     times_ns: Numbers
     is_snapshot: Numbers
-    """Whether the row is a snapshot row."""
 
     def joined(self, other: Detail) -> Detail:
         return Detail(*(np.concatenate(both) for both in zip(self, other, strict=True)))

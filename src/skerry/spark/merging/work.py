@@ -41,7 +41,6 @@ class TableWork:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     root: str
-    """The folder of the lake."""
     folder: str
     """Name of the folder below each table that new files go to."""
     bucket_ns: int
@@ -49,7 +48,6 @@ class Work:
     tables: Mapping[int, TableWork]
     """By number; rows of any other table are skipped."""
     tasks: Sequence[tuple[Run, ...]]
-    """The runs of each reading task."""
     partitions: Mapping[int, int] = field(default_factory=dict)
     """The writing task of each slot; small slots share a task."""
 
@@ -75,7 +73,6 @@ class SlotResult:
 
     table: int
     rows: int = 0
-    """Number of new rows."""
     is_late: bool = False
     """Whether a row precedes a known change of its object; then nothing was written."""
     added: tuple[tuple[str, DataFile], ...] = ()

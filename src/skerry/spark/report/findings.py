@@ -131,7 +131,6 @@ class SessionRow:
     name: str
     first: datetime
     last: datetime
-    """The last observation of it."""
     until: datetime
     """The end of the session: a client is connected until its node reports or has an end."""
     ended: str | None

@@ -125,7 +125,9 @@ def _rates(findings: Findings) -> str:
     if not findings.rates:
         return ""
     plot = rates_plot(findings.rates, findings.steps)
-    note = f"Updates per second by type, counted in steps of {_step(findings.steps.seconds)}."
+    seconds = findings.steps.seconds
+    step = "a second" if seconds == 1 else span(timedelta(seconds=seconds))
+    note = f"Updates per second by type, counted in steps of {step}."
     return _section("Traffic", note, plot + _legend(findings.rates))
 
 
@@ -353,10 +355,6 @@ def _share_row(name: str, share: float, numbers: Iterable[str]) -> str:
         f'<tr><td class="share" style="--share:{100 * share:.2f}%"><span>{_text(name)}</span></td>'
         f"{cells}</tr>"
     )
-
-
-def _step(seconds: int) -> str:
-    return "a second" if seconds == 1 else span(timedelta(seconds=seconds))
 
 
 def _text(text: str, chars_max: int = _NAME_CHARS_MAX) -> str:

@@ -43,7 +43,6 @@ _POINTS: Final = 72
 """Units of the SVG per inch."""
 _LINE_CHARS_MAX: Final = 120
 _AXIS_INCH: Final = 0.3
-"""Height of the time axis."""
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "skerry",  # otherwise each run would have other ids of clip paths
@@ -88,7 +87,8 @@ def latency_plot(latency: Latency, steps: TimeSteps) -> str:
         p50, p90, p99 = (_numbers(band) for band in (latency.p50, latency.p90, latency.p99))
         axes.fill_between(times, p50, p99, color=_SERIES[0], alpha=0.18, linewidth=0)
         axes.fill_between(times, p50, p90, color=_SERIES[0], alpha=0.35, linewidth=0)
-        axes.plot(times, p50, color=_SERIES[0], linewidth=1.8, marker=_marker(steps), markersize=3)
+        marker = "o" if steps.count <= 60 else ""
+        axes.plot(times, p50, color=_SERIES[0], linewidth=1.8, marker=marker, markersize=3)
         axes.set_ylabel("milliseconds")
         if _spans_decades(latency):
             axes.set_yscale("log")
@@ -198,10 +198,6 @@ def _spans_decades(latency: Latency) -> bool:
     slow = sorted(value for value in latency.p99 if value is not None)
     quick = min(value for value in latency.p50 if value is not None)
     return quick > 0 and slow[-1] > _DECADES * slow[len(slow) // 2]
-
-
-def _marker(steps: TimeSteps) -> str:
-    return "o" if steps.count <= 60 else ""
 
 
 def _svg(figure: Figure, label: str) -> str:

@@ -38,7 +38,8 @@ class RowShape:
 
     @property
     def schema(self) -> pa.Schema:
-        known = RAW if self.reader is None else _typed(self.reader)
+        typed = None if self.reader is None else [*ENVELOPE, *payload_schema(self.reader)]
+        known = RAW if typed is None else pa.schema(typed)
         return pa.schema([known.field(name) for name in self.columns])
 
 
@@ -75,12 +76,9 @@ def rows_of(
             elif name == PAYLOAD_BYTES:
                 columns[name] = pc.binary_length(piece.column("payload")).cast(pa.int64())
             elif name not in columns:
-                columns[name] = _cast(piece.column(name), RAW.field(name).type)
+                # The types that Spark has: no dictionaries, no unsigned integers.
+                columns[name] = piece.column(name).cast(RAW.field(name).type)
         yield pa.RecordBatch.from_arrays([columns[name] for name in shape.columns], schema=schema)
-
-
-def _typed(reader: StructType) -> pa.Schema:
-    return pa.schema([*ENVELOPE, *payload_schema(reader)])
 
 
 def _selected(batch: pa.RecordBatch, shape: RowShape) -> pa.RecordBatch:
@@ -131,11 +129,6 @@ def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             start, size = index, 0
         size += length
     yield batch.slice(start)
-
-
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A column in a type that Spark has: no dictionaries, no unsigned integers."""
-    return column if column.type == type_ else column.cast(type_)
 
 
 def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:

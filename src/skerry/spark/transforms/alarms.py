@@ -95,7 +95,7 @@ def build(
         minutes.append(_slow_clients(with_columns(statistics, STATISTICS), config))
     if ledger is not None:
         minutes.append(_lagging_clients(with_columns(ledger, LEDGER)))
-    found = _runs(_union(minutes)).unionByName(_stalls(measured, config))
+    found = _runs(reduce(DataFrame.unionByName, minutes)).unionByName(_stalls(measured, config))
     return _with_names(found, sessions).select(*SCHEMA.names)
 
 
@@ -383,7 +383,3 @@ def _minute() -> Column:
 
 def _minutes_between(first: Column, second: Column) -> Column:
     return F.timestamp_diff("MINUTE", first, second)
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, frames)

@@ -52,7 +52,8 @@ def has_position() -> Column:
 
 def distinct_rows(rows: DataFrame) -> DataFrame:
     """Rows with an identity, each update once; an update is preferred to a snapshot row."""
-    together = Window.partitionBy(*IDENTITY[:-1]).orderBy("id_number", _is_snapshot(), "time_ns")
+    is_snapshot = (F.col("operation") == SNAPSHOT).cast("tinyint")
+    together = Window.partitionBy(*IDENTITY[:-1]).orderBy("id_number", is_snapshot, "time_ns")
     before = F.lag("id_number").over(together)
     return (
         rows.withColumn("number_before", before)
@@ -73,7 +74,3 @@ def _by(*, position: str, multicast: str, sender: str, content: str) -> str:
         f"cast(case id_kind when {_BY_POSITION} then {position} when {_BY_MULTICAST} then"
         f" {multicast} when {_BY_SENDER} then {sender} else {content} end as bigint)"
     )
-
-
-def _is_snapshot() -> Column:
-    return (F.col("operation") == SNAPSHOT).cast("tinyint")

@@ -120,7 +120,6 @@ class EchoClient(Outbox):
         self._questions: dict[int, bytes] = {}
         self.life = rng.getrandbits(64)
         self.next_number = 0
-        """The number of the next question."""
         if disk is not None:
             self._restore(disk, now_ns)
 

@@ -45,7 +45,10 @@ def objects_of(host: NodeHost, type_name: str) -> dict[str, _State]:
     """The fields of the cached objects of a type, by key."""
     decode = TYPES[type_name].decode
     objects = [decode(entry.payload) for _, entry in host.core.cache.objects(type_name)]
-    return {obj.id: _fields(obj) for obj in objects}
+    return {
+        obj.id: {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
+        for obj in objects
+    }
 
 
 def subjects_of(host: NodeHost, type_name: str) -> dict[str, str]:
@@ -236,7 +239,6 @@ class ConfirmedIsKept(_OfNode):
         self._history = history
         self._pending: dict[Publisher, list[Publish]] = {}
         self._confirmed: dict[str, Publish] = {}
-        """The last confirmed publish of each object."""
         self._last_remove: dict[str, int] = {}
 
     def published(self, publish: Publish) -> None:
@@ -380,10 +382,6 @@ def _is_joined(program: Program, event: Seen) -> bool:
 
 def _listener(node: Node[Any], event: Seen) -> _Listener:
     return node.name, node.life, event.subscription
-
-
-def _fields(obj: Any) -> _State:
-    return {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
 
 
 def _is_wanted(

@@ -25,7 +25,6 @@ OLD_PREFIX: Final = "old-"
 """Prefix of the names of programs that use version 1 of the protocol."""
 
 WRITE_NS_MAX: Final = 100_000_000
-"""The longest time of a write."""
 
 _FAILURE_RATE: Final = 0.05
 

@@ -66,7 +66,6 @@ PATTERNS: Final = (
     f"/{CLEANUP}/...",
     f"/{MESSAGE}/*",
 )
-"""Patterns that programs subscribe to."""
 _SUBSCRIPTION_COUNT_MIN: Final = 3
 _SUBSCRIPTION_COUNT_MAX: Final = 6
 KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")

@@ -46,7 +46,6 @@ CLEANUP: Final = "Guest"
 PERSISTENT: Final = "Chart"
 MESSAGE: Final = "Call"
 FIELDS: Final = ("number", "level", "note", "extra")
-"""All fields except the key."""
 
 Publisher = tuple[str, int]
 """Name of a program, and number of its life."""

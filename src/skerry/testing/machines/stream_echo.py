@@ -85,7 +85,6 @@ class StreamEchoClient(Outbox):
         self._attempt_count = 0
         self._questions: dict[int, bytes] = {}
         self.next_number = 0
-        """The number of the next question."""
         super().__init__()
         self.life = rng.getrandbits(64)
 

@@ -103,14 +103,14 @@ def test_all_that_was_handed_over_is_written_and_sealed(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writing = WritingThread(queue, RecordingWriter(tmp_path, space="local"))
     writing.start()
-    was_alive = writing.is_alive
+    was_alive = writing.thread.is_alive()
     queue.describe(TYPE)
     for position in (1, 2, 3):
         append(queue, position)
     queue.close()
     writing.stop()
     assert was_alive
-    assert not writing.is_alive
+    assert not writing.thread.is_alive()
     assert rows_in(tmp_path) == {"StructDescriptorData": 1, "Vessel": 3}
 
 

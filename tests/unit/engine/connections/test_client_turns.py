@@ -57,7 +57,7 @@ def test_a_client_that_sends_much_is_processed_in_turns_and_held_between_them(
     node.receive(frame_of(maker, Boat(id=count)), maker.address, 0)
     while node.is_held(maker.address):
         assert node.take_released() == []
-        # Nobody waits for it.
+        # No subscriber waits for it.
         other.connection.send_message(echo_request(len(turns)), 0.0)
         harbour.carry()
         harbour.carry()

@@ -64,7 +64,7 @@ def test_objects_of_a_cleanup_type_are_removed_with_their_last_writer(
     gone = [(Guard.decode(i.payload).id, int(i.header.sender)) for i in items]
     assert gone == [(1, 1), (3, 1)]
     assert all(item.header.remove_obj == 1 for item in items)
-    assert watcher.names()[0] == "DotsClient", "its end is told before"
+    assert watcher.names()[0] == "DotsClient", "its end is published before"
 
 
 def test_a_client_that_left_a_group_receives_no_more_updates(

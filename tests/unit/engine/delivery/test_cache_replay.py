@@ -46,14 +46,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def maker(harbour: Harbour) -> Guest:
-    """Has made more boats than are told at once."""
+    """Publishes more boats than one slice of a replay has."""
     guest = harbour.guest("maker")
     guest.publish(*[Boat(id=number, name=BULK) for number in range(COUNT)])
     return guest
 
 
 def begin(harbour: Harbour, group: str = "Boat", **options: object) -> Guest:
-    """A client that asked for the boats and was told the first of them."""
+    """A client that joined the boats and received the first of them."""
     guest = harbour.guest("reader")
     guest.connection.join(group, 0.0, **options)  # type: ignore[arg-type]
     guest.connection.send_message(internal_class("DotsEcho")(request=True), 0.0)
@@ -272,7 +272,7 @@ def test_a_replay_ends_when_its_client_leaves(harbour: Harbour, maker: Guest) ->
     reader = begin(harbour)
     reader.leave("Boat")
     assert len(reader.objects(Boat)) < COUNT
-    # That it is over is told once for each join, as by other hosts: clients count these answers.
+    # The end is reported once for each join, as by other hosts: clients count these answers.
     assert [info.typeName for info in reader.messages("DotsCacheInfo")] == ["Boat"]
     assert reader.names()[-1] == "DotsEcho"
     reader.forget()
@@ -369,7 +369,7 @@ class Unlisted(dict[bytes, Entry]):
 
 
 def crowd(harbour: Harbour, count: int) -> None:
-    """So many boats in place of one, and nobody may go through them."""
+    """A large count instead of one boat; no code may iterate over them."""
     type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
     (known,) = type_cache.objects.values()
     for number in range(1, count):

@@ -226,7 +226,7 @@ def test_messages_of_a_slow_filtered_subscription_are_conflated_by_key(
 
 
 def begin(harbour: Harbour, maker: Guest) -> Guest:
-    """A view of which the first objects were told."""
+    """A filtered subscription of which the first objects were delivered."""
     maker.publish(*[Boat(id=n, name=BULK, speed=20) for n in range(6)])
     reader = harbour.guest("reader")
     wanted = make_filter(Boat.descriptor, "speed > 10")

@@ -213,7 +213,7 @@ def test_many_holes_in_the_order_are_removed_when_no_walk_is_open() -> None:
     assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 4
     type_cache.reader_count += 1
     come_and_go(10)
-    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
+    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 14, "a replay iterates over them"
     type_cache.reader_count -= 1
     come_and_go(1)
     assert type_cache.order == [type_cache.objects[key_of(Thing(id=number))] for number in (1, 3)]

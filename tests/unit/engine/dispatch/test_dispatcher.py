@@ -80,7 +80,7 @@ class Party:
         self.guest = guest
         self.groups: list[str] = []
         self.unsure: set[int] = set()
-        """What it may have heard of under a group it left; nobody told it how that went on."""
+        """Objects that it may have received by a group it left; it missed later changes."""
         self.filtered_subscriptions: dict[int, int] = {}
         self.view_count = 0
         self.heard_from = heard_from

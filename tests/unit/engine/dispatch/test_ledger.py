@@ -1,4 +1,4 @@
-"""The ledger: every update that was due to somebody is accounted for, with its reason."""
+"""The ledger: every update that was due to a client is accounted for, with its reason."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_a_moved_object_is_removed_for_subscribers_of_its_old_subject_only(
     assert [int(i.header.remove_obj) for i in old.items("Boat")] == [0, 1]
     assert [int(i.header.remove_obj) for i in both.items("Boat")] == [0, 0]
     assert [int(i.header.remove_obj) for i in new.items("Boat")] == [0]
-    assert new.objects(Boat) == [Boat(id=1, name="Emma")], "it is told whole where it is new"
+    assert new.objects(Boat) == [Boat(id=1, name="Emma")], "it is sent whole where it is new"
     assert both.objects(Boat)[-1] == Boat(id=1), "and as it was published where it is known"
     assert old.items("Boat")[-1].header.attributes == Boat.descriptor.key_mask
 

@@ -592,7 +592,7 @@ def check_story(reader: Guest, log: Log) -> None:
         assert positions.get(at, -1) <= item.header.position
         positions[at] = int(item.header.position)
         if item.header.from_cache < 0 and item.header.remove_obj != 1:
-            assert last_live < item.header.position, "what happens is told in order, and once"
+            assert last_live < item.header.position, "changes are delivered in order, and once"
             last_live = int(item.header.position)
         if item.header.remove_obj == 1:
             seen.pop(at, None)

@@ -611,7 +611,7 @@ def test_objects_are_forwarded_in_canonical_form(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
     asker.describe(Ask)
-    # Tag 2 before tag 1, a long head, and a field that nobody knows.
+    # Tag 2 before tag 1, a long head, and an unknown field.
     loose = b"\xa3\x02\x18\x05\x01\x61x\x18\x63\x01"
     asker.send(
         "SkerryRequest", number=1, typeName="Ask", handler="router", object=loose, timeout=1.0

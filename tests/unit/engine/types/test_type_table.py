@@ -883,7 +883,7 @@ def test_a_dots_client_that_describes_a_type_after_joining_receives_its_fields_f
     maker.publish(WIDE.Ship(id=2, name="Anne", more=LONG))
     assert tags_of(guest) == [[1, 2, 3], [1, 2, 3]], "as they were described to it"
     guest.forget()
-    # As guests of other hosts do it: they describe what they publish, whatever they were told.
+    # Like guests of other hosts, which describe what they publish in any case.
     guest.say_description(narrow(NARROW))
     maker.publish(WIDE.Ship(id=1, name="Jane", more=LONG), WIDE.Ship(id=3, more=LONG))
     assert tags_of(guest) == [[1, 2], [1]]

@@ -40,7 +40,7 @@ def test_invalid_url_is_reported_without_repeating_it() -> None:
 def test_unreachable_server_is_an_error() -> None:
     pytest.importorskip("psycopg")
     with socket.socket() as taken:
-        # Bound and not listening: nobody else gets the port, and nobody answers there.
+        # Bound and not listening: no other program gets the port, and connections are refused.
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(StorageError, match=f"postgresql://me@127.0.0.1:{port}/db") as told:

@@ -473,7 +473,7 @@ def test_node_is_woken_when_something_is_due() -> None:
     async def scene() -> None:
         async with node(NodeCore(admission=admission)) as server:
             silent = await Guest.reach(await server.listen(parse_endpoint(TCP)))
-            # Nothing comes from anybody. What ends it is the clock alone.
+            # No client sends anything. Only the clock ends it.
             assert await silent.hear_end()
             assert server.core.statistics().ends == {"silent": 1}
             await silent.leave()

@@ -191,7 +191,7 @@ def test_abort_drops_buffered_bytes(run: Any) -> None:
             stream.write(bytes(10_000_000))
             stream.abort()
             stream.abort()
-            # It is told later, not in the middle of the call.
+            # It is notified later, not during the call.
             assert user.heard == [True]
             await user.hears(None)
             assert await read_all(far) < 10_000_000

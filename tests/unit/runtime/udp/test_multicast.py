@@ -66,12 +66,12 @@ def test_all_members_receive_all_datagrams_with_and_without_segmentation(
     sender.send_all(MIXED)
     assert received(receiver) == MIXED
     assert received(other) == MIXED
-    # The sender is in the group like anybody else.
+    # The sender is a member of the group, too.
     assert received(sender) == MIXED
 
 
 def test_ttl_and_loopback_are_set(join: Join) -> None:
-    # The loopback interface gives back whatever is sent, so the kernel is asked what it was told.
+    # The loopback interface returns all datagrams, so the option of the socket is read instead.
     made = join(loopback=False, ttl=7)._sending
     assert made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 0
     assert made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == 7

@@ -128,7 +128,7 @@ def test_a_damaged_plan_that_was_begun_has_to_be_restored(tmp_path: Path) -> Non
         lake.write_plan(plan)
         lake.commit_plan(plan)
     (tmp_path / "_skerry/plans/0000000000.json").unlink()
-    # Nobody knows what the batches before it did.
+    # What the batches before it did is unknown.
     assert "restore the file" in str(damaged(tmp_path, 1).hint)
     (tmp_path / "_skerry/plans/0000000001.json").unlink()
     hint = str(damaged(tmp_path, 0).hint)

@@ -193,7 +193,7 @@ def test_a_reserved_column_is_not_used_as_the_field_of_its_name() -> None:
     row = {"id": 1, "ID_": 3.0, "first": {"lat": 1.0, "Lat_": 2.0}}
     made = RowObjects(types.Way.descriptor, row).make(row)
     assert made == types.Way(id=1, ID=3.0, first=types.Place(lat=1.0, Lat=2.0))
-    # Rows that somebody made may have the names of the fields.
+    # Rows made by a program may have the names of the fields.
     row = {"id": 1, "first": {"lat": 1.0, "Lat": 2.0}}
     made = RowObjects(types.Way.descriptor, row).make(row)
     assert made == types.Way(id=1, first=types.Place(lat=1.0, Lat=2.0))

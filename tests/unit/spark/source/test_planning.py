@@ -88,7 +88,7 @@ def test_no_segment_is_opened_for_planning(folder: Path, monkeypatch: pytest.Mon
         for segment in recording.segments():
             size = segment.path.stat().st_size
             segment.path.unlink()
-            # What is left cannot be read, and would be missed if somebody tried.
+            # The remaining segments are unreadable, so a read of them would fail.
             segment.path.write_bytes(bytes(size))
     assert read_times(folder, Wanted(types=frozenset({"A"}))) == [10, 20, 40]
 

@@ -1,4 +1,4 @@
-"""What is asked of a node and its clients: each checker, on stories that are told to it."""
+"""The checkers of a node and its clients, each with events that a test makes up."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_confirmed_object_that_is_missing_or_old_is_found(
     checker.observed(program, Flushed(number=3))
     assert checker.safety(world) == "k1 exists, but its removal by number 3 was confirmed"
     world.crash(node)
-    assert checker.safety(world) is None, "nobody can look"
+    assert checker.safety(world) is None, "no node can be examined"
 
 
 def test_doubted_and_removed_objects_may_be_missing(

@@ -1,4 +1,4 @@
-"""A client program: what it asks for it is told, and what it is told it tells."""
+"""A client program: it receives what it subscribes to, and reports what it receives."""
 
 from __future__ import annotations
 

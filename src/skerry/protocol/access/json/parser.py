@@ -90,7 +90,6 @@ class JsonParser:
         """The containers of the next value, the innermost last: the names in an object, None for a
         list."""
         self._name: str | None = None
-        """The name of the next value."""
         self._parts: list[str] = []
         """The parts of a long string that were read."""
         self._is_after_comma = False

@@ -39,7 +39,6 @@ class Deliveries:
         self._events: list[MachineEvent | DeliveryBatch] = []
         self._last: DeliveryBatch | None = None
         self.update_count = 0
-        """Updates that were taken so far."""
         self.is_numbered = False
         """Whether batches have the numbers of their datagrams."""
 

@@ -42,7 +42,6 @@ class RemoteSender:
         )
         self._unannounced_ns = 0
         self.is_leaving = False
-        """Whether its goodbye was received."""
         self._leaving_ns = 0
         self._goodbye_seq = 0
         self._timeout_ns = config.request_timeout_ms * _MS

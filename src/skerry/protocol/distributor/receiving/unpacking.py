@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from mypy_extensions import i64
 
+from skerry.protocol.distributor.subjects import Subjects
+
 _BODY: Final = 28
-
-
-class Resolver(Protocol):
-    """Decodes subjects that are not cached."""
-
-    def resolve(self, raw: bytes) -> str: ...
 
 
 def unpack(
     data: bytes,
     text_length_bytes: i64,
     memo: dict[bytes, str],
-    resolver: Resolver,
+    subject_table: Subjects,
     updates: list[tuple[str, bytes]],
 ) -> bool:
     """Append the updates that have subscribers; False if the datagram does not consist of updates.
@@ -65,7 +61,7 @@ def unpack(
             raw = data[start:stop]
             subject = memo.get(raw)
             if subject is None:
-                subject = resolver.resolve(raw)
+                subject = subject_table.resolve(raw)
             # An empty one is resolved again each time, so that it is counted.
             known_start = start if subject else 0
             known_stop = stop if subject else -1

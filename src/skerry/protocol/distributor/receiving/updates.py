@@ -32,7 +32,6 @@ class Packed:
         self.subjects: list[str] = subjects
         self.count: i64 = count
         self.index: i64 = 0
-        """The index of the next update."""
 
     def __len__(self) -> int:
         return self.count - self.index

@@ -55,7 +55,6 @@ class SendHistory:
         """Bytes that may be kept now: the pieces of the last large update are kept in addition."""
         self._large_stop_seq = next_seq
         self.size = 0
-        """Bytes that are kept."""
 
     def __len__(self) -> int:
         return len(self._datagrams) - self._spent_count

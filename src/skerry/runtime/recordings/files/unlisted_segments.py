@@ -14,7 +14,7 @@ from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.format import END_OF_STREAM
-from skerry.recording.index import NO_CRC, Segment, SegmentContent, damaged_content, segment_of
+from skerry.recording.index import NO_CRC, Segment, damaged_content, segment_of
 from skerry.recording.manifest_lines import Repair
 from skerry.recording.scanning import Scan, scan
 from skerry.runtime.clock import wall_ns
@@ -159,12 +159,9 @@ def _repair_of(name: str, found: Scan) -> Repair:
         name=name,
         kept_batches=len(complete),
         kept_rows=sum(batch.rows for batch in complete),
-        lost_bytes=found.tail + sum(_lost(content) for content in found.contents),
+        lost_bytes=found.tail
+        + sum(content.batch.size for content in found.contents if content.batch.crc == NO_CRC),
     )
-
-
-def _lost(content: SegmentContent) -> int:
-    return content.batch.size if content.batch.crc == NO_CRC else 0
 
 
 def _finish(path: Path, found: Scan) -> None:

@@ -180,7 +180,7 @@ def test_a_node_that_joins_late_receives_later_messages(site: Any) -> None:
     late = site.add()
     hearer = site.program(late, "q", "Tick")
     site.publish(first, "p", site.make("Tick", number=2), site.make("Tick", number=3))
-    # It waits for the description, which is told again before long.
+    # It waits for the description, which is soon announced again.
     assert numbers(site, hearer) == []
     assert late.statistics().waiting_count == 2
     site.run_ms(3000)
@@ -285,7 +285,7 @@ def test_clients_are_notified_of_link_quality(site: Any) -> None:
     site.run_ms(10)
     assert [item.retransmissions for item in told[1:]] == [0]
     accepted = [row.accepted for row in first.core.statistics().types if row.name == "SkerryLink"]
-    assert sum(accepted) == 0, "nobody joined there"
+    assert sum(accepted) == 0, "no client joined there"
 
 
 @pytest.mark.parametrize("extensions", [True, False])

@@ -89,7 +89,7 @@ def test_senders_that_never_announced_themselves_make_room_for_new_ones() -> Non
     rig.meet(0)
     rig.introduce(0)
     for number in range(1, DISTRIBUTOR_SENDER_COUNT_MAX + 500):
-        assert rig.meet(number), "made up by anybody"
+        assert rig.meet(number), "invented by a stranger"
     assert rig.meet(5000), "a real one"
     rig.introduce(5000)
     for number in range(6000, 8000):

@@ -131,7 +131,7 @@ def test_for_a_span_that_is_not_kept_the_last_dropped_number_is_returned() -> No
     assert history.first_since(5, 20) == 3
     assert history.first_since(5, 39) == 3
     assert history.first_since(5, 40) == 1, "the stream began in the span"
-    assert history.first_since(2, 0) == 1, "it is gone itself, and nobody knows when it was added"
+    assert history.first_since(2, 0) == 1, "it was dropped, and when it was added is unknown"
     assert history.time_ns(2) == 30, "at the latest"
 
 
