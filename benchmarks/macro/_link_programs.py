@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -195,7 +196,7 @@ class OurNode:
         await self._runtime.start()
         machine = self._runtime.machine
         others = self._load.node_count - 1
-        while sum(peer.is_included for peer in machine.data.peers.values()) < others:
+        while sum(one.is_included for one in machine.data.peers.values()) < others:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._page[READY + self._number] = 1
         started_ns = 0
@@ -405,7 +406,7 @@ class DdsPeer:
                 f"Message{size}",
                 (idl.IdlStruct,),
                 {"typename": f"Message{size}"},
-                lambda space, names=names: space.update(names),
+                methodcaller("update", names),
             )
             self._kinds[size] = dataclass(base)
         (self._kind,) = self._kinds.values()

@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from benchmarks.macro._link_programs import Load
@@ -224,7 +225,7 @@ async def on_sockets() -> float:
         stop += count
         send_more()
         nodes[0].runtime.wake()
-        while any(node.count < stop for node in nodes[1:]):
+        while any(node.count < stop for node in nodes[1:]):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
     for number in range(1 + RECEIVER_COUNT):
@@ -241,7 +242,7 @@ async def on_sockets() -> float:
             config,
             SystemNetworkConfig(control="127.0.0.1"),
             rng=Random(number),
-            on_events=lambda events, number=number: report(number, events),
+            on_events=partial(report, number),
         )
         nodes.append(SocketNode(runtime))
         await runtime.start()

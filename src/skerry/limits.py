@@ -130,6 +130,7 @@ CACHE_OBJECT_COUNT_MAX: Final = 10_000_000
 computer can hold. Beyond it publishers are refused, and no cached object is removed."""
 
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
+"""Payload bytes of one cache, for the same reason."""
 
 # -- connections of a node
 

@@ -28,7 +28,7 @@ class Found:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp("doctor")
-    command = [sys.executable, "-P", "-m", SCENARIO, str(folder), require_nft()]
+    command = [sys.executable, "-m", SCENARIO, str(folder), require_nft()]
     done = subprocess.run(
         [*in_namespace(), *command], capture_output=True, text=True, timeout=120, cwd=Path.cwd()
     )

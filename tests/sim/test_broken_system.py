@@ -13,6 +13,12 @@ from skerry.protocol.machine import MachineEvent
 from skerry.protocol.picture.entries import NodeEntry
 from skerry.protocol.picture.events import PictureChanged
 from skerry.testing import World
+from skerry.testing.machines.system_checkers import (
+    EachMessageOnce,
+    FormedAlone,
+    HeardFirst,
+    OnePicture,
+)
 from skerry.testing.machines.system_scenarios import play_system
 
 pytestmark = pytest.mark.slow
@@ -96,11 +102,11 @@ class NeverReturns(SystemCore):
 @pytest.mark.parametrize(
     ("core", "checker"),
     [
-        (DeliversTwice, "Deliveries"),
-        (LosesMessages, "Deliveries"),
-        (ShowsAnotherPicture, "OnePicture"),
-        (TrustsHearsay, "HeardFirst"),
-        (IgnoresOthers, "FormedAlone"),
+        (DeliversTwice, EachMessageOnce.__name__),
+        (LosesMessages, EachMessageOnce.__name__),
+        (ShowsAnotherPicture, OnePicture.__name__),
+        (TrustsHearsay, HeardFirst.__name__),
+        (IgnoresOthers, FormedAlone.__name__),
         (NeverReturns, "Agreement"),
     ],
 )

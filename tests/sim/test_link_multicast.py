@@ -318,7 +318,7 @@ def test_gc_7_1_nothing_is_freed_beyond_a_member_that_delivers_nothing() -> None
 
 @pytest.mark.slow
 def test_gc_7_2_memory_is_bounded_while_100_megabytes_are_sent() -> None:
-    """By the window and the queue, however fast the receivers are: there is no limit to exceed."""
+    """By the queue and the window of a receiver that lags for a moment, however fast they are."""
     config = LinkConfig(datagram_bytes=32_000, send_queue_packet_count=100)
     site = Site("a", "b", "c", config=config)
     site.include_all()
@@ -329,7 +329,7 @@ def test_gc_7_2_memory_is_bounded_while_100_megabytes_are_sent() -> None:
     while not site.all_have("a", count):
         site.world.run_for(20 * MS)
         most = max(most, kept_bytes(site, "a"))
-    assert 0 < most <= 102 * 32_000 < 4_000_000
+    assert 0 < most <= (102 + SERVER.window_packet_count) * 32_000 < 4_000_000
     assert site.world.now_ns < 60 * SECOND
 
 

@@ -123,6 +123,15 @@ class NodeType:
         """How long such a node may be served on its own before it is excluded."""
         return self.lag_limit_ms * _MS or 2 * self.dead_timeout_ns
 
+    def retry_timeout_ns(self, transmission_count: int) -> int:
+        """Return how long to wait for an acknowledgement after so many transmissions."""
+        timeouts_ms = self.retry_timeouts_ms
+        return timeouts_ms[min(transmission_count, len(timeouts_ms)) - 1] * _MS
+
+    def window(self, datagram_bytes: int) -> int:
+        """Return the packets of this size that may be in flight to such a node."""
+        return max(1, min(self.window_packet_count, self.window_bytes // datagram_bytes))
+
     def group(self, channel: Channel) -> Address | None:
         """Return the multicast group of a channel; None if there is none."""
         text = self.multicast_control if channel is Channel.CONTROL else self.multicast_data

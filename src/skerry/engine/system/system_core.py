@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 from skerry.engine.system.channel_health import health_of
+from skerry.engine.system.channel_seal import ChannelSeal
 from skerry.engine.system.config import Rejoin, SystemConfig
 from skerry.engine.system.events import Rejoining, SystemLeft, SystemStatistics
 from skerry.ids import hash64
@@ -35,7 +36,6 @@ from skerry.protocol.picture.events import (
 )
 from skerry.protocol.picture.picture import PictureMachine
 from skerry.protocol.rtps.entities import Channel
-from skerry.protocol.rtps.sealed_datagrams import LINK_SEAL_BYTES, LinkSeal
 from skerry.protocol.sealing.group_keys import KeyRing
 from skerry.tracing import NO_TRACE, DropReason, Tracer
 
@@ -84,13 +84,7 @@ class SystemCore:
         self._rejoin_delay_ns = _REJOIN_NS_MIN
         self._joined_ns = now_ns
         self._now_ns = now_ns
-        self._seal: LinkSeal | None = None
-        self._link_config = config.link
-        if config.keys is not None:
-            self._seal = LinkSeal(
-                config.keys, system=hash64(config.system), freshness_ns=config.freshness_ns
-            )
-            self._link_config = config.link.sealed(LINK_SEAL_BYTES)
+        self._seal = ChannelSeal(config)
         self._first_id = config.node_id
         """The id of the first life; later ones have a random one."""
         self._seeds: list[Address] = list(config.seeds)
@@ -153,11 +147,12 @@ class SystemCore:
         channel. `discovery.probes` has the results."""
         if self._is_out:
             return []
-        datagrams, seal = self.discovery.probe(now_ns), self._seal
-        if seal is None:
-            return datagrams
         wall_ns = now_ns + self._wall_offset_ns
-        return [(to, seal.seal(Channel.CONTROL, data, wall_ns)) for to, data in datagrams]
+        return [
+            (to, sealed)
+            for to, data in self.discovery.probe(now_ns)
+            for sealed in self._seal.seal(Channel.CONTROL, [data], wall_ns)
+        ]
 
     def stop(self, now_ns: int) -> None:
         """Tell the others that this node stops. Called twice, 300 ms apart, since the message is
@@ -179,8 +174,6 @@ class SystemCore:
         if destination.port == self.config.data.port or destination == self._data_group:
             self._receive_data(data, source, destination, now_ns)
         else:
-            if self._seal is not None and not (data := self._open(self.control, data, source)):
-                return
             self._receive_control(data, source, destination, now_ns)
         self._settle(now_ns)
 
@@ -230,13 +223,8 @@ class SystemCore:
         sent += [(data, to, datagrams) for to, datagrams in self.data.take_bursts()]
         if self._is_out:
             return []
-        seal, wall_ns = self._seal, self._now_ns + self._wall_offset_ns
-        if seal is None:
-            return sent
-        return [
-            (channel, to, [seal.seal(channel, one, wall_ns) for one in datagrams])
-            for channel, to, datagrams in sent
-        ]
+        seal, wall_ns = self._seal.seal, self._now_ns + self._wall_offset_ns
+        return [(channel, to, seal(channel, datagrams, wall_ns)) for channel, to, datagrams in sent]
 
     def take_transmits(self) -> list[Transmit]:
         """Return the same as transmits."""
@@ -260,7 +248,6 @@ class SystemCore:
 
     def rekey(self, keys: KeyRing) -> None:
         """Seal with other keys from now on. For a system that was started with keys."""
-        assert self._seal is not None
         self._seal.rekey(keys)
 
     def statistics(self) -> SystemStatistics:
@@ -272,7 +259,7 @@ class SystemCore:
             data=self.data.statistics(),
             discovery=self.discovery.statistics(),
             picture=self.picture.statistics(),
-            seal=None if self._seal is None else self._seal.statistics(wall_ns),
+            seal=self._seal.statistics(wall_ns),
         )
 
     # -- inside
@@ -283,8 +270,7 @@ class SystemCore:
         self._is_out = False
         self._joined_ns = now_ns
         self._node, self._first_id = self._first_id or self._random_id(), 0
-        if self._seal is not None:
-            self._seal.begin(self._node)
+        self._seal.begin(self._node)
         me = NodeDescription(
             node=self._node,
             name=config.name,
@@ -303,8 +289,8 @@ class SystemCore:
             now_ns=now_ns,
             seeds=self._seeds,
             groups=config.seed_groups,
-            datagram_bytes=self._link_config.datagram_bytes,
-            checksum=self._link_config.checksum,
+            datagram_bytes=self._seal.link_config.datagram_bytes,
+            checksum=self._seal.link_config.checksum,
             wall_offset_ns=self._wall_offset_ns,
         )
         self.picture = PictureMachine(
@@ -332,25 +318,16 @@ class SystemCore:
             node_types=self.config.node_types,
             own_type=self.own_type,
             now_ns=now_ns,
-            config=self._link_config,
+            config=self._seal.link_config,
             wall_offset_ns=self._wall_offset_ns,
             tracer=self._tracer,
         )
 
-    def _open(self, link: Link, data: bytes, source: Address) -> bytes:
-        """Return an unsealed datagram; empty if it is refused, which is counted."""
-        assert self._seal is not None
-        opened = self._seal.open(data, self._now_ns + self._wall_offset_ns)
-        if isinstance(opened, bytes):
-            return opened
-        if opened is not DropReason.OWN:
-            link.drop(opened, source)
-        return b""
-
     def _receive_data(
         self, data: bytes, source: Address, destination: Address, now_ns: int
     ) -> None:
-        if self._seal is not None and not (data := self._open(self.data, data, source)):
+        data = self._seal.open(self.data, data, source, now_ns + self._wall_offset_ns)
+        if not data:
             return
         is_multicast = destination == self._data_group
         unknown = self.data.receive(data, source, now_ns, is_multicast=is_multicast)
@@ -361,6 +338,9 @@ class SystemCore:
     def _receive_control(
         self, data: bytes, source: Address, destination: Address, now_ns: int
     ) -> None:
+        data = self._seal.open(self.control, data, source, now_ns + self._wall_offset_ns)
+        if not data:
+            return
         is_multicast = destination != self.config.control
         if not is_multicast and self.discovery.is_own(data):
             self.discovery.own_received(data, source, now_ns)

@@ -58,15 +58,11 @@ class OutgoingStream:
         self._output = output
         self._group = group
         self._is_shared = is_shared
-        self._window = max(
-            1, min(node_type.window_packet_count, node_type.window_bytes // config.datagram_bytes)
-        )
+        self._window = node_type.window(config.datagram_bytes)
         self._threshold = node_type.ack_request_threshold if is_shared else 1
         self._timeouts_ns = [timeout * _MS for timeout in node_type.retry_timeouts_ms]
         self._tick_ns = min(self._timeouts_ns) // 2
         self._lag_grace_ns = node_type.lag_grace_ms * _MS
-        self._lag_limit_ns = node_type.lag_limit_ns
-        self._backlog_bytes_max = node_type.backlog_bytes_max
         self._queue_max = config.send_queue_packet_count
         self._fragment_bytes = config.fragment_bytes
         self._buffer = SampleBuffer(config.fragment_bytes)
@@ -191,11 +187,8 @@ class OutgoingStream:
         reader.answered(now_ns)
         if numbers.base > reader.base_seq:
             reader.progress_ns = now_ns
-            samples = self._buffer.samples
             for seq in range(reader.base_seq, numbers.base):
-                sample = samples.get(seq)
-                if sample is not None and reader.take(sample):
-                    self._buffer.release(sample)
+                self._take(reader, seq)
             reader.advance_base(numbers.base)
             reader.skip_behind()
         if numbers.stop > numbers.base:
@@ -422,7 +415,7 @@ class OutgoingStream:
         """Send again what one receiver has not acknowledged in time."""
         reader.resend_left = self._window
         if not reader.is_welcomed:
-            if now_ns - reader.welcome_ns >= self._timeout_ns(reader.welcome_count):
+            if now_ns - reader.welcome_ns >= self.type.retry_timeout_ns(reader.welcome_count):
                 reader.unanswered_count += 1
                 self._welcome(reader, now_ns)
             return
@@ -431,7 +424,7 @@ class OutgoingStream:
         for number, sent_ns in list(reader.flight.items()):
             count = reader.counts.get(number, 1)
             age_ns = now_ns - sent_ns
-            if age_ns >= self._timeout_ns(count):
+            if age_ns >= self.type.retry_timeout_ns(count):
                 reader.unanswered_count += is_first
                 if number in reader.gaps:
                     self._gap_to(reader, number, now_ns)
@@ -455,10 +448,6 @@ class OutgoingStream:
         reader.asked_ns = now_ns
         reader.peer.acknowledgement_requested(now_ns)
         self._output.heartbeat_to(self._heartbeat(is_final=False), reader.peer)
-
-    def _timeout_ns(self, transmission_count: int) -> int:
-        """Return how long to wait after so many transmissions."""
-        return self._timeouts_ns[min(transmission_count, len(self._timeouts_ns)) - 1]
 
     def _arm(self, now_ns: int) -> None:
         if self.due_ns is None and any(reader.needs_tick for reader in self.readers.values()):
@@ -492,9 +481,9 @@ class OutgoingStream:
         if reader.is_lagging:
             lag_ns = now_ns - reader.lag_ns
             laggard_count = sum(other.is_lagging for other in self.readers.values())
-            if reader.backlog_bytes > self._backlog_bytes_max // laggard_count:
+            if reader.backlog_bytes > self.type.backlog_bytes_max // laggard_count:
                 self.stalls.append((reader.peer, StallReason.BACKLOG))
-            elif lag_ns > self._lag_limit_ns:
+            elif lag_ns > self.type.lag_limit_ns:
                 self.stalls.append((reader.peer, StallReason.LAG))
         elif reader.blocked_ns > self._lag_grace_ns:
             replaced = reader.begin_lag(
@@ -502,7 +491,7 @@ class OutgoingStream:
             )
             self._buffer.release_all(replaced)
             self._note_room()
-        elif reader.flight and now_ns - reader.progress_ns > self._lag_limit_ns:
+        elif reader.flight and now_ns - reader.progress_ns > self.type.lag_limit_ns:
             self.stalls.append((reader.peer, StallReason.LAG))
 
     def _note_room(self) -> None:

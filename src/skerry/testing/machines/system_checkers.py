@@ -19,7 +19,7 @@ from skerry.testing.world import SECOND, World
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["Deliveries", "FormedAlone", "HeardFirst", "OnePicture"]
+__all__ = ["EachMessageOnce", "FormedAlone", "HeardFirst", "OnePicture"]
 
 _NODE_ID_BYTES: Final = slice(12, 20)
 """Where the id of the sender is in a datagram of RTPS."""
@@ -141,11 +141,11 @@ class FormedAlone(Checker):
         return now_ns - last_ns < self.SILENCE_NS and now_ns - since_ns >= self.CONTACT_NS
 
 
-Stream = tuple[int, int, str]
+_Stream = tuple[int, int, str]
 """The ids of sender and receiver, and the type to whose nodes a message is sent, or no name."""
 
 
-class Deliveries(Checker):
+class EachMessageOnce(Checker):
     """A receiver gets of each stream what was accepted since it was included: in order, from the
     first message on, each once and without gaps.
 
@@ -158,11 +158,11 @@ class Deliveries(Checker):
         self._sent_count = 0
         self._logs: dict[tuple[int, int | str], list[int]] = defaultdict(list)
         """The numbers of the messages of a sender to one type or node, in order."""
-        self._begins: dict[Stream, list[tuple[int, int]]] = defaultdict(list)
+        self._begins: dict[_Stream, list[tuple[int, int]]] = defaultdict(list)
         """Each inclusion of a receiver, and where in the log it begins."""
-        self._next: dict[Stream, int] = {}
+        self._next: dict[_Stream, int] = {}
         """Where in the log the next message of each stream is."""
-        self._best: dict[Stream, int] = {}
+        self._best: dict[_Stream, int] = {}
 
     def number(self) -> int:
         """Return the number of the next message."""
@@ -210,7 +210,7 @@ class Deliveries(Checker):
                 return f"{receiver} has not received message {log[position]} of {sender}"
         return None
 
-    def _received(self, stream: Stream, number: int, *, is_reliable: bool) -> str | None:
+    def _received(self, stream: _Stream, number: int, *, is_reliable: bool) -> str | None:
         if not is_reliable:
             before = self._best.get(stream, 0)
             self._best[stream] = number

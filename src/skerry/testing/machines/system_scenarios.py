@@ -17,7 +17,7 @@ from skerry.engine.system.system_core import SystemCore
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.testing.faults import Duplication, Loss, Reordering
-from skerry.testing.machines.system_checkers import Deliveries, FormedAlone, HeardFirst
+from skerry.testing.machines.system_checkers import EachMessageOnce, FormedAlone, HeardFirst
 from skerry.testing.machines.system_site import MESSAGE, SystemSite
 from skerry.testing.node_faults import (
     ClockDrift,
@@ -55,7 +55,7 @@ class _SystemRun:
         self.world = world
         self.rng = rng
         self.site = SystemSite(world=world, core=core)
-        self.deliveries = Deliveries()
+        self.deliveries = EachMessageOnce()
         for checker in (self.deliveries, HeardFirst(), FormedAlone()):
             world.watch(checker)
         self.rejoin = Rejoin.MANUAL if rng.random() < 0.2 else Rejoin.AUTO
@@ -147,7 +147,7 @@ class _SystemRun:
             self.world.run_for(_LOOK_NS)
         missing = self.deliveries.liveness(self.world)
         if missing is not None:
-            raise self.world.failure("Deliveries", f"20 s after the faults, {missing}")
+            raise self.world.failure("EachMessageOnce", f"20 s after the faults, {missing}")
         if not self.agree():
             raise self.world.failure("Agreement", f"not for long: {self._disagreement()}")
 

@@ -34,7 +34,7 @@ __all__ = [
 
 CONTROL_PORT: Final = 26660
 DATA_PORT: Final = 26661
-SEED_GROUP: Final = Address("239.192.77.1", 26650)
+_SEED_GROUP: Final = Address("239.192.77.1", 26650)
 SERVER: Final = NodeType(
     name="server", multicast_control="239.192.77.1:26650", multicast_data="239.192.77.1:26651"
 )
@@ -98,7 +98,7 @@ class SystemSite:
                 control=Address(self.host(name), CONTROL_PORT),
                 data=Address(self.host(name), DATA_PORT),
                 seeds=tuple(Address(self.host(one), CONTROL_PORT) for one in seeds),
-                seed_groups=(SEED_GROUP,) if by_group else (),
+                seed_groups=(_SEED_GROUP,) if by_group else (),
                 rejoin=rejoin,
                 node_id=ids[setting.life - 1] if ids else 0,
                 **more,
@@ -113,8 +113,8 @@ class SystemSite:
 
         groups = [node_type.group(channel) for channel in Channel]
         joined = [group for group in groups if group is not None]
-        if by_group and SEED_GROUP not in joined:
-            joined.append(SEED_GROUP)
+        if by_group and _SEED_GROUP not in joined:
+            joined.append(_SEED_GROUP)
         node = self.world.add(
             self.host(name), make, port=CONTROL_PORT, more_ports=(DATA_PORT,), groups=joined
         )

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from skerry.protocol.link.config import LinkConfig
 from skerry.protocol.link.events import RecordsReceived, Stalled, StallReason
-from skerry.protocol.link.input import LinkInput
+from skerry.protocol.link.input import KEPT_STREAM_COUNT_MAX, LinkInput
 from skerry.protocol.link.message_packing import MessagePacking
 from skerry.protocol.link.output import LinkOutput
 from skerry.protocol.link.peers import Peer
-from skerry.protocol.machine import MachineEvent
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
@@ -102,3 +102,22 @@ def test_the_streams_of_an_excluded_node_are_forgotten(
     assert link.waiting_bytes(peer.node) == 0
     link.process(peer, data(1, b"again"), 0)
     assert contents(events) == [b"other", b"again"]
+
+
+def test_streams_of_excluded_light_nodes_are_kept_up_to_a_bound() -> None:
+    link, events = made()
+    light = NodeType(name="light", light=True, may_form_system=False)
+    address = Address("10.0.0.1", 26661)
+    peers = [
+        Peer(node, light, address, Channel.DATA, node)
+        for node in range(1, KEPT_STREAM_COUNT_MAX + 2)
+    ]
+    for light_peer in peers:
+        link.process(light_peer, data(1), 0)
+    for light_peer in peers:
+        link.exclude(light_peer)
+    events.clear()
+    # The oldest stream is forgotten, so its first message is new. The second one goes on.
+    for light_peer in peers[:2]:
+        link.process(light_peer, data(1, b"again"), 0)
+    assert [one.node for one in events if isinstance(one, RecordsReceived)] == [peers[0].node]
