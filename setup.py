@@ -70,6 +70,8 @@ HOT_MODULES = (
     "src/skerry/engine/delivery/cache_replay.py",
     "src/skerry/engine/services/status_objects.py",
     "src/skerry/engine/dispatch/topics.py",
+    "src/skerry/engine/system/channel_seal.py",
+    "src/skerry/engine/system/system_core.py",
     "src/skerry/engine/delivery/filtered_subscription.py",
     "src/skerry/objects/times.py",
     "src/skerry/protocol/access/client.py",
@@ -100,8 +102,24 @@ HOT_MODULES = (
     "src/skerry/protocol/distributor/subjects.py",
     "src/skerry/protocol/distributor/receiving/unpacking.py",
     "src/skerry/protocol/distributor/receiving/updates.py",
+    "src/skerry/protocol/link/assembly.py",
+    "src/skerry/protocol/link/incoming_stream.py",
+    "src/skerry/protocol/link/input.py",
+    "src/skerry/protocol/link/link.py",
+    "src/skerry/protocol/link/message_packing.py",
+    "src/skerry/protocol/link/outgoing_stream.py",
+    "src/skerry/protocol/link/output.py",
+    "src/skerry/protocol/link/packets.py",
+    "src/skerry/protocol/link/peers.py",
+    "src/skerry/protocol/link/reader_progress.py",
+    "src/skerry/protocol/link/sample_buffer.py",
     "src/skerry/protocol/outbox.py",
     "src/skerry/protocol/patterns.py",
+    "src/skerry/protocol/rtps/datagram_reader.py",
+    "src/skerry/protocol/rtps/datagram_writer.py",
+    "src/skerry/protocol/rtps/number_sets.py",
+    "src/skerry/protocol/rtps/samples.py",
+    "src/skerry/protocol/rtps/submessages.py",
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/clock.py",
     "src/skerry/runtime/udp/group_driver.py",
@@ -181,9 +199,10 @@ def compile_to_c() -> list[Extension]:
 
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
     """Two groups of about equal size. Two cores compile them in half the time of one group."""
-    distributor = [path for path in paths if "/distributor/" in path or "/runtime/udp/" in path]
-    rest = [path for path in paths if path not in distributor]
-    named = [(rest, "skerry"), (distributor, "skerry_distributor")]
+    parts = ("/distributor/", "/link/", "/rtps/", "/runtime/udp/", "/engine/system/")
+    network = [path for path in paths if any(part in path for part in parts)]
+    rest = [path for path in paths if path not in network]
+    named = [(rest, "skerry"), (network, "skerry_network")]
     return [(members, name) for members, name in named if members]
 
 

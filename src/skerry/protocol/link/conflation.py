@@ -22,10 +22,8 @@ class Conflation:
 
     def add(self, sample: Sample) -> list[int]:
         """Add a sample behind all others; return the samples that it replaces."""
-        if sample.keys is None:
-            return []
         replaced: list[int] = []
-        for key in sample.keys.pairs():
+        for key in sample.record_keys():
             before = self._latest.get(key)
             self._latest[key] = sample.seq
             if before is not None and self._lose(before) and before != sample.seq:
@@ -35,9 +33,9 @@ class Conflation:
 
     def sent(self, sample: Sample) -> None:
         """Note that a sample was sent, so that it is not left out any more."""
-        if self._live_counts.pop(sample.seq, None) is None or sample.keys is None:
+        if self._live_counts.pop(sample.seq, None) is None:
             return
-        for key in sample.keys.pairs():
+        for key in sample.record_keys():
             if self._latest.get(key) == sample.seq:
                 del self._latest[key]
 

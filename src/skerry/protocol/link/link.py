@@ -101,8 +101,8 @@ class Link:
         self._single_best: dict[int, BestEffortOutput] = {}
         self._next_index = 1
         self._by_index: dict[int, Peer] = {}
-        self._active: dict[int, OutgoingStream] = {}
-        """Streams that may have something to send in this turn, by writer."""
+        self._active: list[OutgoingStream] = []
+        """Streams that may have something to send in this turn."""
         self._active_best: dict[int, BestEffortOutput] = {}
         self._now_ns = now_ns
         self._keep_alive_ns = now_ns
@@ -132,7 +132,7 @@ class Link:
         stream = self._shared.get(peer.type.name)
         if stream is not None:
             stream.add_reader(peer, now_ns)
-            self._active[stream.writer] = stream
+            self._activate(stream)
             self._shared_best[peer.type.name].peers[node] = peer
 
     def exclude(self, node: int, now_ns: int) -> None:
@@ -144,7 +144,7 @@ class Link:
         shared = self._shared.get(peer.type.name)
         if shared is not None:
             shared.remove_reader(node)
-            self._active[shared.writer] = shared
+            self._activate(shared)
             self._shared_best[peer.type.name].peers.pop(node, None)
         self._end_single(peer)
         self._input.exclude(peer)
@@ -290,7 +290,8 @@ class Link:
         """Finish the turn: send what the windows allow, acknowledge, and return all datagrams."""
         now_ns = self._now_ns
         if self._active:
-            for stream in self._active.values():
+            for stream in self._active:
+                stream.is_active = False
                 stream.pump(now_ns)
                 self._collect(stream)
             self._active.clear()
@@ -365,9 +366,9 @@ class Link:
         stream = self._single.pop(peer.index, None)
         if stream is None:
             return []
-        self._active.pop(stream.writer, None)
         left = stream.remove_reader(peer.node)
         if stream.is_room_due:
+            stream.is_room_due = False
             self._events.append(NotFull(node_type=peer.type.name, node=peer.node))
         return left
 
@@ -386,12 +387,19 @@ class Link:
         return [*self._shared.values(), *self._single.values()]
 
     def _send(self, stream: OutgoingStream, data_type: int, data: bytes, key: int | None) -> bool:
-        self._active[stream.writer] = stream
+        if not stream.is_active:
+            self._activate(stream)
         if stream.send(data_type, 0, data, key):
             self._sent_count += 1
             return True
         self._refused_count += 1
         return False
+
+    def _activate(self, stream: OutgoingStream) -> None:
+        """Send at the end of this turn what the windows allow."""
+        if not stream.is_active:
+            stream.is_active = True
+            self._active.append(stream)
 
     def _count_best(self, is_sent: bool) -> None:
         if is_sent:
@@ -455,7 +463,7 @@ class Link:
             is_right = stream.fragments_acknowledged(peer.node, answer, self._now_ns)
         if not is_right:
             peer.corrupt_count += 1
-        self._active[stream.writer] = stream
+        self._activate(stream)
 
     def _drop(self, reason: DropReason, source: Address) -> None:
         self._drops[reason] += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from skerry.protocol.link.packets import SampleKeys
 from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, SampleWriter
 
 __all__ = ["MessagePacking"]
@@ -21,7 +20,6 @@ class MessagePacking:
         self._room_bytes: i64 = fragment_bytes - SAMPLE_BYTES
         self._writer = SampleWriter()
         self._size: i64 = 0
-        self._data_types: list[int] = []
         self._keys: list[int] = []
         self._is_keyed = True
 
@@ -39,15 +37,14 @@ class MessagePacking:
         if key is None:
             self._is_keyed = False
         elif self._is_keyed:
-            self._data_types.append(data_type)
             self._keys.append(key)
 
-    def close(self) -> tuple[bytes, SampleKeys | None]:
-        """Return the open sample with the keys of its records, and begin another one."""
+    def close(self) -> tuple[bytes, list[int] | None]:
+        """Return the open sample with the keys of its records, and begin another one. There are
+        no keys if a record has none."""
         sample = self._writer.finish(is_padded=self._size <= self._room_bytes)
-        keys = SampleKeys(self._data_types, self._keys) if self._is_keyed else None
+        keys = self._keys if self._is_keyed else None
         self._size = 0
-        self._data_types = []
         self._keys = []
         self._is_keyed = True
         return sample, keys

@@ -55,6 +55,8 @@ class OutgoingStream:
         """Whether a message was refused, and there is room again; the link takes it."""
         self.used_ns = 0
         """When a sample was sent last."""
+        self.is_active = False
+        """Whether the link looks for something to send at the end of this turn."""
         self._output = output
         self._group = group
         self._is_shared = is_shared

@@ -6,26 +6,16 @@ each fragment. Packets of a stream are numbered as well: windows count packets, 
 
 from __future__ import annotations
 
-__all__ = ["Sample", "SampleKeys", "SamplePacket"]
+from skerry.protocol.rtps.samples import read_types
 
-
-class SampleKeys:
-    """Data type and key of each record, in two lists, since hardly ever anything asks for pairs."""
-
-    def __init__(self, data_types: list[int], keys: list[int]) -> None:
-        self.data_types = data_types
-        self.keys = keys
-
-    def pairs(self) -> list[tuple[int, int]]:
-        """Return data type and key of each record."""
-        return list(zip(self.data_types, self.keys, strict=True))
+__all__ = ["Sample", "SamplePacket"]
 
 
 class Sample:
     """One sequence number of a stream at its sender."""
 
     def __init__(
-        self, seq: int, data: bytes, fragment_bytes: int, first_packet: int, keys: SampleKeys | None
+        self, seq: int, data: bytes, fragment_bytes: int, first_packet: int, keys: list[int] | None
     ) -> None:
         """`keys` are those of all records; None if a record has none."""
         self.seq = seq
@@ -41,6 +31,12 @@ class Sample:
                 SamplePacket(self, first_packet + index, index + 1, start, start + fragment_bytes)
                 for index, start in enumerate(range(0, size, fragment_bytes))
             ]
+
+    def record_keys(self) -> list[tuple[int, int]]:
+        """Return data type and key of each record; empty if a record has no key."""
+        if self.keys is None:
+            return []
+        return list(zip(read_types(self.data), self.keys, strict=True))
 
 
 class SamplePacket:

@@ -67,6 +67,8 @@ class DatagramReader:
     def __init__(self, prefix: bytes, *, has_checksum: bool = True) -> None:
         """`prefix` identifies the node that reads."""
         self._prefix = prefix
+        self._head = _MAGIC + b"\x02\x02" + VENDOR + prefix[:4]
+        """How datagrams of this version and channel begin."""
         self._has_checksum = has_checksum
 
     def read(self, data: bytes) -> Datagram | DropReason:
@@ -74,15 +76,11 @@ class DatagramReader:
         size = len(data)
         if size < HEADER_BYTES:
             return DropReason.SHORT
-        if data[:4] != _MAGIC:
-            return DropReason.KIND
-        if data[4] != _MAJOR_VERSION:
-            return DropReason.VERSION
         mine = self._prefix
-        if data[6:8] != VENDOR or data[8:10] != VENDOR or data[10] != MAPPING_VERSION:
-            return DropReason.KIND
-        if data[11] != mine[3]:
-            return DropReason.CHANNEL
+        if not data.startswith(self._head):
+            reason = _head_fault(data, mine[3])
+            if reason is not None:
+                return reason
         if self._has_checksum:
             if not _is_intact(data):
                 return DropReason.SEALED if _is_sealed(data) else DropReason.CHECKSUM
@@ -136,6 +134,17 @@ class DatagramReader:
         return has_ours
 
 
+def _head_fault(data: bytes, channel: int) -> DropReason | None:
+    """Return why a datagram is dropped for its header; None if another minor version made it."""
+    if data[:4] != _MAGIC:
+        return DropReason.KIND
+    if data[4] != _MAJOR_VERSION:
+        return DropReason.VERSION
+    if data[6:8] != VENDOR or data[8:10] != VENDOR or data[10] != MAPPING_VERSION:
+        return DropReason.KIND
+    return DropReason.CHANNEL if data[11] != channel else None
+
+
 def _is_intact(data: bytes) -> bool:
     """Return whether the datagram ends with its checksum."""
     start: i64 = len(data) - _CHECK_BYTES
@@ -144,7 +153,7 @@ def _is_intact(data: bytes) -> bool:
     is_little = data[start + 1] & _LITTLE != 0
     if _short(data, start + 2, is_little) != 4:
         return False
-    checksum: i64 = crc32(memoryview(data)[: start + 4])
+    checksum: i64 = crc32(data[: start + 4])
     return _word(data, start + 4, is_little) == checksum
 
 

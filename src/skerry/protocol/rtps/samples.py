@@ -13,7 +13,7 @@ from mypy_extensions import i32, i64, u8
 
 from skerry.errors import DecodeError
 
-__all__ = ["RECORD_BYTES", "SAMPLE_BYTES", "Record", "SampleWriter", "read_records"]
+__all__ = ["RECORD_BYTES", "SAMPLE_BYTES", "Record", "SampleWriter", "read_records", "read_types"]
 
 SAMPLE_BYTES: Final = 4
 """Bytes of a sample before its records."""
@@ -85,6 +85,17 @@ def read_records(sample: bytes) -> list[Record]:
         offset = start + length
         records.append((data_type, flags, sample[start:offset]))
     return records
+
+
+def read_types(sample: bytes) -> list[int]:
+    """Return the data types of the records of a sample that a `SampleWriter` has made."""
+    stop: i64 = len(sample) - sample[_PAD_AT]
+    types: list[int] = []
+    offset: i64 = SAMPLE_BYTES
+    while offset < stop:
+        types.append(read_i64_le(sample, offset))
+        offset += RECORD_BYTES + (i64(read_i32_le(sample, offset + 12)) & 0xFFFFFFFF)
+    return types
 
 
 def _fault(detail: str) -> DecodeError:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from skerry.protocol.link.conflation import Conflation
-from skerry.protocol.link.packets import Sample, SampleKeys
+from skerry.protocol.link.message_packing import MessagePacking
+from skerry.protocol.link.packets import Sample
 
 
 def sample(seq: int, *keys: int | None) -> Sample:
-    named = [key for key in keys if key is not None]
-    is_keyed = len(named) == len(keys)
-    found = SampleKeys([7] * len(named), named) if is_keyed else None
-    return Sample(seq, b"data", 1000, seq, found)
+    packing = MessagePacking(1000)
+    for key in keys:
+        packing.add(7, 0, b"data", key)
+    data, found = packing.close()
+    return Sample(seq, data, 1000, seq, found)
 
 
 def test_a_sample_is_replaced_when_all_of_its_keys_are() -> None:

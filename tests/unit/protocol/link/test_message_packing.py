@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.link.message_packing import MessagePacking
+from skerry.protocol.link.packets import Sample
 from skerry.protocol.rtps.samples import RECORD_BYTES, SAMPLE_BYTES, read_records
 
 FRAGMENT_BYTES = 200
@@ -35,9 +36,8 @@ def test_a_sample_has_keys_if_each_of_its_messages_has() -> None:
     packing = MessagePacking(FRAGMENT_BYTES)
     packing.add(7, 0, b"a", 1)
     packing.add(8, 0, b"b", 2)
-    keys = packing.close()[1]
-    assert keys is not None
-    assert keys.pairs() == [(7, 1), (8, 2)]
+    data, keys = packing.close()
+    assert Sample(1, data, FRAGMENT_BYTES, 0, keys).record_keys() == [(7, 1), (8, 2)]
     packing.add(7, 0, b"a", 1)
     packing.add(7, 0, b"b", None)
     packing.add(7, 0, b"c", 3)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from skerry.protocol.link.packets import Sample, SampleKeys
+from skerry.protocol.link.message_packing import MessagePacking
+from skerry.protocol.link.packets import Sample
 from skerry.protocol.link.peers import Peer
 from skerry.protocol.link.reader_progress import ReaderProgress
 
 
 def sample(seq: int, key: int | None = None) -> Sample:
-    made = Sample(seq, b"data", 1000, seq, None if key is None else SampleKeys([7], [key]))
+    packing = MessagePacking(1000)
+    packing.add(7, 0, b"data", key)
+    data, keys = packing.close()
+    made = Sample(seq, data, 1000, seq, keys)
     made.reader_count = 2
     return made
 
@@ -83,4 +87,4 @@ def test_a_lagging_receiver_continues_behind_what_it_has(peer: Peer) -> None:
     reader.advance_base(3)
     reader.skip_behind()
     assert (reader.next_seq, reader.next_fragment) == (3, 0)
-    assert reader.backlog_bytes == 8
+    assert reader.backlog_bytes == sum(len(samples[seq].data) for seq in (3, 4))
