@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from skerry.engine.system.channel_health import health_of
 from skerry.engine.system.channel_seal import ChannelSeal
 from skerry.engine.system.config import Rejoin, SystemConfig
@@ -59,6 +61,7 @@ _REASONS: Final = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SystemCore:
     """A node among others. Its application sends on the data channel, and gets its events."""
 
