@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from skerry.engine.system.config import Rejoin
 from skerry.engine.system.system_core import SystemCore
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
@@ -187,8 +188,9 @@ def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody() -> None:
     assert site.events("b", LoopWasLate)
 
 
-@pytest.mark.parametrize("paused", ["a", "b"])
+@pytest.mark.parametrize("paused", ["a", "b", "c"])
 def test_fs_33_a_node_that_stalls_for_so_long_that_it_is_excluded_leaves(paused: str) -> None:
+    """Node a is the elected one."""
     site = formed("a", "b", "c")
     others = sorted({"a", "b", "c"} - {paused})
     site.world.pause(site.nodes[paused], 15 * SECOND)
@@ -196,7 +198,23 @@ def test_fs_33_a_node_that_stalls_for_so_long_that_it_is_excluded_leaves(paused:
     assert site.agree(*others)
     site.world.run_for(10 * SECOND)
     assert site.left(paused)
+    assert not any(site.left(name) for name in others)
     assert site.agree(*others)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_an_elected_node_that_stalled_takes_no_other_one_with_it(seed: int) -> None:
+    """It learns of its exclusion node by node, and must not claim a half that is gone."""
+    site = SystemSite(seed)
+    for number, name in enumerate("abc"):
+        site.add(name, seeds=("a",), rejoin=Rejoin.AUTO, ids=(1000 - 10 * number, 9 - number))
+    site.form(*"abc")
+    site.world.run_for(WARM)
+    site.world.pause(site.nodes["a"], 8600 * MS)
+    site.world.run_for(25 * SECOND)
+    assert site.left("a")
+    assert not site.left("b")
+    assert not site.left("c")
 
 
 def send_state(machine: SystemCore, body: bytes, data_type: int, now_ns: int) -> None:

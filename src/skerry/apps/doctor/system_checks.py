@@ -53,14 +53,14 @@ def examine_system(space: Space) -> Iterable[CheckResult]:
     """Run all checks of the system of a node, and yield each result."""
     if not space.has_additions:
         return
-    if not has_picture(space):
+    me = _this_node(space)
+    if me is None:
         advice = (
             "it waits for its network interface or for other nodes; /readyz and its log say why"
         )
         yield warning("system", "the node has not joined its system yet", advice)
         return
     picture = space.picture
-    me = next(one for one in picture.nodes if one.id == picture.node)
     if not me.control:
         yield passed("system", "the node belongs to no system")
         return
@@ -87,6 +87,17 @@ def examine_system(space: Space) -> Iterable[CheckResult]:
                 facts = f"is excluded: {node.reason or 'no reason given'}"
                 yield warning(f"node {node_name(node)}", facts, advice)
         yield from _one_way(seen.nodes)
+
+
+def _this_node(space: Space) -> PictureNode | None:
+    """Return the node in its own picture; None before it has joined.
+
+    A node that joins again has its last picture until then, in which its new id is not.
+    """
+    if not has_picture(space):
+        return None
+    picture = space.picture
+    return next((one for one in picture.nodes if one.id == picture.node), None)
 
 
 def _membership(space: Space, me: PictureNode, others: list[PictureNode]) -> CheckResult:

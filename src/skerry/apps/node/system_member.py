@@ -251,6 +251,8 @@ class SystemMember:
         if self._state is None:
             return
         machine = self._runtime.machine
+        # They must not be about nodes that are dead in this picture.
+        self._observations = observations(machine.picture.table, machine.picture.raw())
         seen = PublishedPicture(
             node=machine.node,
             state=self._state,
@@ -269,9 +271,7 @@ class SystemMember:
         if received_count == self._observed_count and self._observed_s < _OBSERVE_S_MAX:
             return
         self._observed_count, self._observed_s = received_count, 0
-        observed = observations(picture.table, picture.raw())
-        if observed != self._observations:
-            self._observations = observed
+        if observations(picture.table, picture.raw()) != self._observations:
             self._publish_picture()
 
     def _publish_raw(self) -> None:

@@ -472,9 +472,10 @@ class SystemCore:
 
     def _standing(self) -> SystemStanding | None:
         """Return the system of this node, for nodes that it refuses; None if it belongs to none, or
-        only for a while, as light nodes do."""
+        only for a while, as light nodes do, or if it may have to leave."""
         picture = self.picture
-        if self.own_type.light or not picture.membership.incarnation_id:
+        is_settled = picture.other_half.due_ns is None
+        if self.own_type.light or not picture.membership.incarnation_id or not is_settled:
             return None
         return SystemStanding(
             incarnation_id=picture.membership.incarnation_id,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.node_types import NodeType
+from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
 
 __all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason"]
 
@@ -22,6 +22,9 @@ _DEAF_PACKET_COUNT: Final = 50
 received from it."""
 _HARDLY_HEARD_NS: Final = 120_000_000_000
 """A node from which less was received is deaf after transmissions for two minutes."""
+_MISSED_HEARTBEAT_COUNT: Final = 2
+"""A node that acknowledges nothing and has missed so many keep-alives is silent. If it still sends
+some, it is deaf: only the way to it is blocked."""
 _MS: Final = 1_000_000
 
 
@@ -67,9 +70,12 @@ def dead_reason(
         if now_ns - multicast_ns > _MULTICAST_FACTOR * timeout_ns:
             return ExclusionReason.SILENT
     is_heard = health.received_count > _DEAF_PACKET_COUNT
-    if is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
-        return ExclusionReason.UNANSWERED
     last_retry_ns = node_type.retry_timeouts_ms[-1] * _MS
-    if health.unanswered_count * last_retry_ns >= _HARDLY_HEARD_NS:
-        return ExclusionReason.UNANSWERED
-    return None
+    is_deaf = (
+        is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT
+    ) or health.unanswered_count * last_retry_ns >= _HARDLY_HEARD_NS
+    if not is_deaf:
+        return None
+    missed_ns = _MISSED_HEARTBEAT_COUNT * (node_type.heartbeat_ns + HEARTBEAT_SLACK_NS)
+    is_sending = now_ns - last_ns <= missed_ns
+    return ExclusionReason.UNANSWERED if is_sending else ExclusionReason.SILENT

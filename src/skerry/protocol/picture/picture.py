@@ -122,7 +122,7 @@ class PictureMachine:
         self._state_pause_ns = _STATE_NS
         self._intake = StateIntake(self.election, own_type, me.node)
         self._is_ejected = False
-        self._other_half = OtherHalf()
+        self.other_half = OtherHalf()
         self._reported_election = (0, 0)
         self._outgoing = PictureOutput(node_types)
         self._events: list[MachineEvent] = []
@@ -192,7 +192,9 @@ class PictureMachine:
         is_lost = self.election.is_lost_to(node, elected)
         was_alive = tracked is not None and not tracked.is_dead
         if tracked is not None and was_alive:
-            self._exclude(tracked, reason, now_ns)
+            # It receives nothing of this node, which has just received something of it.
+            is_deaf = reason == ExclusionReason.SILENT
+            self._exclude(tracked, ExclusionReason.UNANSWERED if is_deaf else reason, now_ns)
         if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
         if not mine or (is_lost and incarnation_id == mine):
@@ -203,7 +205,7 @@ class PictureMachine:
             if tracked is None:
                 # It joined the other half, and learns of this one when it is refused as well.
                 self._outgoing.actions.append(Exclude(node=node, reason=reason))
-            self._other_half.refused(node, size, elected, reason, now_ns)
+            self.other_half.refused(node, size, elected, reason, now_ns)
 
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
@@ -252,7 +254,7 @@ class PictureMachine:
         self.election.advance(now_ns)
         self._after_election(now_ns)
         self._form_if_due(now_ns)
-        lost = self._other_half.decide(self.size, self.election.elected_id, now_ns)
+        lost = self.other_half.decide(self.size, self.election.elected_id, now_ns)
         if lost is not None:
             self._eject(*lost)
         self._outgoing.advance(now_ns, lambda: write_raw(self.raw()))
@@ -269,7 +271,7 @@ class PictureMachine:
         due_ns = earliest(due_ns, self._raw_ns)
         if self.election.is_elected:
             due_ns = earliest(due_ns, self._state_ns)
-        due_ns = earliest(due_ns, self._other_half.due_ns)
+        due_ns = earliest(due_ns, self.other_half.due_ns)
         return earliest(due_ns, self._outgoing.deadline_ns())
 
     def take_actions(self) -> list[PictureAction]:

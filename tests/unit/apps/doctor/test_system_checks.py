@@ -121,6 +121,7 @@ def test_a_node_that_is_well_is_one_line() -> None:
     ("space", "verdict", "facts"),
     [
         (FakeSpace(()), "warn", "the node has not joined its system yet"),
+        (FakeSpace((QUAY,)), "warn", "the node has not joined its system yet"),
         (FakeSpace((node(1, "a", control=""),)), "ok", "the node belongs to no system"),
         (
             FakeSpace((node(1, "a", is_dead=True, reason="slow"),)),

@@ -15,7 +15,7 @@ import pytest
 from skerry.apps.node.peers import NodePeersConfig, NodeTypeConfig
 from skerry.apps.node.system_member import SystemMember
 from skerry.engine.events import NodesForgotten
-from skerry.engine.services.picture import PublishedPicture
+from skerry.engine.services.picture import Observations, PublishedPicture
 from skerry.engine.system.config import Rejoin
 from skerry.engine.system.events import MemberStatistics, SystemLeft
 from skerry.errors import ConfigError, Excluded
@@ -142,7 +142,9 @@ def test_an_excluded_node_shows_itself_dead_and_ends_where_it_may_not_rejoin() -
         one, seen = member("north", node_id=1, alone_timeout_s=0.1)
         one.start()
         await until(lambda: alive(seen) == {"north"})
+        one._observations = Observations(unheard_by={1: (9,)})  # Node 9 is gone meanwhile.
         one._report([SystemLeft(reason=3, by=9)])
+        assert seen.pictures[-1].observations == Observations()
         assert one.trouble == "the system has excluded this node (slow)"
         (me,) = seen.pictures[-1].state.nodes
         assert (me.is_dead, me.dead_reason) == (True, 3)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
+
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
@@ -140,6 +142,19 @@ def test_a_node_that_a_system_refuses_before_it_belongs_to_one_leaves(
     for _ in range(2):
         picture.refused_by(3, ExclusionReason.CLOCK, 0, incarnation_id=8, size=4, elected=7)
     assert taken(picture, Ejected) == [Ejected(reason=ExclusionReason.CLOCK, by=3)]
+
+
+@pytest.mark.parametrize(
+    ("given", "noted"), [("SILENT", "UNANSWERED"), ("UNANSWERED", "UNANSWERED"), ("SLOW", "SLOW")]
+)
+def test_a_node_for_which_this_one_is_silent_is_deaf(
+    entry: Entries, server: NodeType, types: NodeTypes, given: str, noted: str
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    picture.refused_by(3, ExclusionReason[given], 0, incarnation_id=0, size=0, elected=0)
+    (dead,) = taken(picture, NodeDead)
+    assert dead.entry.dead_reason == ExclusionReason[noted]
 
 
 def test_a_state_of_a_node_that_is_not_elected_is_ignored(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.node_types import NodeType
+from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
 from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
-from skerry.protocol.picture.liveness import ChannelHealth
+from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT, ChannelHealth
 from skerry.protocol.picture.raw_table import MORE_DEAD_COUNT_MAX, RawTable, TrackedNode
 
 Entries = Callable[..., NodeEntry]
@@ -83,6 +83,19 @@ def test_a_silent_node_is_found_dead(table: RawTable, server: NodeType) -> None:
     table.health({7: ChannelHealth(received_count=100, received_ns=now_ns)}, {})
     found = [(one.entry.node, reason) for one, reason in table.found_dead(now_ns)]
     assert found == [(3, ExclusionReason.SILENT)]
+
+
+def test_a_node_that_acknowledges_nothing_is_deaf_only_if_it_still_sends(
+    table: RawTable, server: NodeType
+) -> None:
+    now_ns = 3 * server.heartbeat_ns
+    deaf = ChannelHealth(
+        received_count=100, received_ns=now_ns, unanswered_count=DEAF_TRANSMISSION_COUNT
+    )
+    crashed_ns = now_ns - 2 * (server.heartbeat_ns + HEARTBEAT_SLACK_NS) - 1
+    table.health({3: deaf, 7: replace(deaf, received_ns=crashed_ns)}, {})
+    found = {one.entry.node: reason for one, reason in table.found_dead(now_ns)}
+    assert found == {3: ExclusionReason.UNANSWERED, 7: ExclusionReason.SILENT}
 
 
 def test_nodes_alive_are_counted_by_the_state_and_the_table(
