@@ -150,12 +150,9 @@ class SystemCore:
         channel. `discovery.probes` has the results."""
         if self._is_out:
             return []
-        wall_ns = now_ns + self._wall_offset_ns
-        return [
-            (to, sealed)
-            for to, data in self.discovery.probe(now_ns)
-            for sealed in self._seal.seal(Channel.CONTROL, [data], wall_ns)
-        ]
+        seal, wall_ns = self._seal.seal, now_ns + self._wall_offset_ns
+        found = self.discovery.probe(now_ns)
+        return [(to, seal(Channel.CONTROL, [data], wall_ns)[0]) for to, data in found]
 
     def stop(self, now_ns: int) -> None:
         """Tell the others that this node stops. Called twice, 300 ms apart, since the message is

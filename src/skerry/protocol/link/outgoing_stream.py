@@ -178,8 +178,7 @@ class OutgoingStream:
 
     def acknowledged(self, node: int, ack: AckNack, now_ns: int) -> bool:
         """Process an acknowledgement; False if it cannot be one of this stream."""
-        reader = self.readers.get(node)
-        numbers = ack.numbers
+        reader, numbers = self.readers.get(node), ack.numbers
         if reader is None or not reader.is_new_count(ack.count):
             return True
         if max(numbers.base, numbers.stop) > max(self._sent_seq + 1, reader.first_seq):
@@ -207,8 +206,7 @@ class OutgoingStream:
         sample = self._buffer.samples.get(nack.seq)
         if reader is None or sample is None or nack.seq in reader.done:
             return True
-        numbers = nack.numbers
-        packets = sample.packets
+        numbers, packets = nack.numbers, sample.packets
         if numbers.base < 1 or numbers.stop > len(packets) + 1:
             return False
         reader.unanswered_count = 0
