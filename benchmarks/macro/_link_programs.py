@@ -45,6 +45,7 @@ TYPE_COUNT, KEY_COUNT = 16, 100
 RING_BYTES_MAX = 4_000_000
 HEARTBEAT_MS = 100
 LOOP = "127.0.0.1"
+QUEUE_COUNT = LinkConfig().send_queue_packet_count
 BURST = 64
 """Messages that a peer sends before it looks for others."""
 
@@ -70,6 +71,8 @@ class Load:
     is_slow: bool = False
     """Whether the last node takes messages only once in 100 ms."""
     datagram_bytes: int = LinkConfig().datagram_bytes
+    window: int = NodeType().window_packet_count
+    """Packets in flight to each receiver."""
 
     def ring(self, sender: int) -> list[tuple[int, int, bytes]]:
         """Type, key and content of the messages of a sender, which are sent in turn."""
@@ -167,6 +170,8 @@ class OurNode:
             multicast_control=f"{group.host}:{control}",
             multicast_data=f"{group.host}:{data}",
             heartbeat_interval_ms=HEARTBEAT_MS,
+            window_packet_count=load.window,
+            ack_request_threshold=load.window // 2,
             lost_heartbeat_count_max=20,
         )
         self._runtime = SystemRuntime(
@@ -178,7 +183,10 @@ class OurNode:
                 control=Address(""),
                 data=Address(""),
                 seed_groups=(group,),
-                link=LinkConfig(datagram_bytes=load.datagram_bytes),
+                link=LinkConfig(
+                    datagram_bytes=load.datagram_bytes,
+                    send_queue_packet_count=max(QUEUE_COUNT, 3 * load.window),
+                ),
                 rejoin=Rejoin.MANUAL,
                 alone_timeout_ns=3_000_000_000,
                 node_id=1 + number,

@@ -7,8 +7,8 @@ readers of cyclonedds, reliable and keeping all. Each passes each message to a P
 each message is compared with what was sent.
 
 Further loads: all three nodes send; one message at a time, so that nothing can be bundled, which is
-the unfavourable case; messages of different sizes in turn; and larger datagrams, which a network
-with large frames allows.
+the unfavourable case; messages of different sizes in turn; larger datagrams, which a network with
+large frames allows; and larger windows, for receivers with large socket buffers.
 
 What counts is the CPU time of all processes for one message, since rates of a shared machine say
 little. All loads take turns.
@@ -52,6 +52,8 @@ SLOW_GOAL = 0.9
 """The least rate of the other nodes with a slow one, beside their rate without."""
 HEARTBEAT_GOAL_MS = 100.0
 LARGE_BYTES = 8000
+WIDE_WINDOW = 128
+USUAL = Load((1,))
 PACED = 1000
 """Messages per second of the load of single messages."""
 WARM_UP_BYTES = 4_000_000
@@ -72,12 +74,13 @@ def run() -> list[Row]:
     """Rows for CPU time and rate, slow nodes and heartbeats."""
     ours = [Load((size,)) for size in SIZES]
     large = Load((56,), datagram_bytes=LARGE_BYTES)
+    wide = Load((56,), window=WIDE_WINDOW)
     crowd = Load((56,), sender_count=3)
     single = Load((56,), rate=PACED)
     various = Load((56, 1000, 56, 5000))
     four, slow = Load((56,), node_count=4), Load((56,), node_count=4, is_slow=True)
     peers = [name for name, module in ((ZMQ, "zmq"), (DDS, "cyclonedds")) if has(module)]
-    loads = [*ours, large, crowd, single, various, four, slow]
+    loads = [*ours, large, wide, crowd, single, various, four, slow]
     loads += [replace(load, peer=peer) for load in (*ours, crowd, single) for peer in peers]
     found: dict[Load, list[Found]] = {load: [] for load in loads}
     for _ in range(REPETITIONS):
@@ -91,11 +94,14 @@ def run() -> list[Row]:
     for load, name in (
         *((load, f"{load.sizes[0]} bytes") for load in ours),
         (large, f"56 bytes, datagrams of {LARGE_BYTES} bytes"),
+        (wide, f"56 bytes, windows of {WIDE_WINDOW} packets"),
         (crowd, "56 bytes, all three send"),
         (single, "56 bytes, one at a time"),
     ):
         for peer in peers:
-            theirs = found[replace(load, peer=peer, datagram_bytes=Load((1,)).datagram_bytes)]
+            theirs = found[
+                replace(load, peer=peer, datagram_bytes=USUAL.datagram_bytes, window=USUAL.window)
+            ]
             has_goal = load == ours[0]
             rows.append(
                 Row(
