@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import skerry
 from benchmarks.rows import Row
 from skerry.spark.jobs.maintenance import make_snapshots
-from skerry.spark.lake.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
+from skerry.spark.lake.buckets import HOUR_NS, bucket_text, hour_column, timestamp_column
 from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.lake import Lake, LakeConfig, delta_schema
@@ -103,7 +103,7 @@ def fill(lake: Lake) -> None:
         F.rand(2).alias("lon"),
         F.pmod(number, F.lit(360)).cast("int").alias("course"),
     )
-    bucket = bucket_column(F.col("valid_from_ns"), lake.config.bucket_ns)
+    bucket = F.concat(hour_column(F.col("valid_from_ns")), F.lit("00"))
     history = rows.where(F.col("valid_to_ns").isNotNull()).withColumn("bucket", bucket)
     lake.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(HOUR_COUNT))
     latest = rows.where(F.col("valid_to_ns").isNull()).withColumn("part", F.lit(0))

@@ -225,7 +225,7 @@ def _known_before(
             known = identity.number[is_own][order]
             order_ns = numbers_of(rows.column("order_ns"))[is_own][order]
             latest: Numbers = np.maximum.accumulate(order_ns)
-            index = np.searchsorted(known, positions) - 1
+            index: Numbers = np.searchsorted(known, positions) - 1
             has = index >= 0
             found[has] = np.maximum(found[has], latest[index[has]])
     return found
