@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from skerry.codec.envelope import SNAPSHOT
-from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
 from skerry.spark.lake.catalog import table_schema
 from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.plans import Clock
@@ -33,6 +32,9 @@ from skerry.spark.merging.identity import (
 )
 from skerry.spark.merging.survey import EARLIEST, LATEST, CounterTally, Detail, TableTally
 
+PIPELINE_CLOCK_COUNT_MAX: Final = 10_000
+"""Nodes whose clocks the pipeline remembers for each type. A node has a new number with each start.
+Updates of a forgotten node are ordered by their own times."""
 SKEW_NS: Final = 300_000_000_000
 """Maximum difference of the times that receivers stamp on one multicast update."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
