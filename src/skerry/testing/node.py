@@ -103,6 +103,30 @@ Factory = Callable[[Setting], MachineT]
 class Node(Generic[MachineT]):
     """One node of a world. A restart replaces its machine by a new object."""
 
+    __slots__ = (
+        "_machine",
+        "address",
+        "addresses",
+        "clock",
+        "disk",
+        "events",
+        "factory",
+        "has_ports",
+        "inbox",
+        "is_paused",
+        "label",
+        "life",
+        "listens",
+        "name",
+        "paused_until_ns",
+        "port_next",
+        "spin_count",
+        "spin_ns",
+        "streams",
+        "timer_ns",
+        "world",
+    )
+
     def __init__(
         self,
         *,
