@@ -1,4 +1,4 @@
-"""Tables: how fast they are read, how fast states are made, and what a question about time costs.
+"""Tables: how fast they are read, and what a question about time costs.
 
 Figures are rows for each second of processor time, of all processes together, because the machine
 is shared. Ours and theirs take turns, each for at least eight rounds, and for so long that the JVM
@@ -19,17 +19,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 import skerry
 from benchmarks.rows import Row
 from skerry.spark.jobs.maintenance import make_snapshots
-from skerry.spark.lake.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
-from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.buckets import HOUR_NS, bucket_text, hour_column, timestamp_column
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.lake import Lake, LakeConfig, delta_schema
 from skerry.spark.lake.plans import Plan, TypeState
@@ -37,7 +36,6 @@ from skerry.spark.lake.schema import typed_schema
 from skerry.spark.startup.session import session
 from skerry.spark.tables import Tables
 from skerry.spark.transforms.asof import is_live_at
-from skerry.spark.transforms.merge import cleared_tags, merged, steps_of_updates, with_part
 
 START_NS = 1_794_700_800_000_000_000
 STATE_COUNT = 20_000_000
@@ -45,11 +43,6 @@ OBJECT_COUNT = 50_000
 HOUR_COUNT = 40
 GROWN = 10
 """How much larger the table is made to see whether answers take longer."""
-UPDATE_COUNT = 1_000_000
-UPDATED_OBJECT_COUNT = 20_000
-GROUPED_UPDATE_COUNT = 100_000
-GROUPED_OBJECT_COUNT = 5_000
-"""For the way by Python, which takes milliseconds for each object."""
 ROUNDS_MIN = 8
 TURNS_S = 25.0
 """A comparison goes on for so long, and for so many rounds if these take longer."""
@@ -59,131 +52,20 @@ struct BenchTrack { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: flo
                     5: int32 course; }
 """).BenchTrack
 STATE = TypeState(table="BenchTrack", schema=typed_schema([TYPE.descriptor]), is_cached=True)
-FIELDS = field_columns(STATE.schema)
 
 
 def run() -> list[Row]:
-    """Rows for reading, merging, and asking."""
+    """Rows for reading and asking."""
     say("start Spark")
     spark = session("local[2]", app_name="benchmark", memory="3g")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            rows = history_rows(spark, Path(folder))
             lake = Lake(spark, Path(folder, "lake"), LakeConfig(derived=()))
             say(f"write a table of {STATE_COUNT:,} states")
             fill(lake)
-            rows += reading_rows(lake, Path(folder))
-            return rows + asking_rows(lake)
+            return reading_rows(lake, Path(folder)) + asking_rows(lake)
         finally:
             spark.stop()
-
-
-# -- states out of updates
-
-
-def history_rows(spark: SparkSession, folder: Path) -> list[Row]:
-    place = str(folder / "updates")
-    updates(spark, UPDATE_COUNT, UPDATED_OBJECT_COUNT).write.parquet(place)
-    frame = spark.read.parquet(place)
-    # A batch looks at its rows before, to order them, and then finds which fields are cleared.
-    row = frame.agg(cleared_tags(FIELDS)).first()
-    assert row is not None
-    cleared = row[0]
-    say(f"states of {UPDATE_COUNT:,} updates")
-    ours, null_ways = in_turns(
-        lambda: consume(by_present(frame, cleared)), lambda: consume(by_nulls(frame))
-    )
-    small = frame.where(F.col("order_ns") < START_NS + GROUPED_UPDATE_COUNT)
-    few = small.withColumn("key", F.pmod(F.xxhash64("key"), F.lit(GROUPED_OBJECT_COUNT)))
-    few = few.withColumn("key", F.col("key").cast("string").cast("binary")).cache()
-    few.count()
-    say(f"states of {GROUPED_UPDATE_COUNT:,} updates, also by Python")
-    (ours_few,) = in_turns(lambda: consume(by_present(few, cleared)))
-    # Half a minute, nearly all of it in Python, which does not get faster from round to round.
-    grouped = spent_s(lambda: consume(by_groups(few)))
-    few.unpersist()
-    name, count, count_few = "states by present", UPDATE_COUNT, GROUPED_UPDATE_COUNT
-    return [
-        faster(name, ours, null_ways, peer="window by isnull", goal=0.9, rows=count),
-        faster(name, ours_few, grouped, peer="applyInPandas", goal=15, rows=count_few),
-    ]
-
-
-def updates(spark: SparkSession, count: int, objects: int) -> DataFrame:
-    """Partial updates: of each two fields in three, now and then one that clears its course."""
-    number = F.col("id")
-    speaks = [F.pmod(F.xxhash64(number, F.lit(tag)), F.lit(3)) > 0 for tag in (2, 3, 4)]
-    course = F.pmod(number, F.lit(5)) == 0
-    present = F.lit(2)
-    for tag, is_said in zip((2, 3, 4, 5), (*speaks, course), strict=True):
-        present = present + F.when(is_said, 1 << tag).otherwise(0)
-    key = F.pmod(F.xxhash64(number), F.lit(objects))
-    operation = F.when(number < objects, 1).when(F.pmod(number, F.lit(499)) == 0, 1).otherwise(2)
-    return spark.range(count).select(
-        F.lit("bench").alias("space"),
-        key.cast("string").cast("binary").alias("key"),
-        F.lit("/x").alias("subject"),
-        (number + START_NS).alias("order_ns"),
-        F.lit(7).cast("bigint").alias("node"),
-        (number + 1).alias("position"),
-        F.lit(3).cast("bigint").alias("sender"),
-        (number + 1).alias("sequence"),
-        operation.cast("tinyint").alias("operation"),
-        present.cast("bigint").alias("present"),
-        key.alias("mmsi"),
-        F.when(speaks[0], F.concat(F.lit("vessel "), key.cast("string"))).alias("name"),
-        F.when(speaks[1], F.rand(1)).alias("lat"),
-        F.when(speaks[2], F.rand(2)).alias("lon"),
-        F.when(course & (F.pmod(number, F.lit(50)) > 0), number.cast("int")).alias("course"),
-    )
-
-
-def by_present(frame: DataFrame, cleared: int) -> DataFrame:
-    """As a batch does it."""
-    return merged(steps_of_updates(frame, FIELDS), FIELDS, cleared=cleared)
-
-
-def by_nulls(frame: DataFrame) -> DataFrame:
-    """The same table if null meant that nothing was said: no field could be cleared."""
-    along = Window.partitionBy(*OBJECT).orderBy(*ORDER)
-    so_far = along.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    within = Window.partitionBy(*OBJECT, "life").orderBy(*ORDER)
-    of_life = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    lives = F.sum((F.col("operation") == 1).cast("bigint")).over(so_far)
-    return (
-        frame.withColumn("life", lives)
-        .withColumn("valid_to_ns", F.lead("order_ns").over(along))
-        .select(
-            *OBJECT,
-            "subject",
-            F.col("order_ns").alias("valid_from_ns"),
-            "valid_to_ns",
-            timestamp_column(F.col("order_ns")).alias("valid_from"),
-            timestamp_column(F.col("valid_to_ns")).alias("valid_to"),
-            "life",
-            "sender",
-            "node",
-            "position",
-            "sequence",
-            *(F.last(f.name, ignorenulls=True).over(of_life).alias(f.name) for f in FIELDS),
-        )
-    )
-
-
-def by_groups(frame: DataFrame) -> DataFrame:
-    """One object at a time in Python, as one would write it first."""
-    names = [field.name for field in FIELDS]
-
-    def states(rows: Any) -> Any:
-        rows = rows.sort_values(["order_ns", "node", "position"])
-        rows["life"] = (rows["operation"] == 1).cumsum()
-        rows["valid_to_ns"] = rows["order_ns"].shift(-1).astype("Int64")
-        rows[names] = rows.groupby("life")[names].ffill()
-        return rows[["key", "order_ns", "valid_to_ns", "life", *names]]
-
-    kinds = "key binary, order_ns bigint, valid_to_ns bigint, life bigint, mmsi bigint"
-    kinds += ", name string, lat double, lon double, course double"
-    return frame.groupBy("key").applyInPandas(states, kinds)
 
 
 # -- a large table
@@ -221,10 +103,10 @@ def fill(lake: Lake) -> None:
         F.rand(2).alias("lon"),
         F.pmod(number, F.lit(360)).cast("int").alias("course"),
     )
-    bucket = bucket_column(F.col("valid_from_ns"), lake.config.bucket_ns)
+    bucket = F.concat(hour_column(F.col("valid_from_ns")), F.lit("00"))
     history = rows.where(F.col("valid_to_ns").isNotNull()).withColumn("bucket", bucket)
     lake.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(HOUR_COUNT))
-    latest = with_part(rows.where(F.col("valid_to_ns").isNull()), 1)
+    latest = rows.where(F.col("valid_to_ns").isNull()).withColumn("part", F.lit(0))
     lake.write_plan(
         Plan(
             number=0,

@@ -268,10 +268,6 @@ out and replaced by a gap, since the space must not wait for a disk."""
 RECORDING_FINDING_COUNT_MAX: Final = 1000
 """Faults, gaps and senders of a recording that are listed. The others are counted."""
 
-PIPELINE_CLOCK_COUNT_MAX: Final = 10_000
-"""Nodes whose clocks the pipeline remembers for each type. A node has a new number with each start.
-Updates of a forgotten node are ordered by their own times."""
-
 # -- clients
 
 SEND_BYTES_MAX: Final = 16 * 1024 * 1024

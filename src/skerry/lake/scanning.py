@@ -17,6 +17,7 @@ from skerry.errors import PipelineError
 from skerry.runtime.recordings.files.remote_paths import first_line
 from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.store import TableStore
+from skerry.spark.merging.files import conformed_array
 
 BATCH_ROWS: Final = 65_536
 _BATCHES_AHEAD: Final = 2
@@ -68,7 +69,7 @@ def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """The rows with exactly these columns: new ones are null, others are cast to wider types."""
     known = set(batch.schema.names)
     arrays = [
-        _conformed(batch.column(field.name), field.type)
+        conformed_array(batch.column(field.name), field.type)
         if field.name in known
         else pa.nulls(batch.num_rows, field.type)
         for field in wanted
@@ -79,27 +80,6 @@ def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 def arrow_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a log in the common Arrow types; all are nullable."""
     return pa.schema([pa.field(field.name, _common(field.type)) for field in schema])
-
-
-def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if array.type == wanted:
-        return array
-    if pa.types.is_struct(wanted):
-        names = {field.name for field in array.type}
-        # `struct_field` ignores the nulls of the struct itself; the mask has them.
-        inner = [
-            _conformed(pc.struct_field(array, [field.name]), field.type)
-            if field.name in names
-            else pa.nulls(len(array), field.type)
-            for field in wanted
-        ]
-        return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=array.is_null())
-    if pa.types.is_list(wanted) and pa.types.is_struct(wanted.value_type):
-        values = _conformed(array.flatten(), wanted.value_type)
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int32())
-        return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=array.is_null())
-    return array.cast(wanted)
 
 
 def _unreadable(cause: Exception) -> PipelineError:

@@ -14,7 +14,7 @@ In reading order:
 - `sink`: publishes rows as objects
 - `lake`: the tables of a lake, their columns, files, logs and plans
 - `merging`: merges recorded rows into files of tables
-- `transforms`: functions from frame to frame, for late rows, queries and derived tables
+- `transforms`: functions from frame to frame, for queries and derived tables
 - `jobs`: batches, and the jobs `run`, `follow`, `compact` and `vacuum`
 - `report`: the report over the tables as an HTML page
 - `tables`: queries on the tables

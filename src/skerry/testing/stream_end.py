@@ -30,25 +30,6 @@ Input = tuple[Callable[[Any], None], Any]
 class StreamEnd:
     """One end of a stream, and the direction from it to the far end."""
 
-    __slots__ = (
-        "arrival_ns",
-        "far",
-        "in_flight_bytes",
-        "is_established",
-        "is_full",
-        "is_open",
-        "is_probing",
-        "is_pumping",
-        "node",
-        "outgoing",
-        "outgoing_bytes",
-        "peer",
-        "read_bytes_per_s",
-        "read_due_ns",
-        "try_count",
-        "unread",
-    )
-
     def __init__(self, node: Node[Any], peer: Address) -> None:
         self.node = node
         self.peer = peer

@@ -3,8 +3,6 @@
 - `loop`: the jobs `run_all` and `follow`, which run batches one after the other
 - `batch`: one batch, from segments to committed tables
 - `definitions`: assigns each definition of a type to a table
-- `late_type`: merges one type with Spark jobs, if its rows may precede known ones
-- `lateness`: rebuilds updates and states when new rows precede known ones
 - `derived_tables`: builds the derived tables
 - `maintenance`: snapshots, compaction and vacuum after a batch
 """

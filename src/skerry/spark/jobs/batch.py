@@ -12,18 +12,20 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
+
+import pyarrow as pa
 
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.reader import Recording
 from skerry.spark.jobs.definitions import TypeContent, content_of_segments
-from skerry.spark.jobs.late_type import is_widened, stage_type, typed_rows
-from skerry.spark.jobs.lateness import stale_snapshots
 from skerry.spark.lake.buckets import HOUR_NS, hour_text
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
 from skerry.spark.lake.data_files import DataFile, TableChange
 from skerry.spark.lake.lake import Lake, change_of
 from skerry.spark.lake.plans import Plan, TypeState
+from skerry.spark.lake.schema import spark_schema
 from skerry.spark.merging.duplicates import (
     SKEW_NS,
     KnownCounters,
@@ -33,13 +35,18 @@ from skerry.spark.merging.duplicates import (
     decide_rows,
     groups_to_check,
 )
+from skerry.spark.merging.files import read_rows, write_file
 from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER
 from skerry.spark.merging.runners import InProcess, SparkTasks
-from skerry.spark.merging.survey import RAW, Survey, TableAssignment, TableTally
+from skerry.spark.merging.survey import LATEST, RAW, Survey, TableAssignment, TableTally
 from skerry.spark.merging.work import SLOT_BYTES, SlotResult, TableWork, Work, slot_count_for
 from skerry.spark.source.options import ReadOptions, read_options
 from skerry.spark.source.planning import Run, Wanted, dropped, pack, runs, segments
 from skerry.spark.startup.session import is_in_this_process
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +57,9 @@ _HERE_BYTES_MAX: Final = 24 * 1024 * 1024
 """Up to this size the driver itself is faster than Spark tasks."""
 _TASK_BYTES: Final = 16 * 1024 * 1024
 _SLOT_COUNT_MAX: Final = 256
+_FILE_FACTOR: Final = 4
+"""Recorded bytes for each byte of a compressed file."""
+_WIDENED: Final = ("updates", "history", "latest", "snapshots")
 _COUNTED: Final = (BY_MULTICAST, BY_SENDER, BY_CONTENT)
 
 
@@ -112,12 +122,13 @@ class _Batch:
         self.tables = {table: number for number, table in enumerate(self.content.used, RAW + 1)}
         self.tasks: list[tuple[Run, ...]] = pack(runs(self.segments, Wanted()), _TASK_BYTES)
         self.assignment = _assignment(self.content, self.tables)
-        self.runner = self._runner()
+        self.runner = self._runner(0)
         self.changes: dict[str, TableChange] = {}
         self.states = dict(self.content.states)
 
-    def _runner(self) -> InProcess | SparkTasks:
-        size = sum(segment.byte_count for _, segment in self.segments)
+    def _runner(self, more_bytes: int) -> InProcess | SparkTasks:
+        """The runner for the rows of the batch and this many bytes of known ones."""
+        size = more_bytes + sum(segment.byte_count for _, segment in self.segments)
         master = self.lake.spark.sparkContext.master or ""
         is_little = size <= min(_HERE_BYTES_MAX, self.lake.config.here_bytes)
         return (
@@ -130,19 +141,18 @@ class _Batch:
         survey = self.runner.survey(self.tasks, self.assignment)
         targets = self._targets(survey)
         decisions = self._decided(targets)
-        late = [target for target in targets if decisions[target.number].is_late]
-        work = self._work([target for target in targets if target not in late], decisions)
-        self.lake.trace("merge")
-        results = self.runner.merge(work) if work.tables else []
-        found_late = {result.table for result in results if result.is_late}
+        results = self._merged(targets, decisions)
+        # Whether a row precedes a known state of its object is found by merging.
+        late = {result.table for result in results if result.is_late}
+        if late:
+            self._discard_files(result for result in results if result.table in late)
+            decisions |= {number: replace(decisions[number], is_late=True) for number in late}
+            again = self._merged([t for t in targets if t.number in late], decisions)
+            results = [result for result in results if result.table not in late] + again
         rows = 0
         for target in targets:
             own = [result for result in results if result.table == target.number]
-            if target in late or target.number in found_late:
-                self._discard_files(own)
-                rows += self._stage_late(target)
-            else:
-                rows += self._stage(target, own)
+            rows += self._stage(target, own, decisions[target.number])
         raw = next((target.tally for target in targets if target.number == RAW), None)
         kinds = (BY_POSITION, *_COUNTED)
         marks = self.last.raw_marks
@@ -187,9 +197,6 @@ class _Batch:
         found = self.runner.details(self.tasks, self.assignment, wanted) if wanted else {}
         decisions = {}
         for target in targets:
-            if target.state is not None and is_widened(self.lake, target.state):
-                decisions[target.number] = RowDecisions(is_late=True)
-                continue
             decisions[target.number] = decide_rows(
                 target.tally,
                 target.known,
@@ -204,6 +211,14 @@ class _Batch:
             )
         return decisions
 
+    def _merged(
+        self, targets: Iterable[_TargetTable], decisions: Mapping[int, RowDecisions]
+    ) -> list[SlotResult]:
+        self.lake.trace("merge")
+        work = self._work(targets, decisions)
+        more_bytes = sum(_known_bytes(table) for table in work.tables.values())
+        return self._runner(more_bytes).merge(work) if work.tables else []
+
     def _work(self, targets: Iterable[_TargetTable], decisions: Mapping[int, RowDecisions]) -> Work:
         tables: dict[int, TableWork] = {}
         sizes: dict[int, int] = {}
@@ -212,7 +227,8 @@ class _Batch:
             table = self._table_work(target, decisions[target.number], first)
             tables[target.number] = table
             for slot in range(first, first + table.slot_count):
-                sizes[slot] = target.tally.bytes // table.slot_count
+                size = target.tally.bytes + _known_bytes(table)
+                sizes[slot] = size // table.slot_count
             first += table.slot_count
         return Work(
             root=self.lake.store.root,
@@ -225,13 +241,15 @@ class _Batch:
         )
 
     def _table_work(self, target: _TargetTable, decisions: RowDecisions, first: int) -> TableWork:
-        slots = min(_SLOT_COUNT_MAX, slot_count_for(target.tally.bytes))
         if target.state is None:
-            known = self._known_raw(target)
-            return TableWork(
-                name="raw", first_slot=first, slot_count=slots, known=known, decisions=decisions
-            )
+            table = TableWork(name="raw", known=self._known_raw(target), decisions=decisions)
+            slots = min(_SLOT_COUNT_MAX, slot_count_for(target.tally.bytes))
+            return replace(table, first_slot=first, slot_count=slots)
         state = target.state
+        updates, history = self._late_files(state, decisions) if decisions.is_late else ((), ())
+        table = TableWork(name=state.table, decisions=decisions, updates=updates, history=history)
+        slots = slot_count_for(target.tally.bytes + _known_bytes(table))
+        slots = min(_SLOT_COUNT_MAX, slots)
         latest, gone = (self.lake.table(f"{k}/{state.table}").files() for k in ("latest", "gone"))
         count = 1
         if state.is_cached:
@@ -241,8 +259,8 @@ class _Batch:
             # A slot loads its parts into memory.
             slots = max(slots, count // 2)
             self.states[state.table] = replace(state, part_count=count)
-        return TableWork(
-            name=state.table,
+        return replace(
+            table,
             schema=state.schema,
             is_cached=state.is_cached,
             first_slot=first,
@@ -251,8 +269,20 @@ class _Batch:
             part_count_before=state.part_count,
             latest=tuple(latest),
             gone=tuple(gone),
-            decisions=decisions,
         )
+
+    def _late_files(
+        self, state: TypeState, decisions: RowDecisions
+    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """The files with updates and with states that late rows may affect."""
+        since_ns = decisions.since_ns
+        updates, history = (
+            self.lake.table(f"{kind}/{state.table}").files(
+                lambda file, time=time: file.may_have(time, since_ns, LATEST)  # type: ignore[misc]
+            )
+            for kind, time in (("updates", "order_ns"), ("history", "valid_to_ns"))
+        )
+        return tuple(updates), tuple(history)
 
     def _known_raw(self, target: _TargetTable) -> tuple[DataFile, ...]:
         """The files of `raw` that may have rows of this batch."""
@@ -267,7 +297,9 @@ class _Batch:
 
     # -- the changes
 
-    def _stage(self, target: _TargetTable, results: Iterable[SlotResult]) -> int:
+    def _stage(
+        self, target: _TargetTable, results: Iterable[SlotResult], decisions: RowDecisions
+    ) -> int:
         """Add the files of the tasks to the plan; returns the number of new rows."""
         added: dict[str, list[DataFile]] = defaultdict(list)
         removed: dict[str, dict[str, None]] = defaultdict(dict)
@@ -281,46 +313,44 @@ class _Batch:
         for kind in dict.fromkeys((*added, *removed)):
             change = change_of(kind, target.state, added[kind], removed[kind])
             self.changes[change.table] = change
-        if target.state is not None:
-            self._advance(target, added)
-        return rows
-
-    def _advance(self, target: _TargetTable, added: Mapping[str, Sequence[DataFile]]) -> None:
-        """Advance the clocks and marks of a type."""
-        assert target.state is not None
-        table = target.state.table
-        state = self.states[table]
+        if target.state is None:
+            return rows
+        state = self.states[target.state.table]
         if state.is_cached and added["updates"]:
-            self._drop_snapshots(state, min(file.low["order_ns"] for file in added["updates"]))
-        self.states[table] = replace(
+            # A row that is not late for its object may still be late for a snapshot.
+            stale = stale_snapshots(self.lake, state, decisions.since_ns)
+            if stale:
+                self.changes[f"snapshots/{state.table}"] = change_of("snapshots", state, (), stale)
+        self._widen(state)
+        self.states[state.table] = replace(
             state,
             clocks=advanced_clocks(state.clocks, target.tally),
             marks=advanced_marks(target.known.marks, target.tally, kinds=_COUNTED),
         )
+        return rows
 
-    def _drop_snapshots(self, state: TypeState, since_ns: int) -> None:
-        # A row that is not late for its object may still be late for a snapshot.
-        stale = stale_snapshots(self.lake, state, since_ns)
-        if stale:
-            self.changes[f"snapshots/{state.table}"] = change_of("snapshots", state, (), stale)
-
-    def _stage_late(self, target: _TargetTable) -> int:
-        """Merge late rows with separate Spark jobs; returns the number of new rows."""
-        assert target.state is not None
-        state = replace(
-            target.state,
-            marks=advanced_marks(target.known.marks, target.tally, kinds=_COUNTED),
-        )
-        rows = typed_rows(self.lake, self.options, state, self.content.used[state.table])
-        tallies = target.tally.groups.values()
-        times = [(tally.time_min_ns, tally.time_max_ns) for tally in tallies]
-        staged = stage_type(self.lake, state, rows, times, label=self.folder[:9])
-        if staged is None:
-            self.states[state.table] = state
-            return 0
-        self.states[state.table] = staged.state
-        self.changes |= {change.table: change for change in staged.changes}
-        return staged.row_count
+    def _widen(self, state: TypeState) -> None:
+        """Write the tables again in which a column has another type now."""
+        store = self.lake.store
+        for kind in _WIDENED:
+            name, wanted = f"{kind}/{state.table}", table_schema(kind, state.schema)
+            contents = self.lake.table(name).contents()
+            if contents is None or not _is_wider(
+                spark_schema(wanted), spark_schema(contents.schema)
+            ):
+                continue
+            change = self.changes.get(name) or change_of(kind, state)
+            inside = pa.schema([field for field in wanted if field.name not in DIVIDED_BY[kind]])
+            added = [
+                write_file(
+                    store, name, self.folder, read_rows(store, name, file, inside), file.parts
+                )
+                for file in contents.files
+                if file.path not in change.removed
+            ]
+            self.changes[name] = replace(
+                change, added=(*change.added, *added), removed=(), is_replacing=True
+            )
 
     def _stale_hours(self) -> tuple[str, ...]:
         """The hours for which derived tables have to be built again."""
@@ -342,7 +372,7 @@ class _Batch:
     def discard(self) -> None:
         """Delete the files of a failed batch; files that cannot be deleted are left to `vacuum`."""
         for table in self.tables:
-            for kind in ("updates", "history", "latest", "gone"):
+            for kind in ("gone", *_WIDENED):
                 self._delete(f"{kind}/{table}/{self.folder}")
         self._delete(f"raw/{self.folder}")
 
@@ -381,6 +411,28 @@ def _known(state: TypeState | None, last: Plan) -> KnownCounters:
 
 def _rows_at(files: Sequence[DataFile]) -> Callable[[int, int], bool]:
     return lambda low, high: any(file.may_have("time_ns", low, high) for file in files)
+
+
+def stale_snapshots(lake: Lake, state: TypeState, since_ns: int) -> tuple[str, ...]:
+    """The snapshot files that become wrong if states change from an instant.
+
+    This includes states of objects that are new: a snapshot lacks them.
+    """
+    table = lake.table(f"snapshots/{state.table}")
+    found = table.files(lambda file: int(file.parts["until_ns"] or 0) > since_ns)
+    return tuple(file.path for file in found)
+
+
+def _is_wider(wanted: StructType, known: StructType) -> bool:
+    """Whether an existing column has another type now."""
+    kinds = {field.name: field.dataType.simpleString() for field in known}
+    wide = ((field.name, field.dataType.simpleString()) for field in wanted)
+    return any(kinds.get(name, kind) != kind for name, kind in wide)
+
+
+def _known_bytes(table: TableWork) -> int:
+    """The approximate recorded bytes of the known rows that are merged again."""
+    return _FILE_FACTOR * sum(file.byte_count for file in (*table.updates, *table.history))
 
 
 def _partitions(sizes: Mapping[int, int]) -> dict[int, int]:

@@ -47,22 +47,13 @@ def hour_column(ns: Column) -> Column:
     return F.concat(day_column(ns), F.lit("T"), F.lpad(hour, 2, "0"))
 
 
-def bucket_column(ns: Column, length_ns: int) -> Column:
-    """The bucket of an instant by its start: `2026-11-15T1400`."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    start = floor_column(_reachable(ns, DAY_NS), length_ns)
-    minute = _whole(F.pmod(start, F.lit(HOUR_NS)), MINUTE_NS).cast("string")
-    return F.concat(hour_column(start), F.lpad(minute, 2, "0"))
-
-
 def bucket_start_ns(ns: int, length_ns: int) -> int:
     """The first instant of the bucket of an instant."""
     return ns - ns % length_ns
 
 
 def bucket_text(ns: int, length_ns: int = MINUTE_NS) -> str:
-    """The name of the bucket of an instant, as in `bucket_column`."""
+    """The name of the bucket of an instant by its start: `2026-11-15T1400`."""
     start_ns = bucket_start_ns(ns, length_ns)
     return f"{hour_text(start_ns)}{start_ns // MINUTE_NS % 60:02}"
 
@@ -81,6 +72,7 @@ def timestamp_column(ns: Column) -> Column:
     """Nanoseconds since 1970 as a timestamp, rounded down to microseconds."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    # Integers throughout: a double cannot represent current times in nanoseconds.
     return F.timestamp_micros(_whole(floor_column(ns, 1000), 1000))
 
 

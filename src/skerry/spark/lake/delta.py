@@ -85,17 +85,12 @@ class Table:
         self,
         spark: SparkSession,
         wanted: Callable[[DataFile], bool] | None = None,
-        *,
-        with_file_path: bool = False,
     ) -> DataFrame:
-        """The rows of the files that match; PipelineError if the table does not exist.
-
-        With `with_file_path`, the column `file_path` names the file of each row.
-        """
+        """The rows of the files that match; PipelineError if the table does not exist."""
         contents = self.contents()
         if contents is None:
             raise _no_table(self.name, self.store.root)
-        return self.rows_of(spark, contents.only(wanted), with_file_path=with_file_path)
+        return self.rows_of(spark, contents.only(wanted))
 
     def contents(self) -> Contents | None:
         """The contents of the table, or None if it does not exist."""
@@ -105,9 +100,7 @@ class Table:
             self._cache[self.name] = contents_of_log(self.log())
         return self._cache[self.name]
 
-    def rows_of(
-        self, spark: SparkSession, contents: Contents, *, with_file_path: bool = False
-    ) -> DataFrame:
+    def rows_of(self, spark: SparkSession, contents: Contents) -> DataFrame:
         """The rows of these contents of the table."""
         return read_files(
             spark,
@@ -116,7 +109,6 @@ class Table:
             contents.files,
             contents.schema,
             contents.divided_by,
-            with_file_path=with_file_path,
         )
 
     def stage(
@@ -218,19 +210,15 @@ def read_files(
     files: Iterable[DataFile],
     schema: pa.Schema,
     divided_by: Sequence[str],
-    *,
-    with_file_path: bool = False,
 ) -> DataFrame:
     """The rows of some files of a table."""
     columns = spark_schema(schema)
-    if with_file_path:
-        columns = columns.add("file_path", "string")
     found = list(files)
     if not found:
         return no_rows(spark, columns)
     paths = [store.spark_path(f"{table}/{file.path}") for file in found]
     folders = {file.path.partition("/")[0] for file in found}
-    if divided_by and len(folders) == 1 and not with_file_path:
+    if divided_by and len(folders) == 1:
         # Spark reads partition values from the names below one folder. With several folders they
         # are computed from the path of each row, which costs as much as a few columns.
         base = store.spark_path(f"{table}/{folders.pop()}")
@@ -245,9 +233,6 @@ def read_files(
     for column in columns:
         if column.name in divided_by:
             chosen.append(f"{_part_text(column, found)} as {column.name}")
-        elif with_file_path and column.name == "file_path":
-            inside_table = _decoded(f"substring_index({_FILE_PATH}, '/{table}/', -1)")
-            chosen.append(f"{inside_table} as file_path")
         else:
             chosen.append(quoted(column.name))
     # As text: building an expression takes many messages to the JVM.

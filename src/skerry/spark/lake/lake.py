@@ -150,37 +150,22 @@ class Lake:
         kind: str,
         state: TypeState,
         wanted: Callable[[DataFile], bool] | None = None,
-        *,
-        with_file_path: bool = False,
     ) -> DataFrame:
-        """Rows of a table of a type, with the columns of its current schema.
-
-        With `with_file_path`, the column `file_path` names the file of each row.
-        """
+        """Rows of a table of a type, with the columns of its current schema."""
         contents = self.table(f"{kind}/{state.table}").contents()
         found = None if contents is None else contents.only(wanted)
-        return self.rows_of(kind, state, found, with_file_path=with_file_path)
+        return self.rows_of(kind, state, found)
 
-    def rows_of(
-        self,
-        kind: str,
-        state: TypeState,
-        contents: Contents | None,
-        *,
-        with_file_path: bool = False,
-    ) -> DataFrame:
+    def rows_of(self, kind: str, state: TypeState, contents: Contents | None) -> DataFrame:
         """As `rows`, for given contents; None for a table that does not exist."""
         wanted = table_schema(kind, state.schema)
         columns = spark_schema(wanted)
-        if with_file_path:
-            columns = columns.add("file_path", "string")
         if contents is None or not contents.files:
             return no_rows(self.spark, columns)
         table = self.table(f"{kind}/{state.table}")
-        rows = table.rows_of(self.spark, contents, with_file_path=with_file_path)
+        rows = table.rows_of(self.spark, contents)
         # The usual case, detected without asking the JVM for the columns.
-        is_right = contents.schema.equals(wanted) and not with_file_path
-        return rows if is_right else conformed(rows, columns)
+        return rows if contents.schema.equals(wanted) else conformed(rows, columns)
 
     def stage(self, kind: str, state: TypeState, frame: DataFrame, *, label: str) -> list[DataFile]:
         """Write rows as files of a table of a type without committing them."""

@@ -67,15 +67,7 @@ ENVELOPE: Final = pa.schema(
 )
 """The columns that rows of every type have."""
 
-_TEMPORARY: Final = (
-    *("id_kind", "id_node", "id_sender", "id_block", "id_number", "number_before"),
-    *("is_placed", "block_number", "before_ns", "first_position", "order_before_ns"),
-    *("order_now_ns", "since_ns", "file_path", "lives", "standing"),
-)
-"""Columns that exist only while a batch is merged."""
-_RESERVED: Final = frozenset(
-    name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN, *_TEMPORARY)
-)
+_RESERVED: Final = frozenset(name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN))
 _BAD_CHARS: Final = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.`", "_"))
 """Characters that column names of tables or queries may not have."""
 

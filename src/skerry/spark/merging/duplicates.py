@@ -2,7 +2,8 @@
 
 Almost all counters continue from where the table ends. The rows of the other counters are examined
 one by one: numbers that the table has are dropped, and if a clock went back or rows are out of
-order, `order_ns` is computed from all of them. Rows that precede known ones make a table *late*.
+order, `order_ns` is computed from all of them. Rows that precede known ones make a table *late*:
+its slots also merge the known rows after them again (`merging.slots.LateSlot`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.lake.catalog import table_schema
 from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.plans import Clock
@@ -27,9 +28,13 @@ from skerry.spark.merging.identity import (
     Numbers,
     identity_of,
     is_run_start,
+    numbers_of,
 )
-from skerry.spark.merging.survey import EARLIEST, CounterTally, Detail, TableTally
+from skerry.spark.merging.survey import EARLIEST, LATEST, CounterTally, Detail, TableTally
 
+PIPELINE_CLOCK_COUNT_MAX: Final = 10_000
+"""Nodes whose clocks the pipeline remembers for each type. A node has a new number with each start.
+Updates of a forgotten node are ordered by their own times."""
 SKEW_NS: Final = 300_000_000_000
 """Maximum difference of the times that receivers stamp on one multicast update."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
@@ -74,6 +79,13 @@ class RowDecisions:
     has_duplicates: bool = False
     """Whether the batch may have the same row more than once."""
     is_late: bool = False
+    since_ns: int = EARLIEST
+    """No new row and no shifted one has an earlier `order_ns`."""
+    shifts: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    """By node, ascending positions of new rows that precede known ones, each with the latest time
+    so far: the lowest `order_ns` of known rows with a higher position."""
+    shifted: frozenset[str] = frozenset()
+    """Paths of the files that may have such known rows."""
 
 
 def groups_to_check(
@@ -125,40 +137,113 @@ def decide_rows(
     """Decide from the details of the groups to check; `files` are those of `updates`."""
     orders: dict[int, tuple[Numbers, Numbers]] = {}
     drops: dict[CounterGroup, Numbers] = {}
+    shifts: dict[int, tuple[Numbers, Numbers]] = {}
+    # A row of any other group has its time as `order_ns`.
+    since = [tally.time_min_ns for group, tally in counted.groups.items() if group not in found]
     has_duplicates = any(not tally.is_ascending for tally in counted.groups.values())
+    is_late = False
     all_files = list(files)
     for group, detail in found.items():
         highest = known.highest(group)
         suspects = detail if highest is None else _only(detail, detail.numbers <= highest)
+        left = detail
         if len(suspects.numbers) and all_files:
+            seen: Numbers = np.zeros(0, np.int64)
             if group.kind == BY_CONTENT:
-                return RowDecisions(is_late=True)
-            seen = _seen(group, suspects, all_files, store, table)
+                # Known rows can only be told by their content, which the slots compare.
+                is_late = True
+            else:
+                seen = _seen(group, suspects, all_files, store, table)
             if len(seen):
                 drops[group] = seen
-            if highest is not None and len(np.setdiff1d(suspects.numbers, seen)):
-                return RowDecisions(is_late=True)
+                left = _only(detail, ~np.isin(detail.numbers, seen))
+            is_late |= highest is not None and bool(len(np.setdiff1d(suspects.numbers, seen)))
+        times = left.times_ns
         if group.kind == BY_POSITION:
-            left = detail
-            if group in drops:
-                left = _only(detail, ~np.isin(detail.numbers, drops[group]))
-            orders[group.node] = _ordered(left, known.clocks.get(group.node))
-    return RowDecisions(orders=orders, drops=drops, has_duplicates=has_duplicates)
+            clock = known.clocks.get(group.node)
+            before: Numbers | int = EARLIEST if clock is None else clock.order_ns
+            late = left if clock is None else _only(left, left.numbers <= clock.position)
+            if clock is not None and len(late.numbers):
+                before = _known_before(group, left.numbers, all_files, store, table)
+                before[left.numbers > clock.position] = clock.order_ns
+                stamped = _stamped(late)
+                if len(stamped[0]):
+                    shifts[group.node] = stamped
+            orders[group.node] = _ordered(left, before)
+            times = orders[group.node][1]
+        since += [int(times.min())] if len(times) else []
+    shifted = [file for file in all_files if _is_shifted(file, shifts)]
+    since += [file.low.get("order_ns", EARLIEST) for file in shifted]
+    return RowDecisions(
+        orders=orders,
+        drops=drops,
+        has_duplicates=has_duplicates,
+        is_late=is_late,
+        since_ns=min(since, default=EARLIEST),
+        shifts=shifts,
+        shifted=frozenset(file.path for file in shifted),
+    )
 
 
 def _only(detail: Detail, mask: Numbers) -> Detail:
     return Detail(*(column[mask] for column in detail))
 
 
-def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
-    """Positions with their `order_ns`: the latest time that the node had stamped so far."""
+def _stamped(detail: Detail) -> tuple[Numbers, Numbers]:
+    """The positions of updates, ascending, each with the latest time so far."""
+    stamped = _only(detail, ~detail.is_snapshot)
+    order = np.argsort(stamped.numbers)
+    return stamped.numbers[order], np.maximum.accumulate(stamped.times_ns[order])
+
+
+def _is_shifted(file: DataFile, shifts: Mapping[int, tuple[Numbers, Numbers]]) -> bool:
+    return any(
+        file.may_have("node", node, node)
+        and file.may_have("position", int(positions[0]) + 1, LATEST)
+        and file.may_have("order_ns", EARLIEST, int(times_ns[-1]) - 1)
+        for node, (positions, times_ns) in shifts.items()
+    )
+
+
+def _known_before(
+    group: CounterGroup,
+    positions: Numbers,
+    files: Iterable[DataFile],
+    store: TableStore,
+    table: str,
+) -> Numbers:
+    """For each position, the `order_ns` of the last known update before it; EARLIEST if none."""
+    found = np.full(len(positions), EARLIEST)
+    last = int(positions.max())
+    for file in files:
+        is_near = file.may_have("node", group.node, group.node)
+        if is_near and file.may_have("position", 0, last):
+            columns = (*_IDENTITY, "operation", "order_ns")
+            rows = read_rows(store, table, file, table_schema("raw"), columns=columns)
+            identity = identity_of(rows)
+            is_own = (identity.kind == group.kind) & (identity.node == group.node)
+            is_own &= numbers_of(rows.column("operation")) != SNAPSHOT
+            order = np.argsort(identity.number[is_own])
+            known = identity.number[is_own][order]
+            order_ns = numbers_of(rows.column("order_ns"))[is_own][order]
+            latest: Numbers = np.maximum.accumulate(order_ns)
+            index: Numbers = np.searchsorted(known, positions) - 1
+            has = index >= 0
+            found[has] = np.maximum(found[has], latest[index[has]])
+    return found
+
+
+def _ordered(detail: Detail, before: Numbers | int) -> tuple[Numbers, Numbers]:
+    """Positions with their `order_ns`: the latest time that the node had stamped so far.
+
+    `before` is the latest known one before each row of `detail`, or before all of them.
+    """
     order = np.lexsort((detail.times_ns, detail.is_snapshot, detail.numbers))
+    order = order[is_run_start(detail.numbers[order])]
     numbers, times, is_snapshot = (column[order] for column in detail)
-    is_first = is_run_start(numbers)
-    numbers, times, is_snapshot = numbers[is_first], times[is_first], is_snapshot[is_first]
     stamped = np.maximum.accumulate(np.where(is_snapshot, EARLIEST, times))
-    floor = EARLIEST if clock is None else clock.order_ns
-    return numbers, np.maximum(np.maximum(times, stamped), floor)
+    floors = np.broadcast_to(before, len(detail.numbers))[order]
+    return numbers, np.maximum(np.maximum(times, stamped), floors)
 
 
 def _seen(

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skerry.spark.lake.data_files import NULL_PART, DataFile, written_file
@@ -112,8 +113,9 @@ def conformed_rows(
     arrays = []
     for column in schema:
         if column.name in rows.column_names:
-            found = rows.column(column.name)
-            arrays.append(found if found.type == column.type else found.cast(column.type))
+            chunks = rows.column(column.name).chunks
+            found = [conformed_array(chunk, column.type) for chunk in chunks]
+            arrays.append(pa.chunked_array(found, column.type))
             continue
         value = None if parts is None else parts.get(column.name)
         if value is None:
@@ -122,6 +124,28 @@ def conformed_rows(
             scalar = pa.scalar(value).cast(column.type)
             arrays.append(pa.repeat(scalar, rows.num_rows))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def conformed_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A column cast to a wider type; fields that a struct in it does not have are null."""
+    if array.type == wanted:
+        return array
+    if pa.types.is_struct(wanted):
+        names = {field.name for field in array.type}
+        # `struct_field` ignores the nulls of the struct itself; the mask has them.
+        inner = [
+            conformed_array(pc.struct_field(array, [field.name]), field.type)
+            if field.name in names
+            else pa.nulls(len(array), field.type)
+            for field in wanted
+        ]
+        return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=array.is_null())
+    if pa.types.is_list(wanted) and pa.types.is_struct(wanted.value_type):
+        values = conformed_array(array.flatten(), wanted.value_type)
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=array.is_null())
+    return array.cast(wanted)
 
 
 # -- parts by time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from skerry.spark.merging.work import TableWork
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
 _CHARS_MAX: Final = 60
 """Limit of any other name: a character takes up to four bytes, a folder name at most 255."""
-_CONTENT: Final = ("key", "operation", "present", "subject", "type", "sent_ns", "payload")
+_CONTENT: Final = ("key", "operation", "present", "subject", "sent_ns", "payload")
 
 
 def write_raw(store: TableStore, folder: str, rows: pa.Table, table: TableWork) -> list[DataFile]:
@@ -31,9 +31,10 @@ def write_raw(store: TableStore, folder: str, rows: pa.Table, table: TableWork) 
     names = pa.array([folder_type(name) for name in types.dictionary.to_pylist()], pa.string())
     rows = rows.set_column(rows.column_names.index("type"), "type", names.take(types.indices))
     rows = rows.append_column("order_ns", rows.column("time_ns"))
-    if table.known:
-        rows = _unseen(store, rows, table)
     schema = table_schema("raw")
+    if table.known:
+        known = (read_rows(store, "raw", file, schema) for file in table.known)
+        rows = unseen_rows(rows, known, _CONTENT)
     columns = pa.schema([column for column in schema if column.name not in ("day", "type")])
     return [
         write_file(
@@ -69,20 +70,23 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, str | None, pa.Table]]:
         yield day, encoded.dictionary[int(codes[start])].as_py(), part
 
 
-def _unseen(store: TableStore, rows: pa.Table, table: TableWork) -> pa.Table:
-    """Rows that are not in the table. There are few as a rule, so they are compared in Python."""
-    known: set[tuple[Any, ...]] = set()
-    schema = table_schema("raw")
-    for file in table.known:
-        known.update(_identities(read_rows(store, "raw", file, schema)))
-    is_new: Numbers = np.array([found not in known for found in _identities(rows)], bool)
+def unseen_rows(rows: pa.Table, known: Iterable[pa.Table], columns: Sequence[str]) -> pa.Table:
+    """Rows that are not among known ones; `columns` are the content of rows without a number.
+
+    There are few as a rule, so they are compared in Python.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    for table in known:
+        seen.update(_identities(table, columns))
+    is_new: Numbers = np.array([found not in seen for found in _identities(rows, columns)], bool)
     return rows.filter(pa.array(is_new))
 
 
-def _identities(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+def _identities(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     identity = identity_of(rows)
-    contents = zip(*rows.select(_CONTENT).to_pydict().values(), strict=True)
-    for kind, node, sender, number, content in zip(
-        *(column.tolist() for column in identity), contents, strict=True
+    contents = zip(*rows.select(columns).to_pydict().values(), strict=True)
+    types = rows.column("type").to_pylist()
+    for kind, node, sender, number, type_, content in zip(
+        *(column.tolist() for column in identity), types, contents, strict=True
     ):
-        yield (kind, node, sender, number, content if kind == BY_CONTENT else content[4])
+        yield (kind, node, sender, number, type_, content if kind == BY_CONTENT else ())

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.codec.envelope import SNAPSHOT
+from skerry.codec.envelope import CREATE, SNAPSHOT
 from skerry.spark.lake.buckets import HOUR_NS, bucket_text, hour_text
-from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.lake.data_files import DataFile
 from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import read_rows, time_parts, write_parts
@@ -28,13 +28,15 @@ from skerry.spark.merging.identity import (
     is_run_start,
     numbers_of,
 )
-from skerry.spark.merging.raw import write_raw
+from skerry.spark.merging.raw import unseen_rows, write_raw
 from skerry.spark.merging.states import MergedStates, StateSteps, steps_of_gone, steps_of_states
+from skerry.spark.merging.survey import EARLIEST, LATEST
 from skerry.spark.merging.work import SlotResult, TableWork, Work
 from skerry.spark.source.columnar_decoder import decode_payloads
 from skerry.spark.source.reading import pieces_of
 
 _PARTED = ("latest", "gone")
+_KNOWN_CONTENT = ("key", "operation", "present", "subject", "sent_ns")
 _CONTENT = ("space", "key", "operation", "present", "subject", "sent_ns", "payload")
 
 
@@ -51,7 +53,8 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
         count = sum(file.rows for file in added)
         named = tuple(("raw", file) for file in added)
         return SlotResult(table=number, rows=count, added=named)
-    return _Slot(work, number, slot, store).merged(rows)
+    merging = LateSlot if table.decisions.is_late else Slot
+    return merging(work, number, slot, store).merged(rows)
 
 
 def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
@@ -93,7 +96,7 @@ def _contents(rows: pa.Table, identity: RowIdentity) -> Numbers:
     return contents
 
 
-class _Slot:
+class Slot:
     def __init__(self, work: Work, number: int, slot: int, store: TableStore) -> None:
         self.work = work
         self.number = number
@@ -128,9 +131,8 @@ class _Slot:
 
     def _updates(self, rows: pa.Table) -> pa.Table:
         """Recorded rows, decoded to rows of `updates`."""
-        table = self.table
+        table, schema = self.table, self._schema("updates")
         assert table.schema is not None
-        schema = table_schema("updates", table.schema)
         columns: dict[str, pa.Array | pa.ChunkedArray] = {
             "order_ns": pa.array(self._order_ns(rows)),
             "payload_bytes": pc.binary_length(rows.column("payload")).cast(pa.int64()),
@@ -143,16 +145,13 @@ class _Slot:
         )
         for name in fields.column_names:
             columns[names.get(name, name)] = fields.column(name)
-        chosen = [column for column in schema if column.name != "hour"]
-        for column in chosen:
+        for column in schema:
             if column.name not in columns:
                 found = rows.column(column.name)
                 columns[column.name] = (
                     found if found.type == column.type else found.cast(column.type)
                 )
-        return pa.Table.from_arrays(
-            [columns[column.name] for column in chosen], schema=pa.schema(chosen)
-        )
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _order_ns(self, rows: pa.Table) -> Numbers:
         times = numbers_of(rows.column("time_ns"))
@@ -201,7 +200,9 @@ class _Slot:
             )
             if found.has_seed_after_new(sum(len(steps.objects) for steps in seeds)):
                 return False
-            self._write_history(found)
+            self._write_history(
+                found.states(found.closed(), self._schema("history"), is_open=False)
+            )
             new["latest"] = found.states(found.open(), kept["latest"].schema, is_open=True)
             new["gone"] = found.removals(found.gone(), kept["gone"].schema)
         for kind in _PARTED:
@@ -225,30 +226,33 @@ class _Slot:
 
     def _known(self, kind: str, files: list[DataFile]) -> pa.Table:
         """The rows of these files that belong to this slot."""
-        table = self.table
-        assert table.schema is not None
-        whole = table_schema(kind, table.schema)
-        schema = pa.schema([column for column in whole if column.name != "part"])
-        name = f"{kind}/{table.name}"
+        table, schema, name = self.table, self._schema(kind), f"{kind}/{self.table.name}"
         found = [read_rows(self.store, name, file, schema) for file in files]
         rows = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
-        if rows.num_rows and table.slot_count > table.part_count_before:
-            slots = part_of(_hashes(rows), table.slot_count)
-            rows = rows.filter(pa.array(slots == self.slot - table.first_slot))
+        if table.slot_count > (table.part_count_before if kind in _PARTED else 1):
+            rows = rows.filter(self._is_own(rows))
         return rows
 
-    def _write_history(self, found: MergedStates) -> None:
+    def _schema(self, kind: str) -> pa.Schema:
+        """The columns of the files of a table."""
         assert self.table.schema is not None
-        indices = found.closed()
-        if not len(indices):
-            return
-        begun = found.begun_ns(indices)
+        whole = table_schema(kind, self.table.schema)
+        return pa.schema([column for column in whole if column.name not in DIVIDED_BY[kind]])
+
+    def _is_own(self, rows: pa.Table) -> pa.Array:
+        """Which rows belong to this slot."""
+        if not rows.num_rows:
+            return pa.array([], pa.bool_())
+        slots = part_of(_hashes(rows), self.table.slot_count)
+        return pa.array(slots == self.slot - self.table.first_slot)
+
+    def _write_history(self, rows: pa.Table) -> None:
+        """Write past states, which are in order within each object."""
+        begun = numbers_of(rows.column("valid_from_ns"))
         buckets = np.floor_divide(begun, self.work.bucket_ns)
         if (buckets[1:] < buckets[:-1]).any():
             order = np.argsort(buckets, kind="stable")
-            indices, begun = indices[order], begun[order]
-        schema = table_schema("history", self.table.schema)
-        rows = found.states(indices, schema, is_open=False)
+            rows, begun = rows.take(pa.array(order)), begun[order]
         parts = time_parts(begun, self.work.bucket_ns, bucket_text)
         self._write("history", rows, ("bucket",), parts)
 
@@ -281,6 +285,117 @@ class _Slot:
             self.added.append((kind, file))
 
 
+class LateSlot(Slot):
+    """Merges rows that precede known ones.
+
+    An object is *touched* if it has new rows, or known updates whose `order_ns` changes. It is
+    rewound to the instant before the first of these, and all its later updates are merged again.
+    """
+
+    def merged(self, rows: pa.Table | None) -> SlotResult:
+        known, is_rewritten = self._known_updates()
+        new = self._schema("updates").empty_table()
+        if rows is not None and rows.num_rows:
+            new = self._updates(rows)
+            if (identity_of(new).kind == BY_CONTENT).any():
+                is_uncounted = pa.array(identity_of(known).kind == BY_CONTENT)
+                new = unseen_rows(new, [known.filter(is_uncounted)], _KNOWN_CONTENT)
+        before_ns = numbers_of(known.column("order_ns"))
+        after_ns = self._shifted(known, before_ns)
+        known = known.set_column(0, known.schema.field(0), pa.array(after_ns))
+        updates = pa.concat_tables([known, new])
+        if self.table.is_cached:
+            self._rebuild(updates, before_ns)
+        is_written = np.concatenate([is_rewritten, np.ones(new.num_rows, bool)])
+        self._write_updates(updates.filter(pa.array(is_written)))
+        self.removed += [("updates", path) for path in self.table.decisions.shifted]
+        return self._result(new.num_rows)
+
+    def _known_updates(self) -> tuple[pa.Table, Numbers]:
+        """The known updates that may be merged again, and which of them are written again."""
+        found = [self._known("updates", [file]) for file in self.table.updates]
+        is_rewritten = [file.path in self.table.decisions.shifted for file in self.table.updates]
+        counts = [rows.num_rows for rows in found]
+        known = pa.concat_tables([self._schema("updates").empty_table(), *found])
+        return known, np.repeat(np.array(is_rewritten, bool), counts)
+
+    def _shifted(self, known: pa.Table, order_ns: Numbers) -> Numbers:
+        """The `order_ns` of known updates, which new ones with lower positions may raise."""
+        identity = identity_of(known)
+        after = order_ns.copy()
+        for node, (positions, times_ns) in self.table.decisions.shifts.items():
+            is_own = (identity.kind == BY_POSITION) & (identity.node == node)
+            index = np.searchsorted(positions, identity.number[is_own]) - 1
+            latest = np.where(index >= 0, times_ns[index], EARLIEST)
+            after[is_own] = np.maximum(after[is_own], latest)
+        return after
+
+    def _rebuild(self, updates: pa.Table, before_ns: Numbers) -> None:
+        """Write the states of touched objects again, from the instant `since` of each.
+
+        `updates` are known ones, of which `before_ns` is the former `order_ns`, and then new ones.
+        """
+        objects, known_count = _Objects(updates), len(before_ns)
+        order_ns = numbers_of(updates.column("order_ns"))
+        placed_ns = np.concatenate([before_ns, order_ns[known_count:]])
+        is_touching = order_ns != placed_ns
+        is_touching[known_count:] = True
+        since = np.full(objects.count, LATEST)
+        np.minimum.at(since, objects.index, np.where(is_touching, placed_ns, LATEST))
+        is_step = (placed_ns >= since[objects.index]) & (since[objects.index] != LATEST)
+        steps = StateSteps.of_updates(objects.numbers[is_step], updates.filter(pa.array(is_step)))
+        # An object that is there now, or was, had fewer lives before the known steps.
+        is_begun = is_step & (numbers_of(updates.column("operation")) == CREATE)
+        is_begun[known_count:] = False
+        lives = -np.bincount(objects.index[is_begun], minlength=objects.count)
+        has_known = np.zeros(objects.count, bool)
+        has_state = np.zeros(objects.count, bool)
+        seeds: list[StateSteps] = []
+        kept: dict[str, pa.Table] = {}
+        touched = set(part_of(objects.hashes()[since != LATEST], self.table.part_count).tolist())
+        is_repartitioned = self.table.part_count != self.table.part_count_before
+        files = {kind: self._files(kind, None if is_repartitioned else touched) for kind in _PARTED}
+        files["history"] = list(self.table.history)
+        for kind, own in files.items():
+            rows = self._known(kind, own)
+            index = objects.index_in(rows)
+            bounds = np.append(since, LATEST)[index]
+            is_kept = bounds == LATEST
+            if kind != "gone":
+                is_seed = ~is_kept & (numbers_of(rows.column("valid_from_ns")) < bounds)
+                if kind == "history":
+                    is_kept |= numbers_of(rows.column("valid_to_ns")) < bounds
+                    is_seed &= ~is_kept
+                has_state[index[is_seed]] = True
+                numbers = objects.distinct[index[is_seed]]
+                seeds.append(steps_of_states(numbers, rows.filter(pa.array(is_seed))))
+            if kind != "history":
+                lives[index[~is_kept]] += numbers_of(rows.column("life"))[~is_kept]
+                has_known[index[~is_kept]] = True
+            kept[kind] = rows.filter(pa.array(is_kept))
+        seeds.append(_ended_before(objects.distinct, lives, has_known & ~has_state))
+        found = MergedStates([*seeds, steps], self.fields)
+        closed = found.states(found.closed(), kept["history"].schema, is_open=False)
+        self._write_history(pa.concat_tables([kept["history"], closed]))
+        new = {
+            "latest": found.states(found.open(), kept["latest"].schema, is_open=True),
+            "gone": found.removals(found.gone(), kept["gone"].schema),
+        }
+        for kind in _PARTED:
+            self._write_parts(kind, pa.concat_tables([kept[kind], new[kind]]))
+        self.removed += [(kind, file.path) for kind, own in files.items() for file in own]
+
+
+def _ended_before(numbers: Numbers, lives: Numbers, is_wanted: Numbers) -> StateSteps:
+    """Objects that did not exist at the instant to which they are rewound, as first steps."""
+    count = int(is_wanted.sum())
+    columns = {name: np.zeros(count, np.int64) for name in ORDER}
+    columns["removed_ns"] = np.full(count, EARLIEST)
+    del columns["order_ns"]
+    rows = pa.table({**columns, "life": lives[is_wanted]})
+    return steps_of_gone(numbers[is_wanted], rows)
+
+
 class _Objects:
     """The objects of rows as numbers that sort by space and key."""
 
@@ -289,8 +404,14 @@ class _Objects:
         self._keys = _Names(_one(rows.column("key")))
         self.numbers = self._number(self._spaces.codes, self._keys.codes)
         """The number of the object of each row."""
-        self._distinct, self._first = np.unique(self.numbers, return_index=True)
+        self.distinct, self._first, self.index = np.unique(
+            self.numbers, return_index=True, return_inverse=True
+        )
         self._rows = rows
+
+    @property
+    def count(self) -> int:
+        return len(self.distinct)
 
     def hashes(self) -> Numbers:
         return _hashes(self._rows.select(OBJECT).take(pa.array(self._first)))
@@ -302,8 +423,13 @@ class _Objects:
             for names, name in ((self._spaces, "space"), (self._keys, "key"))
         )
         numbers = self._number(space, key)
-        is_known = (space >= 0) & (key >= 0) & np.isin(numbers, self._distinct)
+        is_known = (space >= 0) & (key >= 0) & np.isin(numbers, self.distinct)
         return np.where(is_known, numbers, -1)
+
+    def index_in(self, rows: pa.Table) -> Numbers:
+        """The index among `distinct` of the objects of other rows; -1 for other objects."""
+        numbers = self.numbers_in(rows)
+        return np.where(numbers < 0, -1, np.searchsorted(self.distinct, numbers))
 
     def _number(self, spaces: Numbers, keys: Numbers) -> Numbers:
         return spaces * self._keys.count + keys

@@ -113,9 +113,6 @@ class MergedStates:
         """Indices of removes that are the last step of their object."""
         return np.flatnonzero(self._is_remove & self._is_last)
 
-    def begun_ns(self, indices: Numbers) -> Numbers:
-        return self._order_ns[indices]
-
     def states(self, indices: Numbers, schema: pa.Schema, *, is_open: bool) -> pa.Table:
         """The states at these indices; columns of `schema` that are not of a state are left out."""
         begun = self._order_ns[indices]

@@ -27,6 +27,7 @@ from skerry.spark.merging.identity import (
 )
 
 EARLIEST = -(2**63)
+LATEST = 2**63 - 1
 RAW = 0
 """The number of the table `raw`; the numbers of the types follow."""
 SKIPPED = -1

@@ -36,6 +36,10 @@ class TableWork:
     known: tuple[DataFile, ...] = ()
     """For `raw`: files that may have rows of this batch."""
     decisions: RowDecisions = field(default_factory=RowDecisions)
+    updates: tuple[DataFile, ...] = ()
+    """If rows are late: files with updates that may be merged again."""
+    history: tuple[DataFile, ...] = ()
+    """If rows are late: files with states that may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +62,12 @@ class Work:
         raise KeyError(slot)
 
     def required(self) -> list[int]:
-        """Slots that have work even without rows, because the number of parts changes."""
+        """Slots that have work even without rows: files of all slots are written again."""
         return [
             table.first_slot + index
             for table in self.tables.values()
-            if table.is_cached and table.part_count != table.part_count_before
+            if table.decisions.is_late
+            or (table.is_cached and table.part_count != table.part_count_before)
             for index in range(table.slot_count)
         ]
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import DISTRIBUTOR, GAP, LINK, SNAPSHOT
 from skerry.schema.internal import internal_types
+from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.lake.data_files import TableSize
 from skerry.spark.lake.schema import no_rows
 from skerry.spark.report.findings import (
@@ -32,7 +33,7 @@ from skerry.spark.report.findings import (
     lines_of,
     steps_for,
 )
-from skerry.spark.transforms.events import EVENTS, events, instant, latency_ms
+from skerry.spark.transforms.events import EVENTS, events, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _step_of(moment: Column, steps: TimeSteps) -> Column:
 
 
 def _rates_of_updates(updates: DataFrame, steps: TimeSteps) -> list[tuple[int, str, int]]:
-    step = _step_of(instant(F.col("order_ns")), steps)
+    step = _step_of(timestamp_column(F.col("order_ns")), steps)
     rows = updates.groupBy(step.alias("step"), "type").agg(F.count("*").alias("updates"))
     return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
 
@@ -233,7 +234,7 @@ def _latency(lake: TableSource, updates: DataFrame, steps: TimeSteps) -> Latency
     is_exact = steps.seconds < 60
     if is_exact:
         measured = updates.where(latency_ms().isNotNull()).select(
-            _step_of(instant(F.col("order_ns")), steps).alias("step"),
+            _step_of(timestamp_column(F.col("order_ns")), steps).alias("step"),
             *(latency_ms().alias(name) for name in _QUANTILES),
             F.lit(1).alias("weight"),
         )

@@ -1,10 +1,4 @@
-"""Functions from frame to frame, for late rows, queries and derived tables.
-
-For late rows:
-
-- `dedupe`: removes duplicates
-- `order`: computes `order_ns`
-- `merge`: merges updates into states
+"""Functions from frame to frame, for queries and derived tables.
 
 For queries:
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from skerry.codec.envelope import GAP
 from skerry.ids import NODE_CLIENT
-from skerry.spark.lake.buckets import floor_column
+from skerry.spark.lake.buckets import MINUTE_NS, floor_column, timestamp_column
 
 _KINDS: Final = {
     "binary": T.BinaryType(),
@@ -52,15 +52,9 @@ def events(updates: Sequence[DataFrame], raw: DataFrame | None = None) -> DataFr
     return reduce(DataFrame.unionByName, frames)
 
 
-def instant(ns: Column) -> Column:
-    """Nanoseconds since 1970 as a timestamp."""
-    # Integers throughout: a double cannot represent current times in nanoseconds.
-    return F.timestamp_micros(_whole(ns, 1_000))
-
-
 def minute_of(ns: Column) -> Column:
     """The minute of an instant in nanoseconds, as a timestamp."""
-    return F.timestamp_seconds(_whole(ns, 60_000_000_000) * 60)
+    return timestamp_column(floor_column(ns, MINUTE_NS))
 
 
 def hour_of(moment: Column) -> Column:
@@ -110,8 +104,3 @@ def _of_raw(frame: DataFrame) -> DataFrame:
 def _ordered(frame: DataFrame) -> DataFrame:
     known = ["order_ns", "time_ns"] if "order_ns" in frame.columns else ["time_ns"]
     return frame.withColumn("order_ns", F.coalesce(*known))
-
-
-def _whole(number: Column, divisor: int) -> Column:
-    """The quotient, rounded down, also below zero."""
-    return F.call_function("div", floor_column(number, divisor), F.lit(divisor))

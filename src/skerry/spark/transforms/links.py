@@ -18,11 +18,11 @@ from skerry.errors import RecordingError
 from skerry.ids import NODE_CLIENT
 from skerry.recording.gaps import Gap, gap_of
 from skerry.schema.internal import LINK_TYPE
+from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.lake.schema import no_rows
 from skerry.spark.transforms.events import (
     columns,
     hour_of,
-    instant,
     latency_ms,
     minute_of,
     with_columns,
@@ -67,8 +67,8 @@ def build(events: DataFrame, links: DataFrame | None = None) -> DataFrame:
             F.count("operation").alias("updates"),
             F.coalesce(F.sum("payload_bytes"), F.max("datagram_bytes")).alias("bytes"),
             F.array_sort(F.collect_set("type")).alias("types"),
-            instant(F.min("order_ns")).alias("first"),
-            instant(F.max(F.greatest("order_ns", "last_ns"))).alias("last"),
+            timestamp_column(F.min("order_ns")).alias("first"),
+            timestamp_column(F.max(F.greatest("order_ns", "last_ns"))).alias("last"),
             # In one aggregate: each separate percentile would collect all latencies again.
             F.percentile("latency_ms", [0.5, 0.9, 0.99]).alias("latencies"),
             F.max("latency_ms").alias("latency_max_ms"),

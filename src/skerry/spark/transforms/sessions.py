@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import GAP, LINK, REMOVE
 from skerry.ids import NODE_CLIENT
-from skerry.spark.transforms.events import columns, day_of, instant, with_columns
+from skerry.spark.lake.buckets import timestamp_column
+from skerry.spark.transforms.events import columns, day_of, with_columns
 
 NAME: Final = "sessions"
 PARTITION: Final = "day"
@@ -126,7 +127,7 @@ def _from_client_status(clients: DataFrame) -> DataFrame:
         clients.where(is_status & (F.col("id") > NODE_CLIENT))
         .withColumn("kind", F.lit("client"))
         .withColumn("sender", F.col("id"))
-        .withColumn("first", instant(F.col("order_ns")))
+        .withColumn("first", timestamp_column(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("state", F.col("connectionState"))
         .withColumn("name", F.nullif(F.col("name"), F.lit(_UNNAMED)))
@@ -141,7 +142,7 @@ def _from_node_status(nodes: DataFrame) -> DataFrame:
         nodes.where(F.col("node") != 0)
         .withColumn("kind", F.lit("node"))
         .withColumn("sender", F.lit(NODE_CLIENT))
-        .withColumn("first", instant(F.col("order_ns")))
+        .withColumn("first", timestamp_column(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("serverName")),
         _OBSERVATIONS,
@@ -157,7 +158,7 @@ def _from_link_statistics(senders: DataFrame) -> DataFrame:
         .withColumn("kind", F.when(is_node, "node").otherwise("multicast"))
         .withColumn("sender", F.when(is_node, NODE_CLIENT).otherwise(F.col("senderNumber")))
         .withColumn("node", F.col("senderNumber"))
-        .withColumn("first", instant(F.col("order_ns")))
+        .withColumn("first", timestamp_column(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("application")),
         _OBSERVATIONS,

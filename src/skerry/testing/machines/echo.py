@@ -86,15 +86,6 @@ class Served(MachineEvent):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EchoStatistics(Statistics):
-    """Counters of a client or server in this life."""
-
-    sent_count: int
-    dropped_count: int
-    pending_count: int
-
-
 class EchoClient(Outbox):
     """Sends questions to one server. Each is answered, or given up, once."""
 
@@ -113,8 +104,6 @@ class EchoClient(Outbox):
         self._config = config or EchoConfig()
         self._tracer = tracer
         super().__init__()
-        self._sent_count = 0
-        self._dropped_count = 0
         self._attempts: dict[int, int] = {}
         self._retries: Deadlines[int] = Deadlines()
         self._questions: dict[int, bytes] = {}
@@ -159,12 +148,8 @@ class EchoClient(Outbox):
         """Time of the next retry."""
         return self._retries.next_ns()
 
-    def statistics(self) -> EchoStatistics:
-        return EchoStatistics(
-            sent_count=self._sent_count,
-            dropped_count=self._dropped_count,
-            pending_count=len(self._questions),
-        )
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def durable(self) -> bytes:
         """The life and the pending questions, which the next life sends again."""
@@ -186,7 +171,6 @@ class EchoClient(Outbox):
             is_answer=False, life=self.life, number=number, data=self._questions[number]
         )
         self._transmits.append(Transmit(destination=self._server, data=message.encode()))
-        self._sent_count += 1
         self._attempts[number] += 1
         delay_ns = self._config.retry.delay_ns(self._attempts[number], self._rng)
         self._retries.set(number, now_ns + delay_ns)
@@ -197,7 +181,6 @@ class EchoClient(Outbox):
         self._retries.cancel(number)
 
     def _drop(self, reason: DropReason, source: Address, now_ns: int) -> None:
-        self._dropped_count += 1
         self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))
 
 
@@ -210,13 +193,10 @@ class EchoServer(Outbox):
         super().__init__()
         # A dictionary, because it is ordered: the oldest entry is removed first.
         self._served: dict[tuple[int, int], None] = {}
-        self._sent_count = 0
-        self._dropped_count = 0
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         message = EchoMessage.decode(data)
         if message is None or message.is_answer:
-            self._dropped_count += 1
             self._tracer.emit(
                 DatagramDropped(now_ns=now_ns, source=str(source), reason=DropReason.MALFORMED)
             )
@@ -228,7 +208,6 @@ class EchoServer(Outbox):
             is_answer=True, life=message.life, number=message.number, data=message.data
         )
         self._transmits.append(Transmit(destination=source, data=answer.encode()))
-        self._sent_count += 1
 
     def advance(self, now_ns: int) -> None:
         """Do nothing: a server has no deadlines."""
@@ -236,10 +215,8 @@ class EchoServer(Outbox):
     def deadline_ns(self) -> int | None:
         return None
 
-    def statistics(self) -> EchoStatistics:
-        return EchoStatistics(
-            sent_count=self._sent_count, dropped_count=self._dropped_count, pending_count=0
-        )
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def _is_new(self, message: EchoMessage) -> bool:
         key = (message.life, message.number)

@@ -31,6 +31,8 @@ def known_file(store: TableStore, *positions: int) -> DataFile:
             "sequence": positions,
             "position": positions,
             "source": ["access"] * count,
+            "operation": [2] * count,
+            "order_ns": positions,
         }
     )
     return write_file(store, "updates/T", "b", rows, {"hour": "2026-11-15T14"})
@@ -66,7 +68,14 @@ def test_rows_that_the_table_has_are_dropped(tmp_path: Path) -> None:
 
 
 def test_a_row_before_known_ones_makes_the_table_late(tmp_path: Path) -> None:
-    assert judge(tmp_path, detail((3, 3, False)), 2, 4).is_late
+    made = judge(tmp_path, detail((3, 1, False), (5, 9, False)), 2, 4)
+    assert made.is_late
+    assert [column.tolist() for column in made.orders[7]] == [[3, 5], [2, 9]]
+    assert [column.tolist() for column in made.shifts[7]] == [[3], [1]]
+    assert made.since_ns == 2
+    assert not made.shifted
+    made = judge(tmp_path, detail((3, 7, False)), 2, 4)
+    assert len(made.shifted) == 1, "the known row 4 gets the time of row 3"
     store = TableStore(tmp_path)
     group = CounterGroup(BY_CONTENT, 7, 3)
     known = KnownCounters(clocks={}, marks={group: 9})

@@ -10,6 +10,7 @@ from skerry.recording.format import to_record_batch
 from skerry.recording.rows import Rows
 from skerry.spark.lake.plans import Clock
 from skerry.spark.merging.duplicates import (
+    PIPELINE_CLOCK_COUNT_MAX,
     KnownCounters,
     advanced_clocks,
     advanced_marks,
@@ -114,6 +115,8 @@ def test_clocks_and_marks_are_bounded() -> None:
     ]
     counted = survey([batch(*updates)], assignment(updates[0])).tables[1]
     assert sorted(advanced_clocks({}, counted, count_max=2)) == [2, 3]
+    known = {node: Clock(position=1, order_ns=node) for node in range(PIPELINE_CLOCK_COUNT_MAX)}
+    assert len(advanced_clocks(known, counted)) == PIPELINE_CLOCK_COUNT_MAX
     marks = advanced_marks({}, counted, kinds=[BY_SENDER], count_max=2)
     assert marks is not None
     assert len(marks) == 2

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import GAP
+from skerry.spark.lake.buckets import timestamp_column
 from skerry.spark.transforms.events import (
     EVENTS,
     day_of,
     events,
     hour_of,
-    instant,
     latency_ms,
     minute_of,
     with_columns,
@@ -57,7 +57,7 @@ def test_times_are_cut_down_to_whole_numbers(spark: SparkSession) -> None:
     minute = minute_of(number)
     words = F.concat_ws(
         " ",
-        F.date_format(instant(number), "HH:mm:ss.SSSSSS"),
+        F.date_format(timestamp_column(number), "HH:mm:ss.SSSSSS"),
         F.date_format(minute, "HH:mm"),
         hour_of(minute),
         day_of(minute),

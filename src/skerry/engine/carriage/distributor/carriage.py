@@ -12,13 +12,14 @@ of the node transmits what the node then has to send to its clients.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final
 
 from skerry.engine.carriage.distributor.events import CARRIAGE_DROPS, CarriageStatistics
 from skerry.engine.carriage.distributor.incoming import GroupIncoming
-from skerry.engine.carriage.distributor.node_client import ConnectedNode, NodeClient
+from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
 from skerry.engine.carriage.distributor.types import CarriedTypes
+from skerry.engine.node import NodeCore
 from skerry.ids import hash64
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
@@ -30,7 +31,6 @@ from skerry.protocol.distributor.events import (
     StartUnknown,
     UpdatesLost,
 )
-from skerry.protocol.distributor.receiving.link_quality import LinkReport
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.tracing import DropReason
 
@@ -50,23 +50,12 @@ def system_group(system: str) -> Address:
     return Address(f"239.193.{low >> 8}.{low & 0xFF}", SYSTEM_PORT)
 
 
-class CarriageNode(ConnectedNode, Protocol):
-    """What the carriage needs of its node."""
-
-    @property
-    def registry(self) -> Any: ...
-    def pause(self, peer: Address) -> None: ...
-    def resume(self, peer: Address, now_ns: int) -> None: ...
-    def publish_link(self, link: LinkReport, receiver: str, now_ns: int) -> None: ...
-    def publish_loss(self, lost: UpdatesLost, now_ns: int) -> None: ...
-
-
 class GroupCarriage:
     """Forwards messages between `core` and `connection`, which belongs to the carriage."""
 
     def __init__(
         self,
-        core: CarriageNode,
+        core: NodeCore,
         connection: GroupConnection,
         *,
         config: DistributorConfig,

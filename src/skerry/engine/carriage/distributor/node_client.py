@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from skerry.codec.frame import frame
+from skerry.engine.node import NodeCore
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
 from skerry.protocol.access.connection import ReceivedFrame
 from skerry.protocol.access.handshake import ConnectionStage
@@ -18,16 +19,8 @@ from skerry.schema.internal import internal_types
 _REFUSAL: Final = "SkerryRefusal"
 
 
-class ConnectedNode(Protocol):
-    """What the client needs of its node."""
-
-    def carry(self, peer: Address) -> None: ...
-    def receive(self, data: bytes, source: Address, now_ns: int) -> None: ...
-    def wall_s(self, now_ns: int) -> float: ...
-
-
 class NodeClient:
-    def __init__(self, core: ConnectedNode, *, name: str) -> None:
+    def __init__(self, core: NodeCore, *, name: str) -> None:
         self._core = core
         self._name = name
         self._client: ClientConnection | None = None

@@ -14,15 +14,9 @@ from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from skerry.protocol.distributor.messages import HEADER_BYTES, UPDATE_HEADER_BYTES
 
-LENGTH_COUNT: Final = 2048
-"""Lengths whose bytes are prepared; a datagram holds few updates that are longer."""
-
 PART_BYTES_MIN: Final = 512
 """The size from which on the history keeps the data of an update itself. For a smaller one this
 would cost more than keeping the datagram."""
-
-LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
-"""The bytes of a length on the wire."""
 
 _U32: Final = 0xFFFFFFFF
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.spark.jobs.lateness import stale_snapshots
+from skerry.spark.jobs.batch import stale_snapshots
 from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 from tests.unit.spark.deltas import data_file
