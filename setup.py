@@ -72,9 +72,11 @@ HOT_MODULES = (
     "src/skerry/protocol/distributor/receiving/unpacking.py",
     "src/skerry/protocol/distributor/receiving/updates.py",
     "src/skerry/protocol/distributor/sending/announcements.py",
+    "src/skerry/protocol/distributor/sending/control_messages.py",
     "src/skerry/protocol/distributor/sending/flow.py",
     "src/skerry/protocol/distributor/sending/history.py",
     "src/skerry/protocol/distributor/sending/packing.py",
+    "src/skerry/protocol/distributor/sending/resending.py",
     "src/skerry/protocol/distributor/sending/sender.py",
     "src/skerry/protocol/link/incoming_stream.py",
     "src/skerry/protocol/link/input.py",
@@ -170,7 +172,7 @@ def compile_to_c() -> list[Extension]:
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
     """Two groups of about equal size: the node with the codec, and clients and datagrams. Two cores
     compile them in half the time of one group."""
-    parts = ("/apps/", "/client/", "/distributor/", "/link/", "/recording/", "/rtps/", "/udp/")
+    parts = ("/client/", "/distributor/", "/link/", "/rtps/", "/udp/")
     others = [path for path in paths if any(part in path for part in parts)]
     node = [path for path in paths if path not in others]
     named = [(node, "skerry"), (others, "skerry_others")]
