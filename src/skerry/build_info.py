@@ -14,7 +14,7 @@ Mode: TypeAlias = Literal["compiled", "plain"]
 """`plain` is the uncompiled build."""
 
 _PACKAGE: Final = Path(__file__).parent
-_PROBED: Final = ("codec", "codec")
+_PROBED: Final = ("codec", "frame")
 """The hot module that is looked up: mypyc compiles all of them or none."""
 
 

@@ -1,4 +1,4 @@
-"""A type as a space receives it. This module is compiled."""
+"""A type as a space receives it."""
 
 from __future__ import annotations
 
