@@ -117,13 +117,6 @@ cdef enum:
     VECTOR = 24
 
 cdef enum:
-    # The most frequent kinds. All others are distinguished by their number.
-    OTHER = 0
-    NUMBER = 1
-    COUNT = 2
-    TEXT = 3
-
-cdef enum:
     FIELD_COUNT_MAX = 32
     # Space for a tag and a number, or for a tag and the head of a longer value.
     VALUE_BYTES = 12
@@ -224,6 +217,7 @@ cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcep
 # -- values
 
 
+@cython.final
 cdef class _Value:
     """The encoding of one value."""
 
@@ -242,6 +236,10 @@ cdef class _Value:
     cdef Py_ssize_t last_size
     # Whether this code handles the kind.
     cdef bint is_known
+    # The most frequent kinds: whether it is a float of 8 bytes, or an unsigned number.
+    cdef bint is_double
+    cdef bint is_count
+    cdef int size_max
 
     def __init__(self, plan):
         cdef int kind = plan.kind
@@ -251,6 +249,9 @@ cdef class _Value:
         self.limit = 0
         self.last_size = -1
         self.is_known = True
+        self.is_double = kind == FLOAT64 or TIMEPOINT <= kind <= DURATION
+        self.is_count = UINT8 <= kind <= UINT64
+        self.size_max = 1 + (1 << (self.info_max - 24))
         if INT8 <= kind < UINT8:
             self.limit = plan.high + 1
         elif UINT8 <= kind <= UINT64 or kind in (BOOL, FLOAT32, FLOAT64, STRING, BYTES):
@@ -302,7 +303,7 @@ cdef class _Value:
         if at >= end:
             return NULL
         first = p[at]
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        if self.is_double:
             if first == 0xFB and at + 9 <= end:
                 place[0] = at + 9
                 found = PyFloat_FromDouble(_load_double(p + at + 1))
@@ -376,16 +377,26 @@ cdef class _Value:
             List_Set(items, index, item)
         return items
 
-    cdef Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+    cdef inline Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
         """The end of the value at an offset; -1 if it is incomplete or not in canonical form."""
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
-        cdef int first, kind = self.kind
+        if self.is_double:
+            return at + 9 if at + 9 <= end and p[at] == 0xFB else -1
         if at >= end:
             return -1
-        first = p[at]
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-            return at + 9 if first == 0xFB and at + 9 <= end else -1
+        if not self.is_count:
+            return self.check_other(p, at, end)
+        if p[at] & 0x1F > self.info_max or p[at] >= 0x20:
+            return -1
+        after = _head(p, at, end, &argument)
+        return after if after - at == _head_size(argument) else -1
+
+    cdef Py_ssize_t check_other(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first = p[at]
+        cdef int kind = self.kind
         if kind == FLOAT32:
             return at + 5 if first == 0xFA and at + 5 <= end else -1
         if kind == BOOL:
@@ -414,12 +425,35 @@ cdef class _Value:
             return after
         if first & 0x1F > self.info_max:
             return -1
-        if self.limit == 0:
-            return after if first >> 5 == 0 else -1
         return after if first >> 5 <= 1 and argument < self.limit else -1
 
-    cdef int write(self, Frames out, PyObject* value) except -1:
+    cdef inline int write(self, Frames out, PyObject* value) except -1:
         """Append a value; 0 in unusual cases, after which the appended bytes are undefined."""
+        cdef uint8_t* p
+        cdef uint64_t argument
+        if not self.is_double and not self.is_count:
+            return self.write_other(out, value)
+        out.reserve(VALUE_BYTES)
+        p = out.data + out.size
+        if self.is_double:
+            if not PyFloat_Check(value):
+                return 0
+            p[0] = 0xFB
+            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+            out.size += 9
+            return 1
+        if not PyLong_CheckExact(value):
+            return 0
+        argument = PyLong_AsUnsignedLongLong(value)
+        if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+            PyErr_Clear()
+            return 0
+        if _head_size(argument) > self.size_max:
+            return 0
+        out.size = _put_head(p, 0x00, argument) - out.data
+        return 1
+
+    cdef int write_other(self, Frames out, PyObject* value) except -1:
         cdef uint8_t* p
         cdef Py_ssize_t size = 0
         cdef Py_ssize_t index
@@ -431,13 +465,7 @@ cdef class _Value:
         cdef uint32_t bits
         out.reserve(VALUE_BYTES)
         p = out.data + out.size
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-            if not PyFloat_Check(value):
-                return 0
-            p[0] = 0xFB
-            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
-            p += 9
-        elif kind == FLOAT32:
+        if kind == FLOAT32:
             if not PyFloat_Check(value):
                 return 0
             single = <float>PyFloat_AS_DOUBLE(value)
@@ -493,23 +521,14 @@ cdef class _Value:
         else:
             if not PyLong_CheckExact(value):
                 return 0
-            if self.limit == 0:
-                argument = PyLong_AsUnsignedLongLong(value)
-                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                if _head_size(argument) > 1 + (1 << (self.info_max - 24)):
-                    return 0
-                p = _put_head(p, 0x00, argument)
-            else:
-                number = PyLong_AsLongLong(value)
-                if number == -1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                argument = <uint64_t>(number if number >= 0 else -1 - number)
-                if argument >= self.limit:
-                    return 0
-                p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
+            number = PyLong_AsLongLong(value)
+            if number == -1 and PyErr_Occurred() != NULL:
+                PyErr_Clear()
+                return 0
+            argument = <uint64_t>(number if number >= 0 else -1 - number)
+            if argument >= self.limit:
+                return 0
+            p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
         out.size = p - out.data
         return 1
 
@@ -518,13 +537,12 @@ cdef class _Value:
 
 
 cdef struct _Field:
-    int group
     int tag
-    int info_max
     Py_ssize_t offset
     PyObject* value
 
 
+@cython.final
 cdef class StructLayout:
     """The offsets of the fields in objects of a class, and their encoding."""
 
@@ -563,9 +581,7 @@ cdef class StructLayout:
             value = _Value(field.value)
             self.values.append(value)
             self.index_of[<int>field.tag] = index
-            self.fields[index].group = _group(value.kind)
             self.fields[index].tag = field.tag
-            self.fields[index].info_max = value.info_max
             self.fields[index].offset = _offset(plan.cls, field.attribute)
             self.fields[index].value = <PyObject*>value
             if self.fields[index].offset < 0:
@@ -635,10 +651,8 @@ cdef class StructLayout:
     cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
         """The object at an offset, which is moved to its end; NULL in unusual cases."""
         cdef Py_ssize_t at = place[0]
-        cdef Py_ssize_t after
-        cdef uint64_t argument = 0
         cdef uint64_t seen = 0
-        cdef int count, tag, index, first
+        cdef int count, tag, index
         cdef _Field* field
         cdef PyObject* obj
         cdef PyObject* value
@@ -675,34 +689,16 @@ cdef class StructLayout:
             at += 1
             seen |= <uint64_t>1 << tag
             field = &self.fields[index]
-            first = p[at]
-            value = NULL
             slot = <PyObject**>(<char*>obj + field.offset)
-            if field.group == NUMBER:
-                if first == 0xFB and at + 9 <= end:
-                    former = slot[0]
-                    if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
-                        # The number has no other references either, so it is overwritten.
-                        (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
-                        at += 9
-                        continue
-                    value = PyFloat_FromDouble(_load_double(p + at + 1))
+            former = slot[0]
+            if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
+                if (<_Value>field.value).is_double and p[at] == 0xFB and at + 9 <= end:
+                    # The number has no other references either, so it is overwritten.
+                    (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
                     at += 9
-            elif field.group == COUNT:
-                if first & 0x1F <= field.info_max and first < 0x20:
-                    after = _head(p, at, end, &argument)
-                    if after > 0:
-                        value = PyLong_FromUnsignedLongLong(argument)
-                        at = after
-            elif field.group == TEXT and first >= 0x60 and first < 0x78:
-                after = at + 1 + first - 0x60
-                if after <= end:
-                    value = (<_Value>field.value).read_text(p + at + 1, first - 0x60)
-                    at = after
-            else:
-                value = (<_Value>field.value).read(p, &at, end)
+                    continue
+            value = (<_Value>field.value).read(p, &at, end)
             if value == NULL:
-                PyErr_Clear()
                 Py_DECREF(obj)
                 return NULL
             former = slot[0]
@@ -732,12 +728,9 @@ cdef class StructLayout:
         """Property set of the object at an offset, which is moved to its end; -1 if it is
         incomplete or not in canonical form."""
         cdef Py_ssize_t at = place[0]
-        cdef Py_ssize_t after
-        cdef uint64_t argument = 0
         cdef uint64_t seen = 0
-        cdef int count, tag, index, first
+        cdef int count, tag, index
         cdef int previous = -1
-        cdef _Field* field
         if not self.is_known or at >= end:
             return -1
         count = p[at] - 0xA0
@@ -756,27 +749,9 @@ cdef class StructLayout:
             previous = index
             at += 1
             seen |= <uint64_t>1 << tag
-            field = &self.fields[index]
-            first = p[at]
-            if field.group == NUMBER:
-                if first != 0xFB or at + 9 > end:
-                    return -1
-                at += 9
-            elif field.group == COUNT:
-                if first & 0x1F > field.info_max or first >= 0x20:
-                    return -1
-                after = _head(p, at, end, &argument)
-                if after < 0 or after - at != _head_size(argument):
-                    return -1
-                at = after
-            elif field.group == TEXT and first >= 0x60 and first < 0x78:
-                at += 1 + first - 0x60
-                if at > end:
-                    return -1
-            else:
-                at = (<_Value>field.value).check(p, at, end)
-                if at < 0:
-                    return -1
+            at = (<_Value>self.fields[index].value).check(p, at, end)
+            if at < 0:
+                return -1
         place[0] = at
         return <int64_t>seen
 
@@ -785,24 +760,15 @@ cdef class StructLayout:
         cdef Py_ssize_t starts[FIELD_COUNT_MAX]
         cdef Py_ssize_t stops[FIELD_COUNT_MAX]
         cdef uint64_t left = self.key_mask
-        cdef uint64_t argument = 0
         cdef Py_ssize_t at = 1
         cdef Py_ssize_t total = 9
         cdef int tag, count = 0
-        cdef _Field* field
         cdef bytes key
         cdef uint8_t* q
         while left:
             tag = p[at]
-            field = &self.fields[self.index_of[tag]]
-            at += 1
-            starts[tag] = at
-            if field.group == NUMBER:
-                at += 9
-            elif field.group == COUNT:
-                at = _head(p, at, size, &argument)
-            else:
-                at = (<_Value>field.value).check(p, at, size)
+            starts[tag] = at + 1
+            at = (<_Value>self.fields[self.index_of[tag]].value).check(p, at + 1, size)
             stops[tag] = at
             if left >> tag & 1:
                 left &= ~(<uint64_t>1 << tag)
@@ -833,22 +799,17 @@ cdef class StructLayout:
     cdef int write(self, Frames out, PyObject* obj) except -1:
         """Append an object; 0 in unusual cases, after which the appended bytes are undefined.
         """
-        cdef uint8_t* p
-        cdef uint8_t* start
-        cdef uint64_t argument
+        cdef Py_ssize_t start
         cdef int index, count = 0
         cdef _Field* field
         cdef PyObject* value
-        cdef const char* data
-        cdef Py_ssize_t size = 0
         if not self.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>self.cls:
             return 0
         if self.field_count > 23:
             return 0
+        start = out.size
         out.reserve(self.field_count * VALUE_BYTES + 1)
         out.size += 1
-        p = out.data + out.size
-        start = p
         for index in range(self.field_count):
             field = &self.fields[index]
             value = (<PyObject**>(<char*>obj + field.offset))[0]
@@ -857,46 +818,13 @@ cdef class StructLayout:
             if value == NULL or field.tag > 23:
                 return 0
             count += 1
-            p[0] = <uint8_t>field.tag
-            p += 1
-            if field.group == NUMBER:
-                if not PyFloat_Check(value):
-                    return 0
-                p[0] = 0xFB
-                _store_double(p + 1, PyFloat_AS_DOUBLE(value))
-                p += 9
-            elif field.group == COUNT:
-                if not PyLong_CheckExact(value):
-                    return 0
-                argument = PyLong_AsUnsignedLongLong(value)
-                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                if _head_size(argument) > 1 + (1 << (field.info_max - 24)):
-                    return 0
-                p = _put_head(p, 0x00, argument)
-            else:
-                # These reserve space themselves, and may move the buffer.
-                size = start - out.data
-                out.size = p - out.data
-                if not (<_Value>field.value).write(out, value):
-                    return 0
-                out.reserve((self.field_count - index) * VALUE_BYTES)
-                start = out.data + size
-                p = out.data + out.size
-        (start - 1)[0] = <uint8_t>(0xA0 + count)
-        out.size = p - out.data
+            # There is room for the tag: each value leaves VALUE_BYTES.
+            out.data[out.size] = <uint8_t>field.tag
+            out.size += 1
+            if not (<_Value>field.value).write(out, value):
+                return 0
+        out.data[start] = <uint8_t>(0xA0 + count)
         return 1
-
-
-cdef int _group(int kind):
-    if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-        return NUMBER
-    if UINT8 <= kind <= UINT64:
-        return COUNT
-    if kind == STRING:
-        return TEXT
-    return OTHER
 
 
 cdef bint _has_plain_attributes(cls):
@@ -931,6 +859,7 @@ cdef Py_ssize_t _offset(cls, attribute):
 # -- frames
 
 
+@cython.final
 cdef class Frames:
     """A buffer of consecutive frames to be sent."""
 
@@ -1006,12 +935,12 @@ cdef class Frames:
             self.room = 0
         return taken
 
-    cdef int reserve(self, Py_ssize_t size) except -1:
+    cdef inline int reserve(self, Py_ssize_t size) except -1:
         """Reserve space for `size` more bytes."""
-        cdef Py_ssize_t room = self.size + size
+        return 0 if self.size + size <= self.room else self.grow(self.size + size)
+
+    cdef int grow(self, Py_ssize_t room) except -1:
         cdef uint8_t* data
-        if room <= self.room:
-            return 0
         room = room * 2 if room > 512 else 1024
         data = <uint8_t*>realloc(self.data, room)
         if data == NULL:
