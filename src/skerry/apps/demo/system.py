@@ -19,8 +19,6 @@ from skerry.client.api.picture import Picture, PictureNode
 from skerry.client.api.sync import Space
 from skerry.errors import ConnectFailed, RequestTimedOut, StartFailed
 
-__all__ = ["SYSTEM_NODES", "DemoSystem"]
-
 SYSTEM_NODES: Final = ("bridge", "engine", "radar")
 _HEARTBEAT_MS: Final = 100
 _LOST_COUNT_MAX: Final = 15

@@ -11,11 +11,11 @@ from typing import Any
 
 from skerry.client.core.arguments import check_class, check_condition, check_group, check_type_names
 from skerry.client.core.event_queue import OnSlow
-from skerry.client.core.events import BYTES_NAME, ReceivedType
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_answers import TypesRequest
 from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription, refuse
+from skerry.client.core.received_types import BYTES_NAME, ReceivedType
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
 from skerry.client.core.states import SpaceState

@@ -14,9 +14,9 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from skerry.client.core.events import ReceivedType
 from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.requests import timed_out
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
