@@ -93,10 +93,8 @@ class WaitingFrames:
         self.frames = Frames()
         self.lock = lock
         """Replaced in a forked process, where no thread would ever release it."""
-        self.plans: dict[Any, Any] = {}
-        """The plans by class. Filled by the send buffer."""
+        self.templates: dict[Any, Template] = {}
         self.subjects: dict[str, bytes] = {}
-        self.named: dict[tuple[Any, str], Template] = {}
         """Filled by the send buffer for the fast path of the compiled build."""
         self.bytes_max = bytes_max
         self.size = 0
@@ -132,13 +130,11 @@ class WaitingFrames:
 
     def forget_subjects(self) -> None:
         self.subjects.clear()
-        self.named.clear()
+        self.templates.clear()
 
     if TYPE_CHECKING:
-        # Only the compiled build has these. `PublishPath` uses them.
-        def put_object(self, obj: object, time_s: float) -> int: ...
-        def put_bytes(self, subject: object, data: object, time_s: float) -> int: ...
-        def put_named(self, obj: object, subject: object, time_s: float) -> int: ...
+        # Only the compiled build has this. `PublishPath` uses it.
+        def put(self, what: object, data: object, subject: object, time_s: float) -> int: ...
 
 
 class PublishPath:

@@ -1030,19 +1030,17 @@ cdef class Template:
         self.rest_size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(after) + 9
 
 
+@cython.final
 cdef class WaitingFrames:
     """Frames that wait to be sent, up to a bound, and the fast path to append one."""
 
     cdef readonly Frames frames
     # Replaced in a forked process, where no thread would ever release it.
     cdef public object lock
-    # The plans, which have the templates, by class. Filled by the send buffer.
-    cdef readonly dict plans
-    cdef dict templates
+    # Templates of published objects by class, or by class and subject. Filled by the send buffer.
+    cdef readonly dict templates
     # The rest of the header after the time, by subject. Filled by the send buffer.
     cdef readonly dict subjects
-    # Templates of published objects by class and subject. Filled by the send buffer.
-    cdef readonly dict named
     # The previous subject, which most often is also the next one.
     cdef object last_subject
     cdef bytes last_rest
@@ -1059,10 +1057,8 @@ cdef class WaitingFrames:
     def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
         self.frames = Frames()
         self.lock = lock
-        self.plans = {}
         self.templates = {}
         self.subjects = {}
-        self.named = {}
         self.bytes_head = bytes_head
         self.bytes_max = bytes_max
 
@@ -1084,66 +1080,36 @@ cdef class WaitingFrames:
     def forget_subjects(self):
         """Forget the cached subjects."""
         self.subjects.clear()
-        self.named.clear()
+        self.templates.clear()
         self.last_rest = None
 
-    def put_object(self, obj, double time_s):
-        """Append an object; 1 if the writer must be notified, 0 if not, -1 if nothing was appended.
+    cpdef int put(self, what, data, subject, double time_s) except -2:
+        """Append an object under a subject or None, or bytes under the subject `what`.
 
-        -1 stands for an object of a new class, an unusual object, a value that is not an object,
-        or a full buffer.
+        1 if the writer must be notified, 0 if not, -1 if nothing was appended: for what was not
+        published before, an unusual object, a value that is not an object, or a full buffer.
         """
-        return self.put(obj, None, time_s)
-
-    def put_bytes(self, subject, data, double time_s):
-        """The same for bytes under a subject that was used before."""
-        return self.put(subject, data, time_s)
-
-    def put_named(self, obj, subject, double time_s):
-        """The same for an object under a subject, if its class was published there before."""
         if self.lock is None:
-            return self.put_under(obj, subject, time_s)
+            return self.put_here(what, data, subject, time_s)
         with self.lock:
-            return self.put_under(obj, subject, time_s)
+            return self.put_here(what, data, subject, time_s)
 
-    cdef int put_under(self, obj, subject, double time_s) except -2:
-        cdef Py_ssize_t size
-        if not self.is_short or type(subject) is not str:
-            return -1
-        template = self.named.get((type(obj), subject))
-        if template is None:
-            return -1
-        size = self.frames.put_object(<Template?>template, <PyObject*>obj, time_s)
-        return -1 if size < 0 else self.wrote(size)
-
-    cdef inline int wrote(self, Py_ssize_t size) noexcept:
-        """Count an appended frame, or remove it if it exceeds the bound."""
-        # A single frame is accepted at any size, because otherwise it could never be sent.
-        if self.size + size > self.bytes_max and self.size > 0:
-            self.frames.size -= size
-            return -1
-        return self.note(size)
-
-    cdef int put(self, what, data, double time_s) except -2:
-        if self.lock is None:
-            return self.put_here(what, data, time_s)
-        with self.lock:
-            return self.put_here(what, data, time_s)
-
-    cdef int put_here(self, what, data, double time_s) except -2:
+    cdef int put_here(self, what, data, subject, double time_s) except -2:
         cdef Py_ssize_t size
         cdef PyObject* found
         if not self.is_short:
             return -1
         if data is None:
-            found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
-            if found == NULL:
-                plan = self.plans.get(type(what))
-                if plan is None:
-                    return -1
-                self.templates[type(what)] = <Template?>plan.template
+            if subject is None:
                 found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
-            size = self.frames.put_object(<Template>found, <PyObject*>what, time_s)
+            elif type(subject) is str:
+                named = (type(what), subject)
+                found = Dict_Get(<PyObject*>self.templates, <PyObject*>named)
+            else:
+                return -1
+            if found == NULL:
+                return -1
+            size = self.frames.put_object(<Template?><object>found, <PyObject*>what, time_s)
             if size < 0:
                 return -1
         else:
@@ -1153,7 +1119,11 @@ cdef class WaitingFrames:
                 if not self.find_subject(what):
                     return -1
             size = self.frames.put_bytes(self.bytes_head, time_s, self.last_rest, <bytes>data)
-        return self.wrote(size)
+        # A single frame is accepted at any size, because otherwise it could never be sent.
+        if self.size + size > self.bytes_max and self.size > 0:
+            self.frames.size -= size
+            return -1
+        return self.note(size)
 
     cdef bint find_subject(self, what) except -1:
         if type(what) is not str:
@@ -1197,11 +1167,8 @@ cdef class PublishPath:
         Or send bytes under a subject. Raises WouldBlock if too many bytes wait to be sent.
         """
         cdef int is_due = -1
-        if only is None:
-            if not subject:
-                is_due = self.waiting.put(what, data, self.now_s())
-            elif data is None:
-                is_due = self.waiting.put_named(what, subject, self.now_s())
+        if only is None and (data is None or not subject):
+            is_due = self.waiting.put(what, data, subject or None, self.now_s())
         if is_due < 0:
             is_due = self.first(what, data, only, subject)
         if is_due:

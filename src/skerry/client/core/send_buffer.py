@@ -205,11 +205,11 @@ class SendBuffer:
 
     def note_object_under(self, cls: Any, subject: str, plan: SendPlan) -> None:
         """Cache the template of a class and subject, since more objects may be published there."""
-        named = self.waiting.named
-        if (cls, subject) not in named:
-            if len(named) >= SEND_SUBJECT_COUNT_MAX:
+        templates = self.waiting.templates
+        if (cls, subject) not in templates:
+            if len(templates) >= SEND_SUBJECT_COUNT_MAX:
                 self.waiting.forget_subjects()
-            named[cls, subject] = plan.template_under(subject)
+            templates[cls, subject] = plan.template_under(subject)
 
     def _add(self, frame: bytes, type_: Any, name: str) -> bool:
         self._check_room(len(frame))

@@ -56,7 +56,7 @@ class SpaceCore:
         selected = -1 if only is None else int(selection(cls, only))
         frame = plan.update(obj, selected, subject, now_s, self.connection.frame_wire)
         is_due = self.buffer.add(frame, cls.descriptor, plan.plan.name)
-        self.buffer.waiting.plans[cls] = plan
+        self.buffer.waiting.templates[cls] = plan.template
         if subject and only is None:
             self.buffer.note_object_under(cls, subject, plan)
         return is_due
