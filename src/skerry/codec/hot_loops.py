@@ -61,9 +61,7 @@ class StructLayout:
 class Template:
     """The header of a frame with an object of a class; only the compiled build needs its parts."""
 
-    def __init__(
-        self, layout: StructLayout, encode: object, head: bytes, before: bytes, after: bytes
-    ) -> None:
+    def __init__(self, layout: StructLayout, head: bytes, before: bytes, after: bytes) -> None:
         pass
 
 
@@ -250,6 +248,7 @@ class _KnownHeaders:
         stop: int
 
         def payload(self) -> bytes: ...
+        def checked(self) -> tuple[bytes, bytes, int, float]: ...
         def parts(self) -> _Parts: ...
         def wants(self) -> bool: ...
 
@@ -279,7 +278,6 @@ class FrameRelay(_KnownHeaders):
         is_run: bool
 
         def learn(self, one: ForwardedHeader) -> None: ...
-        def checked(self) -> tuple[bytes, bytes, int, float]: ...
         def deliver(self) -> None: ...
 
 
@@ -308,7 +306,6 @@ class FrameDelivery(_KnownHeaders):
 
         def learn(self, one: DeliveredHeader) -> None: ...
         def times(self) -> tuple[float, float | None]: ...
-        def checked(self) -> tuple[bytes, bytes, int]: ...
 
 
 @dataclass(slots=True, eq=False)

@@ -1021,7 +1021,7 @@ cdef class Template:
     cdef bytes after
     cdef Py_ssize_t rest_size
 
-    def __init__(self, StructLayout layout not None, encode, bytes head not None, bytes before not None,
+    def __init__(self, StructLayout layout not None, bytes head not None, bytes before not None,
                  bytes after not None):
         self.layout = layout
         self.head = head
@@ -1592,6 +1592,10 @@ cdef class KnownHeaders:
     cdef bytes buffer
     # Whether it is complete and has an unknown header.
     cdef readonly bint is_new
+    # Whether its object was checked and is valid; its layout and property set.
+    cdef readonly bint is_checked
+    cdef StructLayout layout
+    cdef int64_t present
 
     def __dealloc__(self):
         free(self.slots)
@@ -1618,6 +1622,20 @@ cdef class KnownHeaders:
                 p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
             ),
             bool(self.place.has_second),
+        )
+
+    def checked(self):
+        """Object, key, property set and first time of the current frame, which has to be checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return (
+            self.payload(),
+            self.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
+            _load_double(self.at + self.place.time_at),
         )
 
     def wants(self):
@@ -1715,11 +1733,8 @@ cdef class FrameRelay(KnownHeaders):
     # Units of work that the last call did, and whether it reached its bound.
     cdef readonly Py_ssize_t work
     cdef readonly bint is_spent
-    # Of the next frame: whether its object was checked and is valid, and its parts.
-    cdef readonly bint is_checked
+    # Whether the frames that follow the next one seem to have the same header.
     cdef readonly bint is_run
-    cdef long long present
-    cdef double sent_s
 
     def __init__(self, int version, double time_s_max):
         """Frames of clients of `version`; with times beyond `time_s_max` they are not forwarded."""
@@ -1776,8 +1791,8 @@ cdef class FrameRelay(KnownHeaders):
                 return form
             if not form.is_message:
                 self.is_checked = True
+                self.layout = form.layout
                 self.present = present
-                self.sent_s = sent_s
                 return form
             if (
                 form.is_alike_for_all
@@ -1798,20 +1813,6 @@ cdef class FrameRelay(KnownHeaders):
         self.form = None
         self.at = NULL
         return None
-
-    def checked(self):
-        """Object, key, property set and time of the current frame, which has to be checked."""
-        self.look()
-        if not self.is_checked:
-            raise ValueError("the object was not checked")
-        return (
-            self.payload(),
-            self.form.layout.key_of(
-                self.at + self.place.payload_at, self.place.size - self.place.payload_at
-            ),
-            self.present,
-            self.sent_s,
-        )
 
     def deliver(self):
         """Write the current frame to all outputs of its form."""
@@ -2061,10 +2062,6 @@ cdef class FrameDelivery(KnownHeaders):
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t stop
-    # Whether the object of the next frame was checked and is valid.
-    cdef readonly bint is_checked
-    cdef long long present
-    cdef DeliveredHeader call
 
     def __init__(self):
         self.version = 2
@@ -2081,24 +2078,10 @@ cdef class FrameDelivery(KnownHeaders):
             _load_double(self.at + self.place.time_at + 10) if self.place.has_second else None,
         )
 
-    def checked(self):
-        """Object, key and property set of the current frame, which has to be checked."""
-        self.look()
-        if not self.is_checked:
-            raise ValueError("the object was not checked")
-        return (
-            self.payload(),
-            self.call.layout.key_of(
-                self.at + self.place.payload_at, self.place.size - self.place.payload_at
-            ),
-            self.present,
-        )
-
     def end(self):
         """Release the current frame."""
         self.at = NULL
         self.buffer = None
-        self.call = None
 
     def deliver(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
              long long own_id, double received, long long epoch, failed):
@@ -2260,18 +2243,18 @@ cdef class FrameDelivery(KnownHeaders):
 
     cdef DeliveredHeader stop_at(self, DeliveredHeader call, bytes buffer, const uint8_t* p, _Place* place):
         """Make a frame that cannot be delivered here the current one."""
-        cdef int64_t present
         self.buffer = buffer
         self.at = p
         self.place = place[0]
-        self.call = call
         self.is_new = call is None
         if call is not None and call.gate is not None and call.number == call.gate.number:
-            present = call.layout.present_whole(
+            self.layout = call.layout
+            self.present = call.layout.present_whole(
                 p + place.payload_at, place.size - place.payload_at
             )
-            self.is_checked = present >= 0 and not call.layout.key_mask & ~<uint64_t>present
-            self.present = present
+            self.is_checked = (
+                self.present >= 0 and not call.layout.key_mask & ~<uint64_t>self.present
+            )
         return call
 
 

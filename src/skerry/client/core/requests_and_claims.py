@@ -46,10 +46,6 @@ class RequestsAndClaims:
             connection.requests.send(request, connection.access, now_ns, connection.wall_s(now_ns))
         return request
 
-    def forget_request(self, request: Request) -> None:
-        """Ignore the response to a request whose caller has stopped waiting."""
-        self._connection.requests.forget(request)
-
     # -- requests of other programs
 
     def answer(self, request: ReceivedRequest, answer: object, now_ns: int) -> None:

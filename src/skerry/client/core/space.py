@@ -213,10 +213,6 @@ class SpaceCore:
             self.connection.send_echo(flush.number, now_ns)
         return flush
 
-    def forget_flush(self, flush: Flush) -> None:
-        """Ignore the answer to a flush whose caller has stopped waiting."""
-        self.connection.flushes.forget(flush)
-
     def request_types(self, names: Iterable[str], now_ns: int) -> TypesRequest:
         """Request the node's types, or those with these names."""
         self._check_open()

@@ -190,7 +190,7 @@ class Session:
         try:
             await self.wait(lambda: flush.is_done, timeout, "the node's answer")
         finally:
-            self.core.forget_flush(flush)
+            self.connection.flushes.forget(flush)
         if flush.error is not None:
             raise flush.error
 
@@ -209,7 +209,7 @@ class Session:
         except TimeoutError:
             raise timed_out(request) from None
         finally:
-            self.core.requests_and_claims.forget_request(request)
+            self.connection.requests.forget(request)
         if request.error is not None:
             raise request.error
         return request.answer

@@ -26,13 +26,11 @@ class Template:
     def __init__(
         self,
         layout: StructLayout,
-        encode: Callable[[object], bytes],
         head: bytes,
         before: bytes,
         after: bytes,
     ) -> None:
         self.layout = layout
-        self.encode = encode
         self.head = head
         self.before = before
         self.after = after
@@ -60,7 +58,7 @@ class Frames:
         if type(obj) is not layout.cls:
             return -1
         try:
-            payload = template.encode(obj)
+            payload = layout.encode(obj)
             present = layout.fields_of(obj)
         except (EncodeError, AttributeError):
             # The caller tries another way, which raises the error.
