@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.client.core.events import Event, ReceivedType, info_of
+from skerry.client.core.events import Event, info_of
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter

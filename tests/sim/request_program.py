@@ -166,7 +166,7 @@ class RequestProgram(Program):
             if what == "answer":
                 self._answer(number)
             else:
-                self.space.requests_and_claims.forget_request(self._asked.pop(number))
+                self.space.connection.requests.forget(self._asked.pop(number))
                 self._events.append(RequestEnded(number=number, outcome="timed_out", is_ours=True))
 
     def deadline_ns(self) -> int | None:

@@ -14,17 +14,6 @@ from skerry.closing import Closing
 from skerry.errors import Refused, RequestTimedOut, SkerryError
 from skerry.schema.internal import RAW_STATISTICS_TYPE
 
-__all__ = [
-    "CLOCK_ALARM_S",
-    "LAG_ALARM_S",
-    "NodeLink",
-    "SystemSnapshot",
-    "SystemWatch",
-    "has_picture",
-    "node_name",
-    "system_snapshot",
-]
-
 CLOCK_ALARM_S: Final = 1.0
 """Clocks that differ by more are a problem."""
 LAG_ALARM_S: Final = 0.5

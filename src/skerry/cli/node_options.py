@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -204,19 +204,22 @@ _OPTIONS: Final = (
 
 def node_options(command: Command) -> Command:
     """Add `--node` and the credentials to a command, as its argument `choice`."""
-    names = NodeChoice.__dataclass_fields__
 
     @functools.wraps(command)
     def collected(**given: Any) -> Any:
-        given["secret"] = _secret(given["secret"], given.pop("secret_file"))
-        given["choice"] = NodeChoice(**{name: given.pop(name) for name in names})
-        return command(**given)
+        choice = _chosen_node(given)
+        others = {name: value for name, value in given.items() if name not in _OPTION_NAMES}
+        return command(choice=choice, **others)
 
-    wrapped: Any = collected
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    found: Command = wrapped
-    return found
+    return cast("Command", with_options(*_OPTIONS)(collected))
+
+
+_OPTION_NAMES: Final = frozenset({*NodeChoice.__dataclass_fields__, "secret_file"})
+
+
+def _chosen_node(given: Mapping[str, Any]) -> NodeChoice:
+    chosen = {name: given.get(name) for name in NodeChoice.__dataclass_fields__}
+    return NodeChoice(**{**chosen, "secret": _secret(chosen["secret"], given.get("secret_file"))})
 
 
 def _secret(secret: str | None, file: str | None) -> str | None:
@@ -364,14 +367,7 @@ def _completable_types(given: Mapping[str, Any]) -> list[str]:
     types = given.get("types")
     if types:
         return _struct_names(types)
-    choice = NodeChoice(
-        endpoint=given.get("endpoint"),
-        secret=_secret(given.get("secret"), given.get("secret_file")),
-        ca=given.get("ca"),
-        cert=given.get("cert"),
-        key=given.get("key"),
-    )
-    with choice.connect("skerry-completion", timeout_s=_COMPLETION_S_MAX) as space:
+    with _chosen_node(given).connect("skerry-completion", timeout_s=_COMPLETION_S_MAX) as space:
         return _struct_names(space.request_types(timeout=_COMPLETION_S_MAX))
 
 

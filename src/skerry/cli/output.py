@@ -19,6 +19,7 @@ from skerry.json_values import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _WIDTH_OF_FILES: Final = 100_000
 """Width of tables in a file or pipe: wider than any row, so that nothing is wrapped."""
@@ -61,15 +62,7 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write a table to stdout, wrapped to the width of a terminal, unwrapped elsewhere."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(visible(str(cell))) for cell in row))
-        self.console(sys.stdout).print(table)
+        self.console(sys.stdout).print(make_table(columns, rows))
 
     def note(self, text: str) -> None:
         click.echo(text, err=True)
@@ -111,6 +104,18 @@ class Output:
     def _labelled(self, label: str, color: str, text: str) -> None:
         shown = click.style(f"{label}:", fg=color, bold=True)
         click.echo(f"{shown} {text}", err=True, color=self.uses_color(sys.stderr))
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(str(cell))) for cell in row))
+    return table
 
 
 def current_output() -> Output:

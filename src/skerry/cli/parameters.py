@@ -118,16 +118,20 @@ def check_group(text: str) -> None:
     parse_group(text)
 
 
-def check_metrics(text: str) -> None:
-    """Raise SkerryError unless `text` is HOST:PORT or `off`."""
+def check_host_port(text: str, *others: str) -> None:
+    """Raise SkerryError, which names the `others`, unless `text` is HOST:PORT."""
     from skerry.apps.node.config import split_host_port
 
-    if text == "off":
-        return
     try:
         split_host_port(text)
     except ValueError as error:
-        raise SkerryError(f"{error}, or off") from None
+        raise SkerryError(", ".join([str(error), *others])) from None
+
+
+def check_metrics(text: str) -> None:
+    """Raise SkerryError unless `text` is HOST:PORT or `off`."""
+    if text != "off":
+        check_host_port(text, "or off")
 
 
 def check_seed(text: str) -> None:

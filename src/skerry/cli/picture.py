@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.node_options import NodeChoice, node_options
-from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.output import Output, current_output, json_option, make_table
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import SkerryError
 from skerry.json_values import visible
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from skerry.client.api.picture import PictureNode
     from skerry.client.api.sync import Space
     from skerry.client.core.states import StateChanged
-
-__all__ = ["picture"]
 
 _LINKS_S_MAX: Final = 3.0
 """Time that the first output waits for the links, which a node publishes each second."""
@@ -271,15 +269,7 @@ def _node_facts(seen: SystemSnapshot, node: PictureNode) -> Iterator[str]:
 
 
 def _link_table(seen: SystemSnapshot) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in _LINK_COLUMNS:
-        table.add_column(column, overflow="fold")
-    for link in seen.links:
-        table.add_row(*(Text(visible(cell)) for cell in _link_cells(link)))
-    return table
+    return make_table(_LINK_COLUMNS, map(_link_cells, seen.links))
 
 
 _LINK_COLUMNS: Final = (
@@ -298,9 +288,9 @@ _LINK_COLUMNS: Final = (
 )
 
 
-def _link_cells(link: NodeLink) -> list[str]:
+def _link_cells(link: NodeLink) -> list[Any]:
     clock, silence = link.clock_offset_s, link.silence_s
-    values: list[Any] = [
+    return [
         link.observer_name,
         link.node_name,
         f"dead ({link.reason})" if link.is_dead else "alive",
@@ -314,7 +304,6 @@ def _link_cells(link: NodeLink) -> list[str]:
         "" if clock is None else f"{clock:+.3f} s",
         "" if silence is None else f"{silence:.1f} s",
     ]
-    return [str(value) for value in values]
 
 
 def _hex(number: int) -> str:

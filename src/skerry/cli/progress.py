@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from skerry.cli.output import Output
 
@@ -17,7 +18,7 @@ def progress_bar(
 
     Without `total` the bar only shows that the command is working.
     """
-    if not _is_shown(output):
+    if not is_shown(output, sys.stderr):
         yield lambda _amount: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,14 +35,21 @@ def progress_bar(
 
 
 @contextmanager
-def status_line(output: Output, what: str) -> Iterator[Callable[[str], None]]:
-    """Show a line with an animation, at first `what`; the body calls the function with new text."""
-    if not _is_shown(output):
+def status_line(
+    output: Output, what: str, stream: TextIO | None = None
+) -> Iterator[Callable[[str], None]]:
+    """Show a line with an animation, at first `what`; the body calls the function with new text.
+
+    The default stream is stderr.
+    """
+    stream = stream or sys.stderr
+    if not is_shown(output, stream):
         yield lambda _text: None
         return
-    with output.console(sys.stderr).status(what) as status:
+    with output.console(stream).status(what) as status:
         yield status.update
 
 
-def _is_shown(output: Output) -> bool:
-    return output.config.progress and sys.stderr.isatty()
+def is_shown(output: Output, stream: TextIO) -> bool:
+    """Whether to show progress on `stream`."""
+    return output.config.progress and stream.isatty()

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from skerry.client.core.events import BYTES_NAME, Event, ObjectInfo
+from skerry.client.core.events import Event, ObjectInfo
+from skerry.client.core.received_types import BYTES_NAME
 from skerry.json_values import visible
 from skerry.objects.base import Struct
 from skerry.objects.json import to_json_values

@@ -11,7 +11,8 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import json_value, lake_rows, limit_option, print_rows, text_value
-from skerry.cli.pipeline.spark_session import tables_option, waiting
+from skerry.cli.pipeline.spark_session import tables_option
+from skerry.cli.progress import status_line
 
 
 @click.command()
@@ -43,7 +44,7 @@ def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bo
     from skerry.lake.reader import OpenLake
 
     output = current_output()
-    with waiting(output, "running the query"):
+    with status_line(output, "running the query"):
         answer = OpenLake(tables).sql(query)
     rows = lake_rows(answer)
     if as_csv:

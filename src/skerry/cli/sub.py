@@ -79,7 +79,7 @@ def sub(
       skerry sub '/...' --new
     """
     from skerry.cli.rows import event_row, event_text
-    from skerry.client.core.events import BYTES_NAME
+    from skerry.client.core.received_types import BYTES_NAME
 
     output = current_output()
     is_subject = type_name.startswith("/")

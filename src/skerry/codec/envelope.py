@@ -22,31 +22,32 @@ OPERATION_NAMES: Final = ("", "create", "update", "remove", "gap", "snapshot")
 # The source of an update.
 ACCESS: Final = "access"
 DISTRIBUTOR: Final = "distributor"
-PORTAL: Final = "portal"
 LINK: Final = "link"
 INTERNAL: Final = "internal"
+
+_ATTRIBUTES: Final = (
+    "fingerprint",
+    "key",
+    "node",
+    "operation",
+    "payload",
+    "position",
+    "present",
+    "sender",
+    "sent_ns",
+    "sequence",
+    "source",
+    "space",
+    "subject",
+    "time_ns",
+    "type_name",
+)
 
 
 class Update:
     """One change of one object. An update is not modified after it was created."""
 
-    __slots__ = (
-        "fingerprint",
-        "key",
-        "node",
-        "operation",
-        "payload",
-        "position",
-        "present",
-        "sender",
-        "sent_ns",
-        "sequence",
-        "source",
-        "space",
-        "subject",
-        "time_ns",
-        "type_name",
-    )
+    __slots__ = _ATTRIBUTES
 
     def __init__(
         self,
@@ -103,23 +104,7 @@ class Update:
 
     def facts(self) -> dict[str, Any]:
         """All attributes by name."""
-        return {
-            "type_name": self.type_name,
-            "subject": self.subject,
-            "operation": self.operation,
-            "present": self.present,
-            "key": self.key,
-            "payload": self.payload,
-            "space": self.space,
-            "fingerprint": self.fingerprint,
-            "sender": self.sender,
-            "node": self.node,
-            "sequence": self.sequence,
-            "position": self.position,
-            "sent_ns": self.sent_ns,
-            "time_ns": self.time_ns,
-            "source": self.source,
-        }
+        return {name: getattr(self, name) for name in _ATTRIBUTES}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Update):

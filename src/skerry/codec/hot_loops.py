@@ -1,8 +1,9 @@
 """The loops that run for every message: encoding and decoding of objects, frame after frame.
 
 These are the classes of the uncompiled build. Where a C compiler is available, Cython compiles
-`hot_loops.pyx`, and the extension replaces this module under the same name; `hot_loops.pyi`
-declares what both have. No other module knows which of the two is in use. Cython and not mypyc,
+`hot_loops.pyx`, and the extension replaces this module under the same name. For type checkers this
+module declares what both have, and what only the extension has. No other module knows which of the
+two is in use. Cython and not mypyc,
 because a class that mypyc compiles can neither reach the slots of a Python class nor reuse an event
 object that the callback did not keep, and these two took most of the time of these loops.
 
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skerry.codec import decoder, encoder, pieces
 from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError
 from skerry.limits import STRUCT_COUNT_MAX
+
+_Parts: TypeAlias = tuple[bytes, bytes, bool]
 
 
 class StructLayout:
@@ -58,9 +61,7 @@ class StructLayout:
 class Template:
     """The header of a frame with an object of a class; only the compiled build needs its parts."""
 
-    def __init__(
-        self, layout: StructLayout, encode: object, head: bytes, before: bytes, after: bytes
-    ) -> None:
+    def __init__(self, layout: StructLayout, head: bytes, before: bytes, after: bytes) -> None:
         pass
 
 
@@ -90,10 +91,8 @@ class WaitingFrames:
         self.frames = Frames()
         self.lock = lock
         """Replaced in a forked process, where no thread would ever release it."""
-        self.plans: dict[Any, Any] = {}
-        """The plans by class. Filled by the send buffer."""
+        self.templates: dict[Any, Template] = {}
         self.subjects: dict[str, bytes] = {}
-        self.named: dict[tuple[Any, str], Template] = {}
         """Filled by the send buffer for the fast path of the compiled build."""
         self.bytes_max = bytes_max
         self.size = 0
@@ -129,7 +128,11 @@ class WaitingFrames:
 
     def forget_subjects(self) -> None:
         self.subjects.clear()
-        self.named.clear()
+        self.templates.clear()
+
+    if TYPE_CHECKING:
+        # Only the compiled build has this. `PublishPath` uses it.
+        def put(self, what: object, data: object, subject: object, time_s: float) -> int: ...
 
 
 class PublishPath:
@@ -168,48 +171,141 @@ class RouteVersion:
 class AlikeFrames:
     """Frames with equal headers but for their times; made for known headers only."""
 
+    if TYPE_CHECKING:
 
-class ForwardedHeader:
-    """How objects with a known header are forwarded; never made here."""
+        def __init__(self, first: bytes, rest: bytes, second: int) -> None: ...
+        def forward(
+            self,
+            buffer: bytes,
+            start: int,
+            bytes_max: int,
+            layout: StructLayout,
+            named: int,
+            time_s_max: float,
+            plain: Frames | None,
+            plain_head: bytes,
+            plain_tail: bytes,
+            full: Frames | None,
+            full_head: bytes,
+            full_tail: bytes,
+        ) -> tuple[int, int]: ...
 
 
-class DeliveredHeader:
-    """The callbacks for objects with a known header; never made here."""
+class _KnownHeader:
+    """A header that was received before; never made here."""
+
+    if TYPE_CHECKING:
+        owner: Any
+
+        @property
+        def is_open(self) -> bool: ...
 
 
-class FrameRelay:
-    """Forwards the frames of a client that have known headers: none."""
+class ForwardedHeader(_KnownHeader):
+    """How objects with a known header are forwarded."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, owner: Any, parts: _Parts, heads: list[bytes], rests: list[bytes]
+        ) -> None: ...
+        def open(
+            self,
+            gate: RouteVersion,
+            layout: StructLayout,
+            named: int,
+            is_message: bool,
+            outs: list[Frames],
+            kinds: bytes,
+        ) -> None: ...
+        def frame(self, kind: int, sent_s: float, now_s: float, payload: bytes) -> bytes: ...
+
+
+class DeliveredHeader(_KnownHeader):
+    """The callbacks for objects with a known header."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, owner: Any, parts: _Parts) -> None: ...
+        def open(
+            self,
+            gate: RouteVersion,
+            header: Any,
+            shape: Any,
+            targets: list[Any] | None,
+            objects: dict[bytes, ObjectState] | None,
+        ) -> None: ...
+
+
+class _KnownHeaders:
+    """Headers that were received before: none."""
 
     count = 0
     is_new = False
+
+    if TYPE_CHECKING:
+        is_checked: bool
+        stop: int
+
+        def payload(self) -> bytes: ...
+        def checked(self) -> tuple[bytes, bytes, int, float]: ...
+        def parts(self) -> _Parts: ...
+        def wants(self) -> bool: ...
+
+
+class FrameRelay(_KnownHeaders):
+    """Forwards the frames of a client that have known headers."""
 
     def __init__(self, version: int, time_s_max: float) -> None:
         pass
 
     def pass_on(
         self, buffer: bytes, start: int, bytes_max: int, now_s: float, work_max: int
-    ) -> None:
+    ) -> ForwardedHeader | None:
         """Forward no frame."""
+        return None
 
-    def take_touched(self) -> tuple[()]:
+    def take_touched(self) -> list[tuple[Any, int]]:
         """No header forwarded frames."""
-        return ()
+        return []
 
-    def forget(self) -> None:
+    def forget(self, one: ForwardedHeader | None = None) -> None:
         """There is nothing to forget."""
 
+    if TYPE_CHECKING:
+        work: int
+        is_spent: bool
+        is_run: bool
 
-class FrameDelivery:
-    """Delivers frames with known headers to callbacks: none."""
+        def learn(self, one: ForwardedHeader) -> None: ...
+        def deliver(self) -> None: ...
 
-    count = 0
-    is_new = False
 
-    def deliver(self, *_call: object) -> None:
+class FrameDelivery(_KnownHeaders):
+    """Delivers frames with known headers to callbacks."""
+
+    def deliver(
+        self,
+        buffer: bytes,
+        start: int,
+        bytes_max: int,
+        cls: type[ReceivedUpdate],
+        own_id: int,
+        received: float,
+        epoch: int,
+        failed: Callable[[Any, Any, BaseException], object],
+    ) -> DeliveredHeader | None:
         """Deliver no frame."""
+        return None
 
     def end(self) -> None:
         """There is no current frame to release."""
+
+    if TYPE_CHECKING:
+        start: int
+
+        def learn(self, one: DeliveredHeader) -> None: ...
+        def times(self) -> tuple[float, float | None]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -235,16 +331,16 @@ class ObjectState:
 class ReceivedUpdate:
     """A received change of an object, with the bytes of the update."""
 
-    _has_times = False
-    """Whether the times of the header are kept separately: only in the compiled build."""
-
     __slots__ = (
         "_entry",
+        "_has_times",
         "_known",
         "_own_id",
         "_part",
         "_payload",
         "_received",
+        "_sent_time",
+        "_server_sent_time",
         "_shape",
         "_whole",
         "fault",
@@ -264,6 +360,9 @@ class ReceivedUpdate:
         self.operation = operation
         """`create`, `update` or `remove`. A message is always created."""
         self._known = header
+        self._has_times = False
+        """Whether the times of the header are kept separately: only in the compiled build."""
+        self._sent_time = self._server_sent_time = 0.0
         self._shape = shape
         self._payload = payload
         self._entry = entry

@@ -117,13 +117,6 @@ cdef enum:
     VECTOR = 24
 
 cdef enum:
-    # The most frequent kinds. All others are distinguished by their number.
-    OTHER = 0
-    NUMBER = 1
-    COUNT = 2
-    TEXT = 3
-
-cdef enum:
     FIELD_COUNT_MAX = 32
     # Space for a tag and a number, or for a tag and the head of a longer value.
     VALUE_BYTES = 12
@@ -224,6 +217,7 @@ cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcep
 # -- values
 
 
+@cython.final
 cdef class _Value:
     """The encoding of one value."""
 
@@ -242,6 +236,10 @@ cdef class _Value:
     cdef Py_ssize_t last_size
     # Whether this code handles the kind.
     cdef bint is_known
+    # The most frequent kinds: whether it is a float of 8 bytes, or an unsigned number.
+    cdef bint is_double
+    cdef bint is_count
+    cdef int size_max
 
     def __init__(self, plan):
         cdef int kind = plan.kind
@@ -251,6 +249,9 @@ cdef class _Value:
         self.limit = 0
         self.last_size = -1
         self.is_known = True
+        self.is_double = kind == FLOAT64 or TIMEPOINT <= kind <= DURATION
+        self.is_count = UINT8 <= kind <= UINT64
+        self.size_max = 1 + (1 << (self.info_max - 24))
         if INT8 <= kind < UINT8:
             self.limit = plan.high + 1
         elif UINT8 <= kind <= UINT64 or kind in (BOOL, FLOAT32, FLOAT64, STRING, BYTES):
@@ -302,7 +303,7 @@ cdef class _Value:
         if at >= end:
             return NULL
         first = p[at]
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        if self.is_double:
             if first == 0xFB and at + 9 <= end:
                 place[0] = at + 9
                 found = PyFloat_FromDouble(_load_double(p + at + 1))
@@ -376,16 +377,26 @@ cdef class _Value:
             List_Set(items, index, item)
         return items
 
-    cdef Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+    cdef inline Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
         """The end of the value at an offset; -1 if it is incomplete or not in canonical form."""
         cdef Py_ssize_t after
         cdef uint64_t argument = 0
-        cdef int first, kind = self.kind
+        if self.is_double:
+            return at + 9 if at + 9 <= end and p[at] == 0xFB else -1
         if at >= end:
             return -1
-        first = p[at]
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-            return at + 9 if first == 0xFB and at + 9 <= end else -1
+        if not self.is_count:
+            return self.check_other(p, at, end)
+        if p[at] & 0x1F > self.info_max or p[at] >= 0x20:
+            return -1
+        after = _head(p, at, end, &argument)
+        return after if after - at == _head_size(argument) else -1
+
+    cdef Py_ssize_t check_other(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first = p[at]
+        cdef int kind = self.kind
         if kind == FLOAT32:
             return at + 5 if first == 0xFA and at + 5 <= end else -1
         if kind == BOOL:
@@ -414,12 +425,35 @@ cdef class _Value:
             return after
         if first & 0x1F > self.info_max:
             return -1
-        if self.limit == 0:
-            return after if first >> 5 == 0 else -1
         return after if first >> 5 <= 1 and argument < self.limit else -1
 
-    cdef int write(self, Frames out, PyObject* value) except -1:
+    cdef inline int write(self, Frames out, PyObject* value) except -1:
         """Append a value; 0 in unusual cases, after which the appended bytes are undefined."""
+        cdef uint8_t* p
+        cdef uint64_t argument
+        if not self.is_double and not self.is_count:
+            return self.write_other(out, value)
+        out.reserve(VALUE_BYTES)
+        p = out.data + out.size
+        if self.is_double:
+            if not PyFloat_Check(value):
+                return 0
+            p[0] = 0xFB
+            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+            out.size += 9
+            return 1
+        if not PyLong_CheckExact(value):
+            return 0
+        argument = PyLong_AsUnsignedLongLong(value)
+        if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+            PyErr_Clear()
+            return 0
+        if _head_size(argument) > self.size_max:
+            return 0
+        out.size = _put_head(p, 0x00, argument) - out.data
+        return 1
+
+    cdef int write_other(self, Frames out, PyObject* value) except -1:
         cdef uint8_t* p
         cdef Py_ssize_t size = 0
         cdef Py_ssize_t index
@@ -431,13 +465,7 @@ cdef class _Value:
         cdef uint32_t bits
         out.reserve(VALUE_BYTES)
         p = out.data + out.size
-        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-            if not PyFloat_Check(value):
-                return 0
-            p[0] = 0xFB
-            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
-            p += 9
-        elif kind == FLOAT32:
+        if kind == FLOAT32:
             if not PyFloat_Check(value):
                 return 0
             single = <float>PyFloat_AS_DOUBLE(value)
@@ -493,23 +521,14 @@ cdef class _Value:
         else:
             if not PyLong_CheckExact(value):
                 return 0
-            if self.limit == 0:
-                argument = PyLong_AsUnsignedLongLong(value)
-                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                if _head_size(argument) > 1 + (1 << (self.info_max - 24)):
-                    return 0
-                p = _put_head(p, 0x00, argument)
-            else:
-                number = PyLong_AsLongLong(value)
-                if number == -1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                argument = <uint64_t>(number if number >= 0 else -1 - number)
-                if argument >= self.limit:
-                    return 0
-                p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
+            number = PyLong_AsLongLong(value)
+            if number == -1 and PyErr_Occurred() != NULL:
+                PyErr_Clear()
+                return 0
+            argument = <uint64_t>(number if number >= 0 else -1 - number)
+            if argument >= self.limit:
+                return 0
+            p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
         out.size = p - out.data
         return 1
 
@@ -518,13 +537,12 @@ cdef class _Value:
 
 
 cdef struct _Field:
-    int group
     int tag
-    int info_max
     Py_ssize_t offset
     PyObject* value
 
 
+@cython.final
 cdef class StructLayout:
     """The offsets of the fields in objects of a class, and their encoding."""
 
@@ -563,9 +581,7 @@ cdef class StructLayout:
             value = _Value(field.value)
             self.values.append(value)
             self.index_of[<int>field.tag] = index
-            self.fields[index].group = _group(value.kind)
             self.fields[index].tag = field.tag
-            self.fields[index].info_max = value.info_max
             self.fields[index].offset = _offset(plan.cls, field.attribute)
             self.fields[index].value = <PyObject*>value
             if self.fields[index].offset < 0:
@@ -635,10 +651,8 @@ cdef class StructLayout:
     cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
         """The object at an offset, which is moved to its end; NULL in unusual cases."""
         cdef Py_ssize_t at = place[0]
-        cdef Py_ssize_t after
-        cdef uint64_t argument = 0
         cdef uint64_t seen = 0
-        cdef int count, tag, index, first
+        cdef int count, tag, index
         cdef _Field* field
         cdef PyObject* obj
         cdef PyObject* value
@@ -675,34 +689,16 @@ cdef class StructLayout:
             at += 1
             seen |= <uint64_t>1 << tag
             field = &self.fields[index]
-            first = p[at]
-            value = NULL
             slot = <PyObject**>(<char*>obj + field.offset)
-            if field.group == NUMBER:
-                if first == 0xFB and at + 9 <= end:
-                    former = slot[0]
-                    if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
-                        # The number has no other references either, so it is overwritten.
-                        (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
-                        at += 9
-                        continue
-                    value = PyFloat_FromDouble(_load_double(p + at + 1))
+            former = slot[0]
+            if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
+                if (<_Value>field.value).is_double and p[at] == 0xFB and at + 9 <= end:
+                    # The number has no other references either, so it is overwritten.
+                    (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
                     at += 9
-            elif field.group == COUNT:
-                if first & 0x1F <= field.info_max and first < 0x20:
-                    after = _head(p, at, end, &argument)
-                    if after > 0:
-                        value = PyLong_FromUnsignedLongLong(argument)
-                        at = after
-            elif field.group == TEXT and first >= 0x60 and first < 0x78:
-                after = at + 1 + first - 0x60
-                if after <= end:
-                    value = (<_Value>field.value).read_text(p + at + 1, first - 0x60)
-                    at = after
-            else:
-                value = (<_Value>field.value).read(p, &at, end)
+                    continue
+            value = (<_Value>field.value).read(p, &at, end)
             if value == NULL:
-                PyErr_Clear()
                 Py_DECREF(obj)
                 return NULL
             former = slot[0]
@@ -732,12 +728,9 @@ cdef class StructLayout:
         """Property set of the object at an offset, which is moved to its end; -1 if it is
         incomplete or not in canonical form."""
         cdef Py_ssize_t at = place[0]
-        cdef Py_ssize_t after
-        cdef uint64_t argument = 0
         cdef uint64_t seen = 0
-        cdef int count, tag, index, first
+        cdef int count, tag, index
         cdef int previous = -1
-        cdef _Field* field
         if not self.is_known or at >= end:
             return -1
         count = p[at] - 0xA0
@@ -756,27 +749,9 @@ cdef class StructLayout:
             previous = index
             at += 1
             seen |= <uint64_t>1 << tag
-            field = &self.fields[index]
-            first = p[at]
-            if field.group == NUMBER:
-                if first != 0xFB or at + 9 > end:
-                    return -1
-                at += 9
-            elif field.group == COUNT:
-                if first & 0x1F > field.info_max or first >= 0x20:
-                    return -1
-                after = _head(p, at, end, &argument)
-                if after < 0 or after - at != _head_size(argument):
-                    return -1
-                at = after
-            elif field.group == TEXT and first >= 0x60 and first < 0x78:
-                at += 1 + first - 0x60
-                if at > end:
-                    return -1
-            else:
-                at = (<_Value>field.value).check(p, at, end)
-                if at < 0:
-                    return -1
+            at = (<_Value>self.fields[index].value).check(p, at, end)
+            if at < 0:
+                return -1
         place[0] = at
         return <int64_t>seen
 
@@ -785,24 +760,15 @@ cdef class StructLayout:
         cdef Py_ssize_t starts[FIELD_COUNT_MAX]
         cdef Py_ssize_t stops[FIELD_COUNT_MAX]
         cdef uint64_t left = self.key_mask
-        cdef uint64_t argument = 0
         cdef Py_ssize_t at = 1
         cdef Py_ssize_t total = 9
         cdef int tag, count = 0
-        cdef _Field* field
         cdef bytes key
         cdef uint8_t* q
         while left:
             tag = p[at]
-            field = &self.fields[self.index_of[tag]]
-            at += 1
-            starts[tag] = at
-            if field.group == NUMBER:
-                at += 9
-            elif field.group == COUNT:
-                at = _head(p, at, size, &argument)
-            else:
-                at = (<_Value>field.value).check(p, at, size)
+            starts[tag] = at + 1
+            at = (<_Value>self.fields[self.index_of[tag]].value).check(p, at + 1, size)
             stops[tag] = at
             if left >> tag & 1:
                 left &= ~(<uint64_t>1 << tag)
@@ -833,22 +799,17 @@ cdef class StructLayout:
     cdef int write(self, Frames out, PyObject* obj) except -1:
         """Append an object; 0 in unusual cases, after which the appended bytes are undefined.
         """
-        cdef uint8_t* p
-        cdef uint8_t* start
-        cdef uint64_t argument
+        cdef Py_ssize_t start
         cdef int index, count = 0
         cdef _Field* field
         cdef PyObject* value
-        cdef const char* data
-        cdef Py_ssize_t size = 0
         if not self.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>self.cls:
             return 0
         if self.field_count > 23:
             return 0
+        start = out.size
         out.reserve(self.field_count * VALUE_BYTES + 1)
         out.size += 1
-        p = out.data + out.size
-        start = p
         for index in range(self.field_count):
             field = &self.fields[index]
             value = (<PyObject**>(<char*>obj + field.offset))[0]
@@ -857,46 +818,13 @@ cdef class StructLayout:
             if value == NULL or field.tag > 23:
                 return 0
             count += 1
-            p[0] = <uint8_t>field.tag
-            p += 1
-            if field.group == NUMBER:
-                if not PyFloat_Check(value):
-                    return 0
-                p[0] = 0xFB
-                _store_double(p + 1, PyFloat_AS_DOUBLE(value))
-                p += 9
-            elif field.group == COUNT:
-                if not PyLong_CheckExact(value):
-                    return 0
-                argument = PyLong_AsUnsignedLongLong(value)
-                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
-                    PyErr_Clear()
-                    return 0
-                if _head_size(argument) > 1 + (1 << (field.info_max - 24)):
-                    return 0
-                p = _put_head(p, 0x00, argument)
-            else:
-                # These reserve space themselves, and may move the buffer.
-                size = start - out.data
-                out.size = p - out.data
-                if not (<_Value>field.value).write(out, value):
-                    return 0
-                out.reserve((self.field_count - index) * VALUE_BYTES)
-                start = out.data + size
-                p = out.data + out.size
-        (start - 1)[0] = <uint8_t>(0xA0 + count)
-        out.size = p - out.data
+            # There is room for the tag: each value leaves VALUE_BYTES.
+            out.data[out.size] = <uint8_t>field.tag
+            out.size += 1
+            if not (<_Value>field.value).write(out, value):
+                return 0
+        out.data[start] = <uint8_t>(0xA0 + count)
         return 1
-
-
-cdef int _group(int kind):
-    if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
-        return NUMBER
-    if UINT8 <= kind <= UINT64:
-        return COUNT
-    if kind == STRING:
-        return TEXT
-    return OTHER
 
 
 cdef bint _has_plain_attributes(cls):
@@ -931,6 +859,7 @@ cdef Py_ssize_t _offset(cls, attribute):
 # -- frames
 
 
+@cython.final
 cdef class Frames:
     """A buffer of consecutive frames to be sent."""
 
@@ -1006,12 +935,12 @@ cdef class Frames:
             self.room = 0
         return taken
 
-    cdef int reserve(self, Py_ssize_t size) except -1:
+    cdef inline int reserve(self, Py_ssize_t size) except -1:
         """Reserve space for `size` more bytes."""
-        cdef Py_ssize_t room = self.size + size
+        return 0 if self.size + size <= self.room else self.grow(self.size + size)
+
+    cdef int grow(self, Py_ssize_t room) except -1:
         cdef uint8_t* data
-        if room <= self.room:
-            return 0
         room = room * 2 if room > 512 else 1024
         data = <uint8_t*>realloc(self.data, room)
         if data == NULL:
@@ -1092,7 +1021,7 @@ cdef class Template:
     cdef bytes after
     cdef Py_ssize_t rest_size
 
-    def __init__(self, StructLayout layout not None, encode, bytes head not None, bytes before not None,
+    def __init__(self, StructLayout layout not None, bytes head not None, bytes before not None,
                  bytes after not None):
         self.layout = layout
         self.head = head
@@ -1101,19 +1030,17 @@ cdef class Template:
         self.rest_size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(after) + 9
 
 
+@cython.final
 cdef class WaitingFrames:
     """Frames that wait to be sent, up to a bound, and the fast path to append one."""
 
     cdef readonly Frames frames
     # Replaced in a forked process, where no thread would ever release it.
     cdef public object lock
-    # The plans, which have the templates, by class. Filled by the send buffer.
-    cdef readonly dict plans
-    cdef dict templates
+    # Templates of published objects by class, or by class and subject. Filled by the send buffer.
+    cdef readonly dict templates
     # The rest of the header after the time, by subject. Filled by the send buffer.
     cdef readonly dict subjects
-    # Templates of published objects by class and subject. Filled by the send buffer.
-    cdef readonly dict named
     # The previous subject, which most often is also the next one.
     cdef object last_subject
     cdef bytes last_rest
@@ -1130,10 +1057,8 @@ cdef class WaitingFrames:
     def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
         self.frames = Frames()
         self.lock = lock
-        self.plans = {}
         self.templates = {}
         self.subjects = {}
-        self.named = {}
         self.bytes_head = bytes_head
         self.bytes_max = bytes_max
 
@@ -1155,66 +1080,36 @@ cdef class WaitingFrames:
     def forget_subjects(self):
         """Forget the cached subjects."""
         self.subjects.clear()
-        self.named.clear()
+        self.templates.clear()
         self.last_rest = None
 
-    def put_object(self, obj, double time_s):
-        """Append an object; 1 if the writer must be notified, 0 if not, -1 if nothing was appended.
+    cpdef int put(self, what, data, subject, double time_s) except -2:
+        """Append an object under a subject or None, or bytes under the subject `what`.
 
-        -1 stands for an object of a new class, an unusual object, a value that is not an object,
-        or a full buffer.
+        1 if the writer must be notified, 0 if not, -1 if nothing was appended: for what was not
+        published before, an unusual object, a value that is not an object, or a full buffer.
         """
-        return self.put(obj, None, time_s)
-
-    def put_bytes(self, subject, data, double time_s):
-        """The same for bytes under a subject that was used before."""
-        return self.put(subject, data, time_s)
-
-    def put_named(self, obj, subject, double time_s):
-        """The same for an object under a subject, if its class was published there before."""
         if self.lock is None:
-            return self.put_under(obj, subject, time_s)
+            return self.put_here(what, data, subject, time_s)
         with self.lock:
-            return self.put_under(obj, subject, time_s)
+            return self.put_here(what, data, subject, time_s)
 
-    cdef int put_under(self, obj, subject, double time_s) except -2:
-        cdef Py_ssize_t size
-        if not self.is_short or type(subject) is not str:
-            return -1
-        template = self.named.get((type(obj), subject))
-        if template is None:
-            return -1
-        size = self.frames.put_object(<Template?>template, <PyObject*>obj, time_s)
-        return -1 if size < 0 else self.wrote(size)
-
-    cdef inline int wrote(self, Py_ssize_t size) noexcept:
-        """Count an appended frame, or remove it if it exceeds the bound."""
-        # A single frame is accepted at any size, because otherwise it could never be sent.
-        if self.size + size > self.bytes_max and self.size > 0:
-            self.frames.size -= size
-            return -1
-        return self.note(size)
-
-    cdef int put(self, what, data, double time_s) except -2:
-        if self.lock is None:
-            return self.put_here(what, data, time_s)
-        with self.lock:
-            return self.put_here(what, data, time_s)
-
-    cdef int put_here(self, what, data, double time_s) except -2:
+    cdef int put_here(self, what, data, subject, double time_s) except -2:
         cdef Py_ssize_t size
         cdef PyObject* found
         if not self.is_short:
             return -1
         if data is None:
-            found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
-            if found == NULL:
-                plan = self.plans.get(type(what))
-                if plan is None:
-                    return -1
-                self.templates[type(what)] = <Template?>plan.template
+            if subject is None:
                 found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
-            size = self.frames.put_object(<Template>found, <PyObject*>what, time_s)
+            elif type(subject) is str:
+                named = (type(what), subject)
+                found = Dict_Get(<PyObject*>self.templates, <PyObject*>named)
+            else:
+                return -1
+            if found == NULL:
+                return -1
+            size = self.frames.put_object(<Template?><object>found, <PyObject*>what, time_s)
             if size < 0:
                 return -1
         else:
@@ -1224,7 +1119,11 @@ cdef class WaitingFrames:
                 if not self.find_subject(what):
                     return -1
             size = self.frames.put_bytes(self.bytes_head, time_s, self.last_rest, <bytes>data)
-        return self.wrote(size)
+        # A single frame is accepted at any size, because otherwise it could never be sent.
+        if self.size + size > self.bytes_max and self.size > 0:
+            self.frames.size -= size
+            return -1
+        return self.note(size)
 
     cdef bint find_subject(self, what) except -1:
         if type(what) is not str:
@@ -1268,11 +1167,8 @@ cdef class PublishPath:
         Or send bytes under a subject. Raises WouldBlock if too many bytes wait to be sent.
         """
         cdef int is_due = -1
-        if only is None:
-            if not subject:
-                is_due = self.waiting.put(what, data, self.now_s())
-            elif data is None:
-                is_due = self.waiting.put_named(what, subject, self.now_s())
+        if only is None and (data is None or not subject):
+            is_due = self.waiting.put(what, data, subject or None, self.now_s())
         if is_due < 0:
             is_due = self.first(what, data, only, subject)
         if is_due:
@@ -1696,6 +1592,10 @@ cdef class KnownHeaders:
     cdef bytes buffer
     # Whether it is complete and has an unknown header.
     cdef readonly bint is_new
+    # Whether its object was checked and is valid; its layout and property set.
+    cdef readonly bint is_checked
+    cdef StructLayout layout
+    cdef int64_t present
 
     def __dealloc__(self):
         free(self.slots)
@@ -1722,6 +1622,20 @@ cdef class KnownHeaders:
                 p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
             ),
             bool(self.place.has_second),
+        )
+
+    def checked(self):
+        """Object, key, property set and first time of the current frame, which has to be checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return (
+            self.payload(),
+            self.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
+            _load_double(self.at + self.place.time_at),
         )
 
     def wants(self):
@@ -1819,11 +1733,8 @@ cdef class FrameRelay(KnownHeaders):
     # Units of work that the last call did, and whether it reached its bound.
     cdef readonly Py_ssize_t work
     cdef readonly bint is_spent
-    # Of the next frame: whether its object was checked and is valid, and its parts.
-    cdef readonly bint is_checked
+    # Whether the frames that follow the next one seem to have the same header.
     cdef readonly bint is_run
-    cdef long long present
-    cdef double sent_s
 
     def __init__(self, int version, double time_s_max):
         """Frames of clients of `version`; with times beyond `time_s_max` they are not forwarded."""
@@ -1880,8 +1791,8 @@ cdef class FrameRelay(KnownHeaders):
                 return form
             if not form.is_message:
                 self.is_checked = True
+                self.layout = form.layout
                 self.present = present
-                self.sent_s = sent_s
                 return form
             if (
                 form.is_alike_for_all
@@ -1902,20 +1813,6 @@ cdef class FrameRelay(KnownHeaders):
         self.form = None
         self.at = NULL
         return None
-
-    def checked(self):
-        """Object, key, property set and time of the current frame, which has to be checked."""
-        self.look()
-        if not self.is_checked:
-            raise ValueError("the object was not checked")
-        return (
-            self.payload(),
-            self.form.layout.key_of(
-                self.at + self.place.payload_at, self.place.size - self.place.payload_at
-            ),
-            self.present,
-            self.sent_s,
-        )
 
     def deliver(self):
         """Write the current frame to all outputs of its form."""
@@ -2165,10 +2062,6 @@ cdef class FrameDelivery(KnownHeaders):
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t stop
-    # Whether the object of the next frame was checked and is valid.
-    cdef readonly bint is_checked
-    cdef long long present
-    cdef DeliveredHeader call
 
     def __init__(self):
         self.version = 2
@@ -2185,24 +2078,10 @@ cdef class FrameDelivery(KnownHeaders):
             _load_double(self.at + self.place.time_at + 10) if self.place.has_second else None,
         )
 
-    def checked(self):
-        """Object, key and property set of the current frame, which has to be checked."""
-        self.look()
-        if not self.is_checked:
-            raise ValueError("the object was not checked")
-        return (
-            self.payload(),
-            self.call.layout.key_of(
-                self.at + self.place.payload_at, self.place.size - self.place.payload_at
-            ),
-            self.present,
-        )
-
     def end(self):
         """Release the current frame."""
         self.at = NULL
         self.buffer = None
-        self.call = None
 
     def deliver(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
              long long own_id, double received, long long epoch, failed):
@@ -2364,18 +2243,18 @@ cdef class FrameDelivery(KnownHeaders):
 
     cdef DeliveredHeader stop_at(self, DeliveredHeader call, bytes buffer, const uint8_t* p, _Place* place):
         """Make a frame that cannot be delivered here the current one."""
-        cdef int64_t present
         self.buffer = buffer
         self.at = p
         self.place = place[0]
-        self.call = call
         self.is_new = call is None
         if call is not None and call.gate is not None and call.number == call.gate.number:
-            present = call.layout.present_whole(
+            self.layout = call.layout
+            self.present = call.layout.present_whole(
                 p + place.payload_at, place.size - place.payload_at
             )
-            self.is_checked = present >= 0 and not call.layout.key_mask & ~<uint64_t>present
-            self.present = present
+            self.is_checked = (
+                self.present >= 0 and not call.layout.key_mask & ~<uint64_t>self.present
+            )
         return call
 
 

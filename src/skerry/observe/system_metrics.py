@@ -12,8 +12,6 @@ from skerry.engine.system.events import MemberStatistics
 from skerry.observe.number_metrics import metric_family
 from skerry.protocol.link.events import LinkStatistics, PeerStatistics
 
-__all__ = ["SYSTEM_METRICS", "SystemCollector"]
-
 SYSTEM_METRICS: Final[Mapping[str, str]] = {
     "skerry_system_is_member": "1 while the node is in the picture of its system, else 0.",
     "skerry_system_is_elected": "1 while the node is the elected one, else 0.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -26,24 +25,15 @@ Reader: TypeAlias = Callable[[str], "str | bytes | None"]
 _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedFiles:
-    """The given files, then those that they import."""
-
-    files: tuple[SyntaxFile, ...]
-    sources: Mapping[str, str]
-    """The text of each file, for rendering problems."""
-
-
 def load(paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING) -> Checked:
     """The types of the files and of those they import."""
-    return check(resolve(paths, read, known).files, known)
+    return check(resolve(paths, read, known), known)
 
 
 def resolve(
     paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING
-) -> ParsedFiles:
-    """Parse the files and those that they import.
+) -> tuple[SyntaxFile, ...]:
+    """Parse the files, then those that they import.
 
     `import Foo` finds a type `Foo` in any of the given files, else a known one, else in `Foo.dots`
     in the folder of the importing file. Files may import each other. `check` reports an import that
@@ -62,7 +52,6 @@ class _Loading:
         self._read = read
         self._known = known
         self._files: dict[str, SyntaxFile] = {}
-        self._sources: dict[str, str] = {}
         self._names: set[str] = set()
         self._unfollowed: deque[SyntaxFile] = deque()
         self._problems: list[Problem] = []
@@ -82,11 +71,11 @@ class _Loading:
                 if name not in self._names and name not in self._known:
                     self._add_if_there(str(PurePath(file.file).with_name(f"{name}.dots")))
 
-    def result(self) -> ParsedFiles:
+    def result(self) -> tuple[SyntaxFile, ...]:
         files = tuple(self._files.values())
         if self._problems:
             check(files, self._known, self._problems)  # raises them together with its own
-        return ParsedFiles(files=files, sources=self._sources)
+        return files
 
     def _add_if_there(self, path: str) -> bool:
         if path in self._files:
@@ -103,7 +92,6 @@ class _Loading:
             self._files[path] = _unread(path)
             self._problems += error.problems
             return True
-        self._sources[path] = text
         file, problems = parse_partly(text, path)
         self._problems += problems
         self._files[path] = file

@@ -29,29 +29,28 @@ def read(path: str) -> str | bytes | None:
 
 def test_imports_find_files_in_the_same_folder() -> None:
     loaded = resolve(["fleet/Vessel.dots"], read)
-    assert [file.file for file in loaded.files] == [
+    assert [file.file for file in loaded] == [
         "fleet/Vessel.dots",
         "fleet/Kind.dots",
         "fleet/Crew.dots",
     ]
-    assert loaded.sources["fleet/Kind.dots"] == "enum Kind { 1: cargo }"
     assert [t.name for t in load(["fleet/Vessel.dots"], read).types] == ["Vessel", "Kind", "Crew"]
 
 
 def test_types_of_given_files_take_precedence_over_files_in_the_folder() -> None:
     loaded = resolve(["fleet/Vessel.dots", "other/two.dots"], read)
-    assert [file.file for file in loaded.files] == ["fleet/Vessel.dots", "other/two.dots"]
+    assert [file.file for file in loaded] == ["fleet/Vessel.dots", "other/two.dots"]
 
 
 def test_imports_find_known_types() -> None:
     known = {type_.name: type_ for type_ in define("enum Kind { 1: any }").types}
     loaded = resolve(["fleet/Vessel.dots"], read, known)
-    assert [file.file for file in loaded.files] == ["fleet/Vessel.dots", "fleet/Crew.dots"]
+    assert [file.file for file in loaded] == ["fleet/Vessel.dots", "fleet/Crew.dots"]
     assert load(["fleet/Vessel.dots"], read, known).types[0].name == "Vessel"
 
 
 def test_a_file_that_is_given_twice_is_read_once() -> None:
-    assert len(resolve(["fleet/Kind.dots", "./fleet//Kind.dots"], read).files) == 1
+    assert len(resolve(["fleet/Kind.dots", "./fleet//Kind.dots"], read)) == 1
 
 
 def test_faults_of_all_files_are_reported_together() -> None:
@@ -72,14 +71,14 @@ def test_faults_are_limited() -> None:
 
 
 def test_check_reports_an_import_that_finds_nothing() -> None:
-    assert len(resolve(["lost.dots"], read).files) == 1
+    assert len(resolve(["lost.dots"], read)) == 1
     with pytest.raises(SchemaCheckError, match="there is no type `Nowhere` to import"):
         load(["lost.dots"], read)
 
 
 def test_an_imported_file_must_define_the_type() -> None:
     files = {"a.dots": "import B", "B.dots": "enum C { 1: c }"}
-    assert len(resolve(["a.dots"], files.get).files) == 2
+    assert len(resolve(["a.dots"], files.get)) == 2
     with pytest.raises(SchemaCheckError, match="there is no type `B` to import"):
         load(["a.dots"], files.get)
 
@@ -92,7 +91,7 @@ def test_the_number_of_files_is_limited() -> None:
     def ending_chain(path: str) -> str | None:
         return chain(path) if path != f"T{SOURCE_COUNT_MAX}.dots" else None
 
-    assert len(resolve(["T0.dots"], ending_chain).files) == SOURCE_COUNT_MAX
+    assert len(resolve(["T0.dots"], ending_chain)) == SOURCE_COUNT_MAX
     with pytest.raises(LimitExceeded, match="number of type files is 1001, the limit is 1000"):
         resolve(["T0.dots"], chain)
 

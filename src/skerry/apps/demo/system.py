@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from time import monotonic, sleep
 from typing import Final
@@ -19,8 +19,6 @@ from skerry.client.api.picture import Picture, PictureNode
 from skerry.client.api.sync import Space
 from skerry.errors import ConnectFailed, RequestTimedOut, StartFailed
 
-__all__ = ["SYSTEM_NODES", "DemoSystem"]
-
 SYSTEM_NODES: Final = ("bridge", "engine", "radar")
 _HEARTBEAT_MS: Final = 100
 _LOST_COUNT_MAX: Final = 15
@@ -29,6 +27,18 @@ _ALONE_S: Final = 4.0
 """Longer than three nodes need to start, so that they form one system."""
 _WAIT_S_MAX: Final = 40.0
 _POLL_S: Final = 0.02
+
+
+def connect_when_ready(endpoint: str, types: Iterable[type[skerry.Struct]] = ()) -> Space:
+    """Connect to a node that is starting; ConnectFailed if it does not answer in time."""
+    end_s = monotonic() + _WAIT_S_MAX
+    while True:
+        try:
+            return skerry.connect(endpoint, name="tour", types=types)
+        except ConnectFailed:
+            if monotonic() > end_s:
+                raise
+            sleep(_POLL_S)
 
 
 class DemoSystem:
@@ -148,16 +158,7 @@ class DemoSystem:
         self._report(f"{name}: process {node.number} at {control}")
 
     def _connect(self, name: str) -> None:
-        end_s = monotonic() + _WAIT_S_MAX
-        while True:
-            try:
-                space = skerry.connect(self._endpoint(name), name="tour")
-            except ConnectFailed:
-                if monotonic() > end_s:
-                    raise
-                sleep(_POLL_S)
-            else:
-                break
+        space = connect_when_ready(self._endpoint(name))
         self._ending.callback(space.close)
         self._spaces[name] = space
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any, Final
 
-import skerry
 from skerry.apps.demo.fleet import Alarm, BearingRequest, Vessel, Voyage, close_pairs
 from skerry.apps.demo.history import DemoHistory, missing_extra
 from skerry.apps.demo.processes import DemoProcess, DemoProcesses
-from skerry.apps.demo.system import DemoSystem
+from skerry.apps.demo.system import DemoSystem, connect_when_ready
 from skerry.apps.top import NodeWatch
 from skerry.client.api.sync import Space
-from skerry.errors import ConnectFailed, Refused, RequestError, StartFailed, StopTimedOut
+from skerry.errors import Refused, RequestError, StartFailed, StopTimedOut
 from skerry.runtime.clock import wall_ns
 
 _WAIT_S_MAX: Final = 20.0
@@ -102,7 +101,7 @@ class Tour:
             "a node", "receives updates, keeps the current objects, and notifies subscribers"
         )
         self._node = self._start_node()
-        with self._connect() as space:
+        with connect_when_ready(self._endpoint, [Vessel, Voyage, Alarm]) as space:
             self._history.start(self._endpoint)
             self._wait(lambda: self._history.is_subscribed(space), "the recorder to subscribe")
             space.on_state(lambda change: self._states.append(str(change.state)))
@@ -160,16 +159,6 @@ class Tour:
         node = self._processes.start("node", "-m", "skerry", "node", "run", "--config", str(config))
         self._report(f"node: process {node.number} at {self._endpoint}")
         return node
-
-    def _connect(self) -> Space:
-        end_s = monotonic() + _WAIT_S_MAX
-        while True:
-            try:
-                return skerry.connect(self._endpoint, name="tour", types=[Vessel, Voyage, Alarm])
-            except ConnectFailed:
-                if monotonic() > end_s:
-                    raise
-                sleep(_POLL_S)
 
     def _open(self, space: Space) -> None:
         for name in _FIRST:

@@ -23,15 +23,6 @@ from skerry.runtime.udp.system_addresses import (
 )
 from skerry.runtime.whole_files import read_whole
 
-__all__ = [
-    "NodePeersConfig",
-    "NodeTypeConfig",
-    "Seed",
-    "parse_seed",
-    "read_black_list",
-    "system_config",
-]
-
 _SECOND: Final = 1_000_000_000
 _NONE: Final = "none"
 _SEED_COUNT_MAX: Final = 1000

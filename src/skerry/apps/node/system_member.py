@@ -38,8 +38,6 @@ from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.system_runtime import SystemRuntime
 from skerry.schema.internal import LINK_TYPE, PROBE_TYPE, RAW_STATISTICS_TYPE
 
-__all__ = ["SystemMember"]
-
 _OBSERVE_S_MAX: Final = 10
 """Interval at which clock differences are examined, also without new raw statistics."""
 _RAW_S: Final = 1.0

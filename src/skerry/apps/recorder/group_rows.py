@@ -13,7 +13,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from skerry.apps.recorder.node_rows import NO_KEY, RecordedType, sent_ns_of
-from skerry.client.core.events import BYTES_NAME
+from skerry.client.core.received_types import BYTES_NAME
 from skerry.codec.encoder import head
 from skerry.codec.envelope import CREATE, DISTRIBUTOR, REMOVE, UPDATE
 from skerry.codec.pieces import Pieces, canonical_key, split_again

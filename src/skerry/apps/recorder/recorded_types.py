@@ -6,7 +6,7 @@ from collections import ChainMap
 from typing import Any
 
 from skerry.apps.recorder.node_rows import RecordedType
-from skerry.client.core.events import BYTES_NAME
+from skerry.client.core.received_types import BYTES_NAME
 from skerry.client.core.route_table import SERVICES
 from skerry.codec.envelope import ACCESS, INTERNAL
 from skerry.errors import LimitExceeded

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skerry.apps.recorder.group_source import GroupKind, GroupOptions
 from skerry.apps.replayer.targets import send_time_ns, unplayable
-from skerry.client.core.events import BYTES_NAME, bytes_of
+from skerry.client.core.received_types import BYTES_NAME, bytes_of
 from skerry.client.distributor import aio
 from skerry.codec.envelope import REMOVE, Update
 from skerry.engine.carriage.distributor.types import describing

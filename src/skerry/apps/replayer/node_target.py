@@ -10,7 +10,7 @@ from typing import Final, cast
 from skerry.apps.recorder.gap_tracker import payload_of_key
 from skerry.apps.recorder.node_source import NodeOptions
 from skerry.apps.replayer.targets import send_time_ns, unplayable
-from skerry.client.core.events import BYTES_NAME
+from skerry.client.core.received_types import BYTES_NAME
 from skerry.client.core.states import Refusal, SpaceState, StateChanged
 from skerry.client.io.endpoint_opener import EndpointOpener, default_endpoint
 from skerry.client.io.session import Session
@@ -25,7 +25,7 @@ from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.runtime.streams.endpoints import parse_endpoint
-from skerry.schema.evolve import Change
+from skerry.schema.changes import Change
 from skerry.schema.model import NamedType, StructType
 from skerry.schema.union import obstacle, unite_deep
 

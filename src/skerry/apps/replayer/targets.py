@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, Protocol
 
-from skerry.client.core.events import BYTES_NAME
+from skerry.client.core.received_types import BYTES_NAME
 from skerry.codec.envelope import Update
 from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.model import StructType

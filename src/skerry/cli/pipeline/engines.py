@@ -9,21 +9,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from click.core import ParameterSource
 
 from skerry.cli.output import Output
-from skerry.cli.parameters import Command
+from skerry.cli.parameters import Command, with_options
 from skerry.cli.pipeline.answers import Rows, lake_rows, spark_rows
 from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     is_small,
     require_tables,
     spark_options,
-    waiting,
 )
+from skerry.cli.progress import status_line
 
 if TYPE_CHECKING:
     from skerry.lake.reader import OpenLake
@@ -53,14 +53,16 @@ def engine_options(command: Command) -> Command:
         is_spark = engine == "spark" or bool(given)
         return command(choice=choice if is_spark else None, **others)
 
-    option = click.option(
-        "--engine",
-        type=click.Choice(["lake", "spark"]),
-        help="Query engine: this program, within a second (lake), or Spark. By default lake, or"
-        " spark if an option of Spark is given.",
-    )
-    wrapped: Any = option(spark_options(with_engine))
-    return wrapped  # type: ignore[no-any-return]
+    made: Any = with_options(
+        click.option(
+            "--engine",
+            type=click.Choice(["lake", "spark"]),
+            help="Query engine: this program, within a second (lake), or Spark. By default lake, or"
+            " spark if an option of Spark is given.",
+        ),
+        spark_options,
+    )(with_engine)
+    return cast("Command", made)
 
 
 @contextmanager
@@ -84,7 +86,7 @@ def opened_queries(
     with choice.session(output, app_name, is_brief=is_small(tables)) as spark:
         from skerry.spark.tables import Tables
 
-        with waiting(output, "querying"):
+        with status_line(output, "querying"):
             source = Tables(spark, tables)
         yield _SparkQueries(lake, source)
 

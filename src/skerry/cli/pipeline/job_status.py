@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.output import Output
+from skerry.cli.parameters import CheckedText, check_host_port
+from skerry.cli.progress import is_shown
 from skerry.observe.number_metrics import PipelineStatistics
 
 if TYPE_CHECKING:
@@ -49,23 +51,10 @@ class JobStatus:
         )
 
 
-def _checked_address(
-    _context: click.Context, _option: click.Parameter, text: str | None
-) -> str | None:
-    from skerry.apps.node.config import split_host_port
-
-    if text is not None:
-        try:
-            split_host_port(text)
-        except ValueError as error:
-            raise click.BadParameter(f"{error}.") from None
-    return text
-
-
 metrics_option = click.option(
     "--metrics",
     metavar="HOST:PORT",
-    callback=_checked_address,
+    type=CheckedText(check_host_port),
     help="Address at which metrics and health are served; by default they are not.",
 )
 
@@ -101,7 +90,7 @@ def served_metrics(address: str | None, status: JobStatus, output: Output) -> It
 @contextmanager
 def shown_progress(output: Output, status: JobStatus) -> Iterator[Callable[[Progress], None]]:
     """Shows the progress of a job: bars on a terminal, otherwise a line each minute."""
-    if not (output.config.progress and sys.stderr.isatty()):
+    if not is_shown(output, sys.stderr):
         yield _noted(output, status)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -17,8 +17,8 @@ from skerry.cli.pipeline.spark_session import (
     require_tables,
     spark_options,
     tables_option,
-    waiting,
 )
+from skerry.cli.progress import status_line
 from skerry.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
         from skerry.spark.jobs.maintenance import compact as compact_tables
         from skerry.spark.lake.lake import Lake
 
-        with waiting(output, "compacting"):
+        with status_line(output, "compacting"):
             made = compact_tables(Lake(spark, tables))
     if as_json:
         for name, (before, after) in sorted(made.items()):

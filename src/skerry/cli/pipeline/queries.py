@@ -11,7 +11,8 @@ from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import Command, Instant
 from skerry.cli.pipeline.answers import Fields, fields_of, limit_option, print_rows, text_value
 from skerry.cli.pipeline.engines import engine_options, opened_queries
-from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
+from skerry.cli.pipeline.spark_session import SparkChoice, tables_option
+from skerry.cli.progress import status_line
 
 
 def _instant_option(flag: str, name: str, text: str) -> Callable[[Command], Command]:
@@ -55,7 +56,7 @@ def asof(
     """
     output = current_output()
     with opened_queries(output, tables, choice, "skerry pipeline asof", at_ns) as queries:
-        with waiting(output, "querying"):
+        with status_line(output, "querying"):
             rows = queries.asof(type_name, at_ns, where)
             types = queries.types()
             names = sorted(types) if type_name is None else [type_name]
@@ -138,7 +139,7 @@ def between(
     with opened_queries(
         output, tables, choice, "skerry pipeline between", from_ns, to_ns
     ) as queries:
-        with waiting(output, "querying"):
+        with status_line(output, "querying"):
             rows = queries.between(type_name, from_ns, to_ns, where)
             fields = fields_of(queries.types(), type_name)
         to_row = (lambda row: _update_row(row, type_name, fields)) if as_json else None
@@ -204,7 +205,7 @@ def diff(
     """
     output = current_output()
     with opened_queries(output, tables, choice, "skerry pipeline diff", from_ns, to_ns) as queries:
-        with waiting(output, "comparing"):
+        with status_line(output, "comparing"):
             rows = queries.diff(type_name, from_ns, to_ns)
             fields = fields_of(queries.types(), type_name)
         to_row = (lambda row: _difference_row(row, type_name, fields)) if as_json else None

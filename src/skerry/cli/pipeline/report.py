@@ -20,8 +20,8 @@ from skerry.cli.pipeline.spark_session import (
     require_tables,
     spark_options,
     tables_option,
-    waiting,
 )
+from skerry.cli.progress import status_line
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def report(
         from skerry.spark.report.page import write_page
         from skerry.spark.tables import Tables
 
-        with waiting(output, "reading the tables"):
+        with status_line(output, "reading the tables"):
             sizes = open_lake(tables).tables()
             source = Tables(spark, tables)
             findings = collect_findings(source, sizes, slow_ms=slow_ms, has_own=has_own)

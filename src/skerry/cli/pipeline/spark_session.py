@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import click
 
 from skerry.cli.output import Output
-from skerry.cli.parameters import Command, FiniteFloat
+from skerry.cli.parameters import Command, FiniteFloat, with_options
+from skerry.cli.progress import status_line
 from skerry.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class SparkChoice:
         with redirected_stderr() as (log, stderr):
             try:
                 with (
-                    waiting(output, f"starting Spark on {self.master}", stderr),
+                    status_line(output, f"starting Spark on {self.master}", stderr),
                     deferred_interrupt(),
                 ):
                     return session(
@@ -152,7 +153,7 @@ def spark_options(command: Command) -> Command:
         choice = SparkChoice(master=master, memory=memory, conf=settings)
         return command(choice=choice, **others)
 
-    options = [
+    made: Any = with_options(
         click.option(
             "--master",
             default="local[*]",
@@ -174,11 +175,8 @@ def spark_options(command: Command) -> Command:
             metavar="KEY=VALUE",
             help="A Spark setting; may be given several times.",
         ),
-    ]
-    wrapped: Any = with_choice
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    )(with_choice)
+    return cast("Command", made)
 
 
 tables_option = click.option(
@@ -221,17 +219,6 @@ batch_option = click.option(
     help="Maximum size of one batch in recorded bytes; by default a sixth of Spark's memory.",
 )
 """Adds `--batch-bytes` to a command."""
-
-
-@contextmanager
-def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows a status line on a terminal within the context."""
-    stream = stream or sys.stderr
-    if not (output.config.progress and stream.isatty()):
-        yield
-        return
-    with output.console(stream).status(what):
-        yield
 
 
 @contextmanager

@@ -187,16 +187,8 @@ def _add_sources(
     queue, writer, report = recorder.queue, recorder.writer, output.note
     space, ending = writer.space, writer.resume_point
     if given["multicast"]:
-        group = GroupOptions(
-            group=given["multicast"],
-            interface=given["interface"],
-            ttl=given["ttl"],
-            dialect=given["dialect"],
-            kind=given["kind"],
-            key_file=given["key_file"],
-            types=types,
-            subjects=subjects,
-        )
+        reach = {name: given[name] for name in ("interface", "ttl", "dialect", "kind", "key_file")}
+        group = GroupOptions(group=given["multicast"], types=types, subjects=subjects, **reach)
         recorder.add(GroupSource(queue, group, space=space, report=report, ending=ending))
     if choice.endpoint or not given["multicast"]:
         node = node_options_of(choice, types=types, subjects=subjects)

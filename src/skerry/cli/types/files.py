@@ -24,7 +24,7 @@ from skerry.cli.types.sources import (
 from skerry.errors import SchemaSyntaxError, Severity
 
 if TYPE_CHECKING:
-    from skerry.schema.evolve import Change, Verdict
+    from skerry.schema.changes import Change, Verdict
 
 
 @click.command()
@@ -176,7 +176,8 @@ def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
 
     Exit code 0: compatible for all readers; 1: some readers break.
     """
-    from skerry.schema.evolve import Verdict, compare_all, verdict
+    from skerry.schema.changes import Verdict, verdict
+    from skerry.schema.evolve import compare_all
 
     if (old, new) == ("-", "-"):
         raise click.UsageError("standard input, `-`, can be read only once")

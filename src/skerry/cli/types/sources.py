@@ -47,7 +47,7 @@ def examine(files: Sequence[str]) -> Examined:
     names = given.add(files)
     try:
         loaded = resolve(names, given.read)
-        checked = check(loaded.files)
+        checked = check(loaded)
     except SchemaError as error:
         return Examined(checked=None, problems=error.problems, files=given)
     return Examined(checked=checked, problems=checked.warnings, files=given)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Generic, TypeVar
 
-from skerry.client.core.events import ObjectInfo, ObjectState, ReceivedType, info_of
+from skerry.client.core.events import ObjectInfo, info_of
 from skerry.client.core.keys import Keys
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.received_types import ReceivedType
+from skerry.codec.hot_loops import ObjectState
 from skerry.objects.base import Struct
 
 S = TypeVar("S", bound=Struct)

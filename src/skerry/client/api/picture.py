@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from skerry.client.api.subscription import check_callback
-from skerry.client.core.events import Event, ObjectState
+from skerry.client.core.events import Event
 from skerry.client.io.session import Session
+from skerry.codec.hot_loops import ObjectState
 from skerry.errors import Refused
 from skerry.objects.internal import internal_class
 from skerry.runtime.clock import monotonic_ns

@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from skerry.client.core.event_queue import EventQueue, OnSlow
-from skerry.client.core.events import Event, ReceivedType
+from skerry.client.core.events import Event
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target
 from skerry.client.io.session import Session
 from skerry.closing import Closing

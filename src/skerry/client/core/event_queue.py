@@ -6,7 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from skerry.client.core.events import CREATE, REMOVE, UPDATE, Event
+from skerry.client.core.events import Event
+from skerry.client.core.received_types import CREATE, REMOVE, UPDATE
 from skerry.codec.pieces import canonical_key, cut, split_whole
 from skerry.errors import SlowConsumer
 from skerry.protocol.access.header import ABSENT, copy_header

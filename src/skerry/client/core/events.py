@@ -10,31 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skerry.client.core.received_types import (
-    BYTES_NAME,
-    CREATE,
-    REMOVE,
-    UPDATE,
-    ReceivedType,
-    bytes_of,
-)
+from skerry.client.core.received_types import ReceivedType
 from skerry.codec.hot_loops import ObjectState, ReceivedUpdate
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
 from skerry.protocol.access.header import Header, copy_header
-
-__all__ = [
-    "BYTES_NAME",
-    "CREATE",
-    "REMOVE",
-    "UPDATE",
-    "Event",
-    "ObjectInfo",
-    "ObjectState",
-    "ReceivedType",
-    "bytes_of",
-    "info_of",
-]
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from skerry.client.core.arguments import check_class
-from skerry.client.core.events import ReceivedType
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.send_buffer import SendPlan
 from skerry.codec.projection import project
 from skerry.errors import LocalProtocolError

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.core.events import REMOVE, Event, ObjectState
+from skerry.client.core.events import Event
+from skerry.client.core.received_types import REMOVE
 from skerry.client.core.type_route import TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
+from skerry.codec.hot_loops import ObjectState
 from skerry.codec.pieces import cut, split_whole
 from skerry.engine.delivery.query import Query
 from skerry.protocol.access.header import ABSENT, Header, copy_header

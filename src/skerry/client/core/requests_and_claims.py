@@ -11,10 +11,10 @@ from typing import Any
 from skerry.client.core import received_requests
 from skerry.client.core.arguments import check_text
 from skerry.client.core.claims import Claim
-from skerry.client.core.events import ReceivedType
 from skerry.client.core.keys import Keys
 from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.received_requests import OnRequest, ReceivedRequest
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.requests import Request
 from skerry.client.core.send_buffer import SendPlan
 from skerry.client.core.states import SpaceState
@@ -45,10 +45,6 @@ class RequestsAndClaims:
             connection.send_published()
             connection.requests.send(request, connection.access, now_ns, connection.wall_s(now_ns))
         return request
-
-    def forget_request(self, request: Request) -> None:
-        """Ignore the response to a request whose caller has stopped waiting."""
-        self._connection.requests.forget(request)
 
     # -- requests of other programs
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from skerry.client.core.events import ReceivedType
 from skerry.client.core.known_types import KnownTypes
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.stores import is_protocol, may_select
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake

@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, write_f64_be, write_i32_be
 from mypy_extensions import i32, i64, u8
 
 from skerry.codec.encoder import head, write_head
-from skerry.codec.hot_loops import Template, WaitingFrames
+from skerry.codec.hot_loops import StructLayout, Template, WaitingFrames
 from skerry.codec.plans import StructPlan
 from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
 from skerry.limits import FRAME_BYTES_MAX
@@ -45,20 +45,17 @@ class SendPlan:
         self.key_mask: i64 = plan.key_mask
         self.name_part: bytes = b"\x01" + head(0x60, len(name)) + name
         """The name as it is encoded in a header."""
-        self.template: Template = Template(
-            codec.layout, codec.encode, b"\xa4" + self.name_part + b"\x02\xfb", _SET, _NOT_REMOVED
-        )
+        self._layout: StructLayout = codec.layout
+        self.template: Template = self.template_under("")
         """The start of a version 2 frame with a default subject, which most objects have."""
-        self._codec: Any = codec
 
     def template_under(self, subject: str) -> Template:
-        """The start of a frame with an object that is published under a subject of its own."""
+        """The start of a frame with an object under a subject; empty for the default subject."""
         return Template(
-            self._codec.layout,
-            self._codec.encode,
-            b"\xa5" + self.name_part + b"\x02\xfb",
+            self._layout,
+            (b"\xa5" if subject else b"\xa4") + self.name_part + b"\x02\xfb",
             _SET,
-            _NOT_REMOVED + _subject_part(subject),
+            _NOT_REMOVED + (_subject_part(subject) if subject else b""),
         )
 
     def attributes(self, obj: object) -> i64:
@@ -205,11 +202,11 @@ class SendBuffer:
 
     def note_object_under(self, cls: Any, subject: str, plan: SendPlan) -> None:
         """Cache the template of a class and subject, since more objects may be published there."""
-        named = self.waiting.named
-        if (cls, subject) not in named:
-            if len(named) >= SEND_SUBJECT_COUNT_MAX:
+        templates = self.waiting.templates
+        if (cls, subject) not in templates:
+            if len(templates) >= SEND_SUBJECT_COUNT_MAX:
                 self.waiting.forget_subjects()
-            named[cls, subject] = plan.template_under(subject)
+            templates[cls, subject] = plan.template_under(subject)
 
     def _add(self, frame: bytes, type_: Any, name: str) -> bool:
         self._check_room(len(frame))

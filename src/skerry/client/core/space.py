@@ -11,11 +11,11 @@ from typing import Any
 
 from skerry.client.core.arguments import check_class, check_condition, check_group, check_type_names
 from skerry.client.core.event_queue import OnSlow
-from skerry.client.core.events import BYTES_NAME, ReceivedType
 from skerry.client.core.flushes import Flush
 from skerry.client.core.node_answers import TypesRequest
 from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription, refuse
+from skerry.client.core.received_types import BYTES_NAME, ReceivedType
 from skerry.client.core.requests_and_claims import RequestsAndClaims
 from skerry.client.core.send_buffer import raw_payload
 from skerry.client.core.states import SpaceState
@@ -56,7 +56,7 @@ class SpaceCore:
         selected = -1 if only is None else int(selection(cls, only))
         frame = plan.update(obj, selected, subject, now_s, self.connection.frame_wire)
         is_due = self.buffer.add(frame, cls.descriptor, plan.plan.name)
-        self.buffer.waiting.plans[cls] = plan
+        self.buffer.waiting.templates[cls] = plan.template
         if subject and only is None:
             self.buffer.note_object_under(cls, subject, plan)
         return is_due
@@ -212,10 +212,6 @@ class SpaceCore:
             self.connection.send_published()
             self.connection.send_echo(flush.number, now_ns)
         return flush
-
-    def forget_flush(self, flush: Flush) -> None:
-        """Ignore the answer to a flush whose caller has stopped waiting."""
-        self.connection.flushes.forget(flush)
 
     def request_types(self, names: Iterable[str], now_ns: int) -> TypesRequest:
         """Request the node's types, or those with these names."""

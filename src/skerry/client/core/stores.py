@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from skerry.client.core.events import CREATE, ObjectState, ReceivedType
 from skerry.client.core.local_filters import replay_header
+from skerry.client.core.received_types import CREATE, ReceivedType
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
+from skerry.codec.hot_loops import ObjectState
 from skerry.codec.pieces import cut, split_whole
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.ids import NODE_CLIENT

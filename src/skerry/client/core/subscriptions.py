@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from skerry.client.core.events import Event, ReceivedType
+from skerry.client.core.events import Event
 from skerry.client.core.known_types import KnownTypes
 from skerry.client.core.local_filters import LocalFilter, replay_header
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.route_table import RouteTable
 from skerry.client.core.stores import Stores
 from skerry.client.core.type_route import Target, TypeRoute

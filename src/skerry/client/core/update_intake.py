@@ -140,7 +140,7 @@ class UpdateIntake:
         if store is None or not route.is_joined or not delivery.is_checked or known.remove_obj == 1:
             self.deliver(route, header, delivery.payload())
         else:
-            payload, key, present = delivery.checked()
+            payload, key, present, _ = delivery.checked()
             key, event = store.keep(header, payload, key, present, self.context)
             self._deliver_stored(route, store, key, event)
         return True

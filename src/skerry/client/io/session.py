@@ -14,9 +14,9 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from skerry.client.core.events import ReceivedType
 from skerry.client.core.node_connection import NodeConnection
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.requests import timed_out
 from skerry.client.core.settings import SpaceConfig
 from skerry.client.core.space import SpaceCore
@@ -190,7 +190,7 @@ class Session:
         try:
             await self.wait(lambda: flush.is_done, timeout, "the node's answer")
         finally:
-            self.core.forget_flush(flush)
+            self.connection.flushes.forget(flush)
         if flush.error is not None:
             raise flush.error
 
@@ -209,7 +209,7 @@ class Session:
         except TimeoutError:
             raise timed_out(request) from None
         finally:
-            self.core.requests_and_claims.forget_request(request)
+            self.connection.requests.forget(request)
         if request.error is not None:
             raise request.error
         return request.answer

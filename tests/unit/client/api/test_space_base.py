@@ -111,7 +111,7 @@ def test_other_definitions_of_the_node_are_known(node: str) -> None:
 def test_published_objects_wait_in_the_buffer_with_the_time_of_day() -> None:
     buffer, woken = SendBuffer(10_000, None), []
     buffer.waiting.is_short = True
-    buffer.waiting.plans[Vessel] = SendPlan(codec_of(Vessel), True)
+    buffer.waiting.templates[Vessel] = SendPlan(codec_of(Vessel), True).template
     session: Any = SimpleNamespace(core=SimpleNamespace(buffer=buffer), connection=None)
 
     class Publisher(SpaceBase):

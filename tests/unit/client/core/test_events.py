@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from skerry.client.core.events import (
-    Event,
-    ObjectInfo,
-    ObjectState,
-    ReceivedType,
-    bytes_of,
-    info_of,
-)
+from skerry.client.core.events import Event, ObjectInfo, info_of
+from skerry.client.core.received_types import ReceivedType, bytes_of
 from skerry.client.core.send_buffer import raw_payload
+from skerry.codec.hot_loops import ObjectState
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class

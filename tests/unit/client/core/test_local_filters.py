@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.core.events import Event, ObjectState, ReceivedType
+from skerry.client.core.events import Event
 from skerry.client.core.local_filters import LocalFilter, header_like, replay_header
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
+from skerry.codec.hot_loops import ObjectState
 from skerry.engine.delivery.query import compile_filter
 from skerry.objects.base import codec_of, key_of
 from skerry.protocol.access.header import Header

@@ -149,12 +149,12 @@ def test_fast_path_writes_the_same_frames() -> None:
     waiting = buffer.waiting
     objects = [Vessel(mmsi=1, name="a", lat=2.0), Only(text="x" * 300)]
     for obj in objects:
-        assert waiting.put_object(obj, 12.5) == -1, "its class is new"
-        buffer.waiting.plans[type(obj)] = plan_of(type(obj))
-        assert waiting.put_object(obj, 12.5) in (0, 1)
+        assert waiting.put(obj, None, None, 12.5) == -1, "its class is new"
+        buffer.waiting.templates[type(obj)] = plan_of(type(obj)).template
+        assert waiting.put(obj, None, None, 12.5) in (0, 1)
     buffer.note_subject("/a/b")
-    assert waiting.put_bytes("/a/c", b"abc", 12.5) == -1
-    assert waiting.put_bytes("/a/b", b"abc", 12.5) == 0
+    assert waiting.put("/a/c", b"abc", None, 12.5) == -1
+    assert waiting.put("/a/b", b"abc", None, 12.5) == 0
     assert (buffer.waiting.added_count, buffer.waiting.is_short) == (3, True)
     assert buffer.move(outgoing, nothing) == buffer.waiting.size
     raw = internal_class("SkerryBytes")(data=b"abc")
@@ -166,28 +166,28 @@ def test_fast_path_writes_the_same_frames() -> None:
 def test_objects_with_subjects_have_a_fast_path() -> None:
     buffer, outgoing = short_buffer(10**9), Outgoing()
     waiting, plan, vessel = buffer.waiting, plan_of(Vessel), Vessel(mmsi=1, name="a")
-    assert waiting.put_named(vessel, "/a/b", 12.5) == -1, "the subject is new"
+    assert waiting.put(vessel, None, "/a/b", 12.5) == -1, "the subject is new"
     buffer.note_object_under(Vessel, "/a/b", plan)
-    assert waiting.put_named(vessel, "/a/c", 12.5) == -1
-    assert waiting.put_named(Vessel(name="no key"), "/a/b", 12.5) == -1
-    assert waiting.put_named(vessel, "/a/b", 12.5) == 1
+    assert waiting.put(vessel, None, "/a/c", 12.5) == -1
+    assert waiting.put(Vessel(name="no key"), None, "/a/b", 12.5) == -1
+    assert waiting.put(vessel, None, "/a/b", 12.5) == 1
     buffer.move(outgoing, nothing)
     assert outgoing.take() == usual(vessel, int(vessel.attributes), subject="/a/b")
     for number in range(SEND_SUBJECT_COUNT_MAX):
         buffer.note_object_under(Vessel, f"/{number}", plan)
-    assert waiting.put_named(vessel, "/a/b", 12.5) == -1
+    assert waiting.put(vessel, None, "/a/b", 12.5) == -1
     buffer.waiting.forget_subjects()
-    assert waiting.put_named(vessel, "/1", 12.5) == -1
+    assert waiting.put(vessel, None, "/1", 12.5) == -1
 
 
 @FAST_PATH
 def test_frames_of_both_paths_stay_in_order() -> None:
     buffer, outgoing, described = short_buffer(), Outgoing(), []
     first, second = Vessel(mmsi=1), Vessel(mmsi=2)
-    buffer.waiting.plans[Vessel] = plan_of(Vessel)
-    buffer.waiting.put_object(first, 12.5)
+    buffer.waiting.templates[Vessel] = plan_of(Vessel).template
+    buffer.waiting.put(first, None, None, 12.5)
     buffer.add(b"other", "Other", "Other")
-    buffer.waiting.put_object(second, 12.5)
+    buffer.waiting.put(second, None, None, 12.5)
     buffer.move(outgoing, lambda type_: described.append((type_, int(outgoing.size))))
     assert described == [("Other", len(usual(first, 2)))]
     assert outgoing.take() == usual(first, 2) + b"other" + usual(second, 2)
@@ -199,12 +199,12 @@ def test_cached_subjects_are_limited() -> None:
     waiting = buffer.waiting
     for number in range(SEND_SUBJECT_COUNT_MAX):
         buffer.note_subject(f"/{number}")
-    assert waiting.put_bytes("/0", b"", 1.0) >= 0
+    assert waiting.put("/0", b"", None, 1.0) >= 0
     buffer.note_subject("/one/more")
-    assert waiting.put_bytes("/0", b"", 1.0) == -1
-    assert waiting.put_bytes("/one/more", b"", 1.0) >= 0
+    assert waiting.put("/0", b"", None, 1.0) == -1
+    assert waiting.put("/one/more", b"", None, 1.0) >= 0
     buffer.waiting.forget_subjects()
-    assert waiting.put_bytes("/one/more", b"", 1.0) == -1
+    assert waiting.put("/one/more", b"", None, 1.0) == -1
 
 
 def test_lock_can_be_replaced_after_a_fork() -> None:

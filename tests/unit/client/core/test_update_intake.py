@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from skerry.client.core.events import Event, ReceivedType
+from skerry.client.core.events import Event
+from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.type_store import TypeStore
 from skerry.client.core.update_intake import UpdateIntake

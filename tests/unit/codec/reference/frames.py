@@ -26,13 +26,11 @@ class Template:
     def __init__(
         self,
         layout: StructLayout,
-        encode: Callable[[object], bytes],
         head: bytes,
         before: bytes,
         after: bytes,
     ) -> None:
         self.layout = layout
-        self.encode = encode
         self.head = head
         self.before = before
         self.after = after
@@ -60,7 +58,7 @@ class Frames:
         if type(obj) is not layout.cls:
             return -1
         try:
-            payload = template.encode(obj)
+            payload = layout.encode(obj)
             present = layout.fields_of(obj)
         except (EncodeError, AttributeError):
             # The caller tries another way, which raises the error.
@@ -104,12 +102,10 @@ class WaitingFrames:
         self.frames = Frames()
         self.lock = lock
         """Replaced in a forked process, where no thread would ever release it."""
-        self.plans: dict[Any, Any] = {}
-        """The plans, which have the templates, by class. Filled by the send buffer."""
+        self.templates: dict[Any, Template] = {}
+        """Templates by class, or by class and subject. Filled by the send buffer."""
         self.subjects: dict[str, bytes] = {}
         """The rest of the header after the time, by subject. Filled by the send buffer."""
-        self.named: dict[tuple[Any, str], Template] = {}
-        """Templates of published objects by class and subject. Filled by the send buffer."""
         self.bytes_max = bytes_max
         self.size = 0
         """Bytes that wait: those here, and those taken but not written yet."""
@@ -138,39 +134,28 @@ class WaitingFrames:
 
     def forget_subjects(self) -> None:
         self.subjects.clear()
-        self.named.clear()
+        self.templates.clear()
 
-    def put_object(self, obj: object, time_s: float) -> int:
-        """Append an object; 1 if the writer must be notified, 0 if not, -1 if nothing was appended.
+    def put(self, what: object, data: object, subject: object, time_s: float) -> int:
+        """Append an object under a subject or None, or bytes under the subject `what`.
 
-        -1 stands for an object of a new class, an unusual object, a value that is not an object,
-        or a full buffer.
+        1 if the writer must be notified, 0 if not, -1 if nothing was appended.
         """
         with self.lock or nullcontext():
-            plan = self.plans.get(type(obj))
-            if plan is None or not self.is_short:
+            if not self.is_short:
                 return -1
-            return self._wrote(self.frames.add_object(plan.template, obj, time_s))
-
-    def put_bytes(self, subject: object, data: object, time_s: float) -> int:
-        """The same for bytes under a subject that was used before."""
-        if type(subject) is not str or type(data) is not bytes:
-            return -1
-        with self.lock or nullcontext():
-            rest = self.subjects.get(subject)
-            if rest is None or not self.is_short or len(data) > PAYLOAD_BYTES_MAX - 16:
+            if data is None:
+                key = type(what) if subject is None else (type(what), subject)
+                template = self.templates.get(key)
+                if template is None:
+                    return -1
+                return self._wrote(self.frames.add_object(template, what, time_s))
+            if type(what) is not str or type(data) is not bytes:
+                return -1
+            rest = self.subjects.get(what)
+            if rest is None or len(data) > PAYLOAD_BYTES_MAX - 16:
                 return -1
             return self._wrote(self.frames.add_bytes(self._bytes_head, time_s, rest, data))
-
-    def put_named(self, obj: object, subject: object, time_s: float) -> int:
-        """The same for an object under a subject, if its class was published there before."""
-        if type(subject) is not str:
-            return -1
-        with self.lock or nullcontext():
-            template = self.named.get((type(obj), subject))
-            if template is None or not self.is_short:
-                return -1
-            return self._wrote(self.frames.add_object(template, obj, time_s))
 
     def _wrote(self, size: int) -> int:
         """Count an appended frame, or remove it if it exceeds the bound."""
@@ -216,13 +201,8 @@ class PublishPath:
         Or send bytes under a subject. Raises WouldBlock if too many bytes wait to be sent.
         """
         is_due = -1
-        if only is None and not subject:
-            if data is None:
-                is_due = self._waiting.put_object(what, self._clock())
-            else:
-                is_due = self._waiting.put_bytes(what, data, self._clock())
-        elif only is None and data is None:
-            is_due = self._waiting.put_named(what, subject, self._clock())
+        if only is None and (data is None or not subject):
+            is_due = self._waiting.put(what, data, subject or None, self._clock())
         if is_due < 0:
             is_due = self._first(what, data, only, subject)
         if is_due:
