@@ -119,6 +119,12 @@ class NodeType:
         return self.lost_heartbeat_count_max * (self.heartbeat_ns + HEARTBEAT_SLACK_NS)
 
     @property
+    def quiet_ns(self) -> int:
+        """A node that was silent for longer is not one that receives nothing although its datagrams
+        arrive: none of two keep-alives arrived."""
+        return 2 * (self.heartbeat_ns + HEARTBEAT_SLACK_NS)
+
+    @property
     def lag_limit_ns(self) -> int:
         """How long such a node may be served on its own before it is excluded."""
         return self.lag_limit_ms * _MS or 2 * self.dead_timeout_ns

@@ -19,7 +19,7 @@ _MULTICAST_FACTOR: Final = 4
 DEAF_TRANSMISSION_COUNT: Final = 30
 _DEAF_PACKET_COUNT: Final = 50
 """A node is deaf that does not acknowledge so many transmissions, though this many packets were
-received from it."""
+received from it and it is not silent. A silent node may be cut off, and has the detection time."""
 _HARDLY_HEARD_NS: Final = 120_000_000_000
 """A node from which less was received is deaf after transmissions for two minutes."""
 _MS: Final = 1_000_000
@@ -66,7 +66,7 @@ def dead_reason(
         multicast_ns = since_ns if health.multicast_ns is None else health.multicast_ns
         if now_ns - multicast_ns > _MULTICAST_FACTOR * timeout_ns:
             return ExclusionReason.SILENT
-    is_heard = health.received_count > _DEAF_PACKET_COUNT
+    is_heard = health.received_count > _DEAF_PACKET_COUNT and now_ns - last_ns <= node_type.quiet_ns
     if is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
         return ExclusionReason.UNANSWERED
     last_retry_ns = node_type.retry_timeouts_ms[-1] * _MS
