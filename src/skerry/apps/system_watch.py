@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ __all__ = [
     "SystemSnapshot",
     "SystemWatch",
     "has_picture",
+    "has_returned",
     "node_name",
     "system_snapshot",
 ]
@@ -50,7 +51,8 @@ class NodeLink:
     data_received_count: int
     data_duplicate_count: int
     data_retransmission_count: int
-    round_trip_s: float
+    round_trip_s: float | None
+    """None before it was measured."""
     lag_s: float
     """How long the node has been behind the others."""
     backlog_bytes: int
@@ -84,7 +86,9 @@ class SystemSnapshot:
         found = [
             f"{names[one.id]} is excluded: {one.reason}"
             for one in self.nodes
-            if one.is_dead and one.reason not in ("", "ordered")
+            if one.is_dead
+            and one.reason not in ("", "ordered")
+            and not has_returned(one, self.nodes)
         ]
         if self.is_detached:
             found.append("the node is cut off from its system")
@@ -193,6 +197,18 @@ def node_name(node: PictureNode) -> str:
     return node.name or f"{node.id % 2**64:016x}"
 
 
+def has_returned(node: PictureNode, nodes: Iterable[PictureNode]) -> bool:
+    """Whether a dead node is alive with another id: one of its name is, on the same host."""
+    return any(
+        not one.is_dead and one.name == node.name and _host(one.control) == _host(node.control)
+        for one in nodes
+    )
+
+
+def _host(control: str) -> str:
+    return control.rpartition(":")[0]
+
+
 def _link(row: Any) -> NodeLink:
     return NodeLink(
         observer=row.observer,
@@ -207,7 +223,7 @@ def _link(row: Any) -> NodeLink:
         data_received_count=row.dataReceived or 0,
         data_duplicate_count=row.dataDuplicates or 0,
         data_retransmission_count=row.dataRetransmissions or 0,
-        round_trip_s=row.roundTripTime or 0.0,
+        round_trip_s=row.roundTripTime or None,
         lag_s=row.lag or 0.0,
         backlog_bytes=row.backlogBytes or 0,
         clock_offset_s=row.clockOffset,
