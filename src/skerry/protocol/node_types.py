@@ -165,7 +165,7 @@ class NodeTypes:
                 for earlier, name in used.items():
                     if (":" in earlier.host) != (":" in group.host):
                         raise _wrong(
-                            f"the group {_text(earlier)} of type {name} and {_text(group)} of type"
+                            f"the group {earlier.text} of type {name} and {group.text} of type"
                             f" {one.name} mix IPv4 and IPv6; a system uses one of them"
                         )
                 used[group] = one.name
@@ -205,12 +205,7 @@ def _twice(group: Address, first: str, second: str) -> str:
     where = (
         f"the types {first} and {second}" if first != second else f"type {first}, for both channels"
     )
-    return f"the group {_text(group)} is used twice: by {where}"
-
-
-def _text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
+    return f"the group {group.text} is used twice: by {where}"
 
 
 def _address(text: str) -> Address:

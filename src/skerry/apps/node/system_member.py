@@ -29,6 +29,7 @@ from skerry.engine.system.config import Rejoin
 from skerry.engine.system.events import MemberStatistics, Rejoining, SystemLeft
 from skerry.errors import Excluded, SkerryError
 from skerry.observe.events import log_events
+from skerry.observe.system_log import SystemLog
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.picture.entries import SystemState
 from skerry.protocol.picture.events import IncarnationEntered, NodeDead, PictureChanged
@@ -85,6 +86,7 @@ class SystemMember:
         self._rejoin_count = 0
         self._is_closing = False
         self._observations = Observations()
+        self._log = SystemLog()
         self._observed_count = 0
         """Raw statistics that were received when observations were made last."""
         self._observed_s = 0
@@ -126,6 +128,7 @@ class SystemMember:
         """Read the keys again; if that fails, raises ConfigError and keeps the old ones."""
         if self._key_file and self._runtime.is_started:
             self._runtime.machine.rekey(read_keys(self._key_file))
+            log.info("keys of the system reloaded")
 
     def statistics(self) -> MemberStatistics | None:
         """All counters; None before the sockets are open."""
@@ -170,7 +173,7 @@ class SystemMember:
             self._fail(error)
             return
         address = self._runtime.machine.config.control
-        facts = {"control": f"{address.host}:{address.port}", "node_type": self._config.type_name}
+        facts = {"control": address.text, "node_type": self._config.type_name}
         log.info("looking for the nodes of the system", extra=facts)
         if self._unresolved:
             self._resolving = asyncio.get_running_loop().create_task(self._resolve())
@@ -221,6 +224,7 @@ class SystemMember:
         for event in events:
             if isinstance(event, PictureChanged):
                 self._state, self._left = event.state, None
+                self._log.picture(event.state)
                 is_changed = True
             elif isinstance(event, NodeDead):
                 self._exclusions[exclusion_text(event.entry.dead_reason)] += 1
@@ -229,6 +233,7 @@ class SystemMember:
                 is_changed = True
             elif isinstance(event, SystemLeft):
                 self._left = event
+                self._log.left()
                 self._state = self._without_this_node(event)
                 is_changed = True
                 if self._config.rejoin is Rejoin.MANUAL:
@@ -272,12 +277,17 @@ class SystemMember:
         observed = observations(picture.table, picture.raw())
         if observed != self._observations:
             self._observations = observed
+            self._log.observed(observed)
             self._publish_picture()
 
     def _publish_raw(self) -> None:
         """Publish raw statistics while they have subscribers, once a second, and links."""
         core, machine = self._server.core, self._runtime.machine
         self._observe()
+        drops: Counter[str] = Counter()
+        for part in (machine.control, machine.data, machine.discovery):
+            drops.update(part.statistics().drops)
+        self._log.dropped(drops, monotonic_ns())
         self._links_s += 1
         if self._links_s >= _LINKS_S:
             self._publish_links()

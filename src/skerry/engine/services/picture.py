@@ -129,7 +129,7 @@ def probe_objects(
             continue
         made: Any = internal_class("SkerryProbe")(
             node=one.node,
-            control=_text(tracked.entry.control),
+            control=tracked.entry.control.text,
             datagramBytes=datagram_bytes,
             mtu=mtu,
         )
@@ -205,7 +205,7 @@ def _node(entry: NodeEntry, node_types: NodeTypes) -> Any:
         nodeType="" if node_type is None else node_type.name,
     )
     if entry.control.host:
-        made.control, made.data = _text(entry.control), _text(entry.data)
+        made.control, made.data = entry.control.text, entry.data.text
     if entry.is_dead:
         made.reason = exclusion_text(entry.dead_reason)
     return made
@@ -241,8 +241,3 @@ def _add_own_observation(made: Any, tracked: TrackedNode, now_ns: int) -> None:
     received_ns = tracked.control.received_ns
     if received_ns is not None:
         made.silence = max(now_ns - received_ns, 0) / _NS
-
-
-def _text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
