@@ -185,7 +185,8 @@ class NodeTypes:
         """Return the type with this name. Raises ConfigError if there is none."""
         found = self._by_name.get(name)
         if found is None:
-            raise _wrong(f"there is no type {name}; the types are {', '.join(self._by_name)}")
+            detail = f"there is no type {name}; the types are {', '.join(self._by_name)}"
+            raise ConfigError(key="node.peers.type", detail=detail)
         return found
 
     def by_id(self, type_id: int) -> NodeType | None:

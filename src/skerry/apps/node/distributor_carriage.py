@@ -70,7 +70,7 @@ class NodeDistributorConfig:
 
     def __post_init__(self) -> None:
         if self.group not in ("", _NONE):
-            parse_group(self.group)
+            parse_group(self.group, key="node.distributor.group")
         self.connection_config()
 
     def connection_config(self, *, application: str = "skerry") -> DistributorConfig:
