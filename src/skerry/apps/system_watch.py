@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -89,6 +90,10 @@ class SystemSnapshot:
             if one.is_dead
             and one.reason not in ("", "ordered")
             and not has_returned(one, self.nodes)
+        ]
+        alive = Counter(one.name for one in self.nodes if not one.is_dead and one.name)
+        found += [
+            f"{count} nodes have the name {name}" for name, count in alive.items() if count > 1
         ]
         if self.is_detached:
             found.append("the node is cut off from its system")

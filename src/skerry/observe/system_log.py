@@ -58,8 +58,8 @@ class SystemLog:
             facts = {"node": name, "id": _hex(state.elected_id)}
             log.info("the nodes have elected another node", extra=facts)
 
-    def left(self) -> None:
-        """The node is not in the system any more."""
+    def reset(self) -> None:
+        """Log the next picture as the first one: the node has left the system, or found another."""
         self._state = None
 
     def observed(self, seen: Observations) -> None:

@@ -80,6 +80,13 @@ def test_an_exclusion_is_a_problem_until_the_node_has_joined_again() -> None:
     assert not has_returned(gone, [replace(NODE, is_dead=True)])
 
 
+def test_a_name_that_two_nodes_have_is_a_problem() -> None:
+    nodes = [replace(NODE, id=number, name=name) for number, name in enumerate(("", "", "a", "a"))]
+    dead = replace(NODE, id=9, name="b", is_dead=True, reason="ordered")
+    found = replace(SNAPSHOT, nodes=(*nodes, replace(dead, id=8, is_dead=False), dead))
+    assert found.problems() == ["2 nodes have the name a"]
+
+
 def test_problems_name_the_nodes() -> None:
     south = replace(SNAPSHOT.nodes[1], clock_offset_s=-2.5, unheard_by=(1, 255))
     west = replace(NODE, id=3, name="", is_dead=True, reason="slow")

@@ -59,7 +59,7 @@ def test_the_first_picture_is_logged_and_then_what_has_changed(
 def test_after_the_node_has_left_it_begins_again(caplog: pytest.LogCaptureFixture) -> None:
     log = SystemLog()
     log.picture(ALONE)
-    log.left()
+    log.reset()
     log.picture(BOTH)
     assert facts_of(caplog.records[-1], "alive") == ["north, south"]
 

@@ -230,10 +230,11 @@ class SystemMember:
                 self._exclusions[exclusion_text(event.entry.dead_reason)] += 1
             elif isinstance(event, IncarnationEntered | Rejoining):
                 self._rejoin_count += isinstance(event, Rejoining)
+                self._log.reset()
                 is_changed = True
             elif isinstance(event, SystemLeft):
                 self._left = event
-                self._log.left()
+                self._log.reset()
                 self._state = self._without_this_node(event)
                 is_changed = True
                 if self._config.rejoin is Rejoin.MANUAL:
