@@ -150,6 +150,8 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             return logging.WARNING, "an update is too large for Java programs of the group"
         case NodeDead(entry=entry) if entry.dead_reason == ExclusionReason.ORDERED:
             return logging.INFO, "a node of the system stopped"
+        case NodeDead(entry=entry, by=by) if entry.node == by:
+            return logging.WARNING, "a node of the system has excluded this node"
         case NodeDead():
             return logging.WARNING, "a node of the system is excluded"
         case PictureChanged():

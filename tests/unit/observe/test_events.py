@@ -34,10 +34,18 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
+from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address, MachineEvent
-from skerry.protocol.picture.events import IncarnationEntered, LoopWasLate
+from skerry.protocol.picture.entries import NodeEntry
+from skerry.protocol.picture.events import IncarnationEntered, LoopWasLate, NodeDead
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
+
+
+def dead(*, by: int, reason: int = ExclusionReason.SILENT) -> NodeDead:
+    address = Address("10.0.0.1", 26660)
+    entry = NodeEntry(node=1, name="quay", type_id=1, control=address, data=address)
+    return NodeDead(entry=replace(entry, is_dead=True, dead_reason=reason), by=by)
 
 
 def entered(*, is_formed: bool = False, is_detached: bool = False) -> IncarnationEntered:
@@ -158,6 +166,9 @@ def entered(*, is_formed: bool = False, is_detached: bool = False) -> Incarnatio
             "WARNING",
             "the system has too many nodes, so further ones are ignored",
         ),
+        (dead(by=2), "WARNING", "a node of the system is excluded"),
+        (dead(by=1), "WARNING", "a node of the system has excluded this node"),
+        (dead(by=1, reason=ExclusionReason.ORDERED), "INFO", "a node of the system stopped"),
         (entered(is_formed=True), "INFO", "the node has formed its system"),
         (entered(), "INFO", "the node has found its system"),
         (
@@ -200,6 +211,10 @@ def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixtu
         ),
         (LightSeed(address=Address("::1", 26660)), {"address": "[::1]:26660"}),
         (SeedIgnored(address=Address("10.0.0.1", 5)), {"address": "10.0.0.1:5"}),
+        (
+            dead(by=-2),
+            {"node": "quay", "id": "0000000000000001", "by": "fffffffffffffffe"},
+        ),
         (LoopWasLate(late_ns=1_234_567_890), {"late_s": 1.235}),
         (
             NodesForgotten(nodes=(-1, 5), client_name="ann"),
