@@ -108,7 +108,7 @@ class SystemSnapshot:
             for link in self.links
             if not link.is_dead and link.lag_s > LAG_ALARM_S
         ]
-        return found
+        return list(dict.fromkeys(found))  # A node may have been excluded several times.
 
 
 def has_picture(space: Space) -> bool:

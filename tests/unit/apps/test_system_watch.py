@@ -74,7 +74,8 @@ def test_an_exclusion_is_a_problem_until_the_node_has_joined_again() -> None:
     gone = replace(NODE, id=3, control="10.0.0.1:26664", is_dead=True, reason="silent")
     assert replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, gone)).problems() == []
     twin = replace(gone, control="10.0.0.2:26660")  # Has the name of another one.
-    found = replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, twin)).problems()
+    again = replace(twin, id=4)
+    found = replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, twin, again)).problems()
     assert found == ["north is excluded: silent"]
     assert has_returned(gone, SNAPSHOT.nodes)
     assert not has_returned(gone, [replace(NODE, is_dead=True)])
