@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType
 
-__all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason"]
+__all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason", "slow_reason"]
 
 _YOUNG_PACKET_COUNT: Final = 10
 """A node from which less was received may be silent for twice as long."""
@@ -73,3 +74,15 @@ def dead_reason(
     if health.unanswered_count * last_retry_ns >= _HARDLY_HEARD_NS:
         return ExclusionReason.UNANSWERED
     return None
+
+
+def slow_reason(
+    channels: Iterable[ChannelHealth], node_type: NodeType, *, now_ns: int
+) -> ExclusionReason:
+    """Return why messages to a node wait: it reads too slowly, or acknowledges nothing at all."""
+    for health in channels:
+        if health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
+            last_ns = health.received_ns
+            is_silent = last_ns is None or now_ns - last_ns > node_type.quiet_ns
+            return ExclusionReason.SILENT if is_silent else ExclusionReason.UNANSWERED
+    return ExclusionReason.SLOW

@@ -44,6 +44,7 @@ from skerry.protocol.picture.events import (
     PictureStatistics,
     SendAll,
 )
+from skerry.protocol.picture.liveness import slow_reason
 from skerry.protocol.picture.membership import IncarnationMembership
 from skerry.protocol.picture.other_half import OtherHalf
 from skerry.protocol.picture.output import PictureOutput
@@ -177,6 +178,8 @@ class PictureMachine:
         """Exclude a node with which no messages can be exchanged any more."""
         tracked = self.table.nodes.get(node)
         if tracked is not None and not tracked.is_dead:
+            if reason is ExclusionReason.SLOW:
+                reason = slow_reason([tracked.control, tracked.data], tracked.type, now_ns=now_ns)
             self._exclude(tracked, reason, now_ns)
 
     def refused_by(
