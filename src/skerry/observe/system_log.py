@@ -10,7 +10,7 @@ from skerry.engine.services.picture import Observations
 from skerry.protocol.picture.entries import SystemState
 from skerry.tracing import DropReason
 
-__all__ = ["SystemLog"]
+__all__ = ["CLOCK_ALARM_MS", "SystemLog"]
 
 CLOCK_ALARM_MS: Final = 1000
 """Clocks that differ by more are logged."""
