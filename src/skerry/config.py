@@ -315,9 +315,10 @@ def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dic
     except (TypeError, ValueError, ConfigError) as error:
         if isinstance(error, ConfigError) and error.origin:
             raise
-        given = {
-            origins[f"{section}.{name}"] for name in arguments if f"{section}.{name}" in origins
-        }
+        keys = [f"{section}.{name}" for name in arguments]
+        if isinstance(error, ConfigError) and error.key in keys:
+            keys = [error.key]
+        given = {origins[key] for key in keys if key in origins}
         origin = ", ".join(sorted(given)) or _origin_of(values) or DEFAULT_ORIGIN
         if isinstance(error, ConfigError):
             raise ConfigError(

@@ -290,7 +290,7 @@ class ConfigError(SkerryError):
 
     def __init__(self, *, key: str, detail: str, origin: str = "", hint: str | None = None) -> None:
         """Without `origin`, `skerry.config.load` adds where the values of the section are from."""
-        super().__init__(f"{key} ({origin or 'configuration'}): {detail}")
+        super().__init__(f"{key} ({origin}): {detail}" if origin else f"{key}: {detail}")
         self.key = key
         self.origin = origin
         self.detail = detail

@@ -319,6 +319,40 @@ def test_fs_52_a_cable_is_out_for_two_seconds() -> None:
     assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
 
 
+@pytest.mark.parametrize("out_ns", [4 * SECOND, T + 5 * SECOND])
+def test_fs_52_a_cable_is_out_while_messages_are_sent(out_ns: int) -> None:
+    # Within the detection time, a node is not excluded; after it, its reason is silence. Both ends
+    # repeat messages without an answer all the time, which would be a link in one direction only if
+    # anything of the other end arrived.
+    site = formed("a", "b", "c")
+    heal = site.cut_both(["c"], ["a", "b"])
+    for name in ("a", "c"):
+        for far in ("a", "b", "c"):
+            if far != name:
+                send_control(site, name, far)
+    site.world.run_for(out_ns)
+    heal()
+    site.world.run_for(30 * SECOND)
+    reasons = {reason for name in ("a", "b", "c") for _, reason in site.deaths(name)}
+    assert reasons == (set() if out_ns < T else {ExclusionReason.SILENT})
+    assert site.agree(*("abc" if out_ns < T else "ab"))
+
+
+def test_a_node_that_was_silent_has_time_to_answer() -> None:
+    site = formed("a", "b", "c")
+    heal = site.cut_both(["c"], ["a", "b"])
+    send_control(site, "a", "c")
+    site.world.run_for(3 * SECOND)
+    heal()
+    # Its keep-alives arrive first, since it receives nothing for another while.
+    deaf = site.cut(["a", "b"], ["c"])
+    site.world.run_for(1500 * MS)
+    deaf()
+    site.world.run_for(30 * SECOND)
+    assert site.agree("a", "b", "c")
+    assert site.deaths("a") == []
+
+
 @pytest.mark.slow
 def test_fs_57_memory_stays_flat_while_a_node_restarts_each_minute() -> None:
     site = SystemSite()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +40,8 @@ class NodeLink:
     data_received_count: int
     data_duplicate_count: int
     data_retransmission_count: int
-    round_trip_s: float
+    round_trip_s: float | None
+    """None before it was measured."""
     lag_s: float
     """How long the node has been behind the others."""
     backlog_bytes: int
@@ -73,7 +75,13 @@ class SystemSnapshot:
         found = [
             f"{names[one.id]} is excluded: {one.reason}"
             for one in self.nodes
-            if one.is_dead and one.reason not in ("", "ordered")
+            if one.is_dead
+            and one.reason not in ("", "ordered")
+            and not has_returned(one, self.nodes)
+        ]
+        alive = Counter(one.name for one in self.nodes if not one.is_dead and one.name)
+        found += [
+            f"{count} nodes have the name {name}" for name, count in alive.items() if count > 1
         ]
         if self.is_detached:
             found.append("the node is cut off from its system")
@@ -88,7 +96,7 @@ class SystemSnapshot:
             for link in self.links
             if not link.is_dead and link.lag_s > LAG_ALARM_S
         ]
-        return found
+        return list(dict.fromkeys(found))  # A node may have been excluded several times.
 
 
 def has_picture(space: Space) -> bool:
@@ -182,6 +190,18 @@ def node_name(node: PictureNode) -> str:
     return node.name or f"{node.id % 2**64:016x}"
 
 
+def has_returned(node: PictureNode, nodes: Iterable[PictureNode]) -> bool:
+    """Whether a dead node is alive with another id: one of its name is, on the same host."""
+    return any(
+        not one.is_dead and one.name == node.name and _host(one.control) == _host(node.control)
+        for one in nodes
+    )
+
+
+def _host(control: str) -> str:
+    return control.rpartition(":")[0]
+
+
 def _link(row: Any) -> NodeLink:
     return NodeLink(
         observer=row.observer,
@@ -196,7 +216,7 @@ def _link(row: Any) -> NodeLink:
         data_received_count=row.dataReceived or 0,
         data_duplicate_count=row.dataDuplicates or 0,
         data_retransmission_count=row.dataRetransmissions or 0,
-        round_trip_s=row.roundTripTime or 0.0,
+        round_trip_s=row.roundTripTime or None,
         lag_s=row.lag or 0.0,
         backlog_bytes=row.backlogBytes or 0,
         clock_offset_s=row.clockOffset,

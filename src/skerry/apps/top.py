@@ -317,7 +317,7 @@ class NodeWatch(Closing):
             in_per_s=rates[0],
             resent_per_s=rates[1],
             # Unknown until something was acknowledged.
-            round_trip_s=None if link is None else link.round_trip_s or None,
+            round_trip_s=None if link is None else link.round_trip_s,
             lag_s=None if link is None else link.lag_s,
             backlog_bytes=None if link is None else link.backlog_bytes,
             clock_offset_s=None if link is None else link.clock_offset_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _REPEAT_S: Final = 1.0
 """Interval at which `--watch` prints links."""
 _FORGET_S_MAX: Final = 5.0
 """Time that `forget` waits until the nodes are gone from the picture."""
+_ID: Final = re.compile("[0-9a-fA-F]{16}")
 
 
 @click.group(invoke_without_command=True)
@@ -97,8 +99,9 @@ def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
     """Forget dead nodes everywhere in the system, by name or id.
 
     All nodes of the system remember those that were excluded, so that they never return with their
-    old id. They can be forgotten when they cannot return any more. The node asks for the permission
-    to administer SkerryForget.
+    old id. They can be forgotten when they cannot return any more. The picture shows them for five
+    minutes. After that, only their ids are remembered, which the log of each node has; give the 16
+    hexadecimal digits. The node asks for the permission to administer SkerryForget.
 
     \b
     Examples:
@@ -107,7 +110,7 @@ def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
       skerry picture forget --all
     """
     if bool(names) == is_all:
-        raise click.UsageError("name the nodes to forget, or give --all")
+        raise click.UsageError("name the nodes to forget, or give --all instead of names")
     from skerry.apps.system_watch import SystemWatch
 
     with (
@@ -116,35 +119,46 @@ def forget(*, names: tuple[str, ...], is_all: bool, choice: NodeChoice) -> None:
     ):
         found = _dead(watch.picture.nodes, None if is_all else names)
         if found:
-            _forget(space, found)
+            _forget(space, set(found))
         else:
-            current_output().note("there are no dead nodes")
-        for node in found:
-            current_output().line(visible(f"forgotten: {node.name} ({_hex(node.id)})"))
+            current_output().note("there are no dead nodes in the picture")
+        for node, text in found.items():
+            current_output().line(visible(f"forgotten: {text} ({_hex(node)})"))
 
 
-def _dead(nodes: Sequence[PictureNode], names: Sequence[str] | None) -> list[PictureNode]:
-    """The dead nodes with these names or ids; all without names."""
-    dead = [node for node in nodes if node.is_dead]
+def _dead(nodes: Sequence[PictureNode], names: Sequence[str] | None) -> dict[int, str]:
+    """Ids and names of the dead nodes with these names or ids; all without names.
+
+    An id that is not in the picture may be that of a node which has been dead for long.
+    """
+    dead = {node.id: node.name for node in nodes if node.is_dead}
     if names is None:
         return dead
-    found: list[PictureNode] = []
+    found: dict[int, str] = {}
     for name in names:
-        matching = [node for node in nodes if name in (node.name, _hex(node.id))]
-        chosen = [node for node in matching if node.is_dead]
+        matching = [
+            node for node in nodes if name == node.name or name.lower() in _id_texts(node.id)
+        ]
+        chosen = {node.id: node.name for node in matching if node.is_dead}
+        if not matching and _ID.fullmatch(name):
+            chosen = {int.from_bytes(bytes.fromhex(name), signed=True): "not in the picture"}
         if not chosen:
             why = "is alive" if matching else "is not in the picture"
             error = SkerryError(f"node {name} {why}, so it cannot be forgotten")
-            error.hint = f"dead nodes: {', '.join(node.name for node in dead) or 'none'}"
+            error.hint = f"dead nodes: {', '.join(dead.values()) or 'none'}"
             raise error
-        found += [node for node in chosen if node not in found]
+        found |= chosen
     return found
 
 
-def _forget(space: Space, nodes: Sequence[PictureNode]) -> None:
+def _id_texts(number: int) -> tuple[str, str]:
+    """The forms of an id: as text shows it, and as JSON does."""
+    return _hex(number), str(number)
+
+
+def _forget(space: Space, ids: set[int]) -> None:
     from skerry.objects.internal import internal_class
 
-    ids = {node.id for node in nodes}
     space.publish(internal_class("SkerryForget")(nodes=sorted(ids)))
     space.flush()
     end_s = monotonic() + _FORGET_S_MAX
@@ -264,8 +278,13 @@ def _node_facts(seen: SystemSnapshot, node: PictureNode) -> Iterator[str]:
         return
     for link in seen.links:
         if link.observer == seen.node and link.node == node.id:
-            clock = "" if link.clock_offset_s is None else f", clock {link.clock_offset_s:+.3f} s"
-            yield f"round trip {link.round_trip_s * 1e3:.1f} ms{clock}"
+            facts = []
+            if link.round_trip_s is not None:
+                facts.append(f"round trip {link.round_trip_s * 1e3:.1f} ms")
+            if link.clock_offset_s is not None:
+                facts.append(f"clock {link.clock_offset_s:+.3f} s")
+            if facts:
+                yield ", ".join(facts)
 
 
 def _link_table(seen: SystemSnapshot) -> RenderableType:
@@ -289,7 +308,7 @@ _LINK_COLUMNS: Final = (
 
 
 def _link_cells(link: NodeLink) -> list[Any]:
-    clock, silence = link.clock_offset_s, link.silence_s
+    clock, silence, round_trip_s = link.clock_offset_s, link.silence_s, link.round_trip_s
     return [
         link.observer_name,
         link.node_name,
@@ -298,7 +317,7 @@ def _link_cells(link: NodeLink) -> list[Any]:
         link.data_received_count,
         link.control_duplicate_count + link.data_duplicate_count,
         link.control_retransmission_count + link.data_retransmission_count,
-        f"{link.round_trip_s * 1e3:.1f} ms",
+        "" if round_trip_s is None else f"{round_trip_s * 1e3:.1f} ms",
         f"{link.lag_s:.3f} s",
         link.backlog_bytes,
         "" if clock is None else f"{clock:+.3f} s",

@@ -182,11 +182,13 @@ def _peer_facts(peer: PeerLine) -> list[str]:
 
 def _link_text(link: NodeLink) -> str:
     """What another node observes of a node."""
+    round_trip = (
+        "" if link.round_trip_s is None else f" round_trip_ms={link.round_trip_s * 1e3:.1f}"
+    )
     return (
         f"{link.observer_name} to {link.node_name}"
-        f" {f'dead ({link.reason})' if link.is_dead else 'alive'}"
-        f" round_trip_ms={link.round_trip_s * 1e3:.1f} lag_s={link.lag_s:.3f}"
-        f" backlog_bytes={link.backlog_bytes}"
+        f" {f'dead ({link.reason})' if link.is_dead else 'alive'}{round_trip}"
+        f" lag_s={link.lag_s:.3f} backlog_bytes={link.backlog_bytes}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -26,6 +27,7 @@ from skerry.protocol.distributor.events import (
     Nagging,
     OtherDialect,
     SenderFound,
+    SenderInfo,
     SenderRemoved,
     SendersRefused,
     StartUnknown,
@@ -33,7 +35,7 @@ from skerry.protocol.distributor.events import (
     UpdatesLost,
 )
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.machine import MachineEvent
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.picture.events import (
     IncarnationEntered,
     LoopWasLate,
@@ -58,27 +60,43 @@ def log_events(events: Iterable[MachineEvent]) -> None:
 def _facts(event: MachineEvent) -> dict[str, object]:
     match event:
         case NodeDead(entry=entry):
-            reason = exclusion_text(entry.dead_reason)
-            return {"node": entry.name, "id": _hex(entry.node), "reason": reason}
+            reason, by = exclusion_text(entry.dead_reason), _hex(event.by)
+            return {"node": entry.name, "id": _hex(entry.node), "reason": reason, "by": by}
         case PictureChanged(state=state):
-            elected = state.entry(state.elected_id)
-            return {
-                "sequence": state.sequence,
-                "alive": ", ".join(one.name for one in state.alive()),
-                "elected": "" if elected is None else elected.name,
-            }
+            return {"sequence": state.sequence, "alive_count": len(state.alive())}
         case SystemLeft():
             return {"reason": exclusion_text(event.reason), "by": _hex(event.by)}
         case IncarnationEntered():
-            return {"incarnation": _hex(event.incarnation_id), "is_formed": event.is_formed}
+            return {"incarnation": _hex(event.incarnation_id)}
         case Rejoining():
             return {"id": _hex(event.node)}
+        case LoopWasLate():
+            return {"late_s": round(event.late_ns / 1e9, 3)}
+        case NodesForgotten():
+            ids = ", ".join(map(_hex, event.nodes))
+            return {"client_name": event.client_name, "ids": ids}
         case _:
             # `name` is the logger in a log record.
             return {
-                "client_name" if field.name == "name" else field.name: getattr(event, field.name)
+                "client_name" if field.name == "name" else field.name: _fact(
+                    getattr(event, field.name)
+                )
                 for field in dataclasses.fields(event)
             }
+
+
+def _fact(value: object) -> object:
+    """A value as people write it."""
+    match value:
+        case SenderInfo():
+            name = value.application or f"application {value.application_id}"
+            return f"{name} at {value.address}, sender {value.sender_id}"
+        case Address():
+            return value.text
+        case enum.Enum():
+            return value.value
+        case _:
+            return value
 
 
 def _hex(number: int) -> str:
@@ -117,24 +135,45 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             return logging.INFO, "a sender of the group was found"
         case SenderRemoved():
             return logging.INFO, "a sender of the group was removed"
-        case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused() | TooLargeForJava():
-            return logging.WARNING, "problem in a multicast group"
+        case IdentityTaken():
+            return (
+                logging.WARNING,
+                "Java programs confuse this sender with another one of the group",
+            )
+        case Nagging():
+            return logging.WARNING, "too many repair requests: the group is not received any more"
+        case OtherDialect():
+            return logging.WARNING, "a sender of the group uses the other dialect and is ignored"
+        case SendersRefused():
+            return logging.WARNING, "the group has too many senders, so one is ignored"
+        case TooLargeForJava():
+            return logging.WARNING, "an update is too large for Java programs of the group"
         case NodeDead(entry=entry) if entry.dead_reason == ExclusionReason.ORDERED:
             return logging.INFO, "a node of the system stopped"
+        case NodeDead(entry=entry, by=by) if entry.node == by:
+            return logging.WARNING, "a node of the system has excluded this node"
         case NodeDead():
             return logging.WARNING, "a node of the system is excluded"
         case PictureChanged():
-            return logging.INFO, "the picture of the system changed"
+            return logging.DEBUG, "the picture of the system changed"
+        case IncarnationEntered(is_detached=True):
+            return logging.WARNING, "the light node is cut off from the full nodes"
+        case IncarnationEntered(is_formed=True):
+            return logging.INFO, "the node has formed its system"
         case IncarnationEntered():
-            return logging.INFO, "the node entered the system"
+            return logging.INFO, "the node has found its system"
         case SystemLeft():
             return logging.WARNING, "the system has excluded this node"
         case Rejoining():
             return logging.INFO, "the node joins the system again"
         case LoopWasLate():
             return logging.WARNING, "the node was late, so it declares no other node dead for now"
-        case LightSeed() | SeedIgnored() | NodesRefused():
-            return logging.WARNING, "problem in finding the nodes of the system"
+        case LightSeed():
+            return logging.WARNING, "a light node is a seed of this light node, and is ignored"
+        case SeedIgnored():
+            return logging.WARNING, "a seed is not an address of IP with a port, and is ignored"
+        case NodesRefused():
+            return logging.WARNING, "the system has too many nodes, so further ones are ignored"
         case NodesForgotten():
             return logging.INFO, "dead nodes are forgotten"
         case _:

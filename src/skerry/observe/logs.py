@@ -34,7 +34,10 @@ LEVELS: Final[dict[str, int]] = {
 }
 _REPEAT_S: Final = 10.0
 """Period in which the number of equal warnings is limited."""
-_SOURCES: Final = ("client_id", "peer", "sender", "type_name", "what", "reason", "group", "file")
+_SOURCES: Final = (
+    *("client_id", "peer", "sender", "type_name", "what", "reason", "group", "file"),
+    *("id", "seed", "address", "destination"),
+)
 """Facts that identify the subject of a warning, besides the address."""
 _SOURCE_CHAR_COUNT_MAX: Final = 100
 _OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

@@ -28,6 +28,12 @@ class Address(NamedTuple):
     port: int = 0
     is_stream: bool = False
 
+    @property
+    def text(self) -> str:
+        """`HOST:PORT` as people write it: an IPv6 address is in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
     def __str__(self) -> str:
         return f"{'stream' if self.is_stream else 'datagram'}:{self.host}:{self.port}"
 

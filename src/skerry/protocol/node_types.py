@@ -119,6 +119,12 @@ class NodeType:
         return self.lost_heartbeat_count_max * (self.heartbeat_ns + HEARTBEAT_SLACK_NS)
 
     @property
+    def quiet_ns(self) -> int:
+        """A node that was silent for longer is not one that receives nothing although its datagrams
+        arrive: none of two keep-alives arrived."""
+        return 2 * (self.heartbeat_ns + HEARTBEAT_SLACK_NS)
+
+    @property
     def lag_limit_ns(self) -> int:
         """How long such a node may be served on its own before it is excluded."""
         return self.lag_limit_ms * _MS or 2 * self.dead_timeout_ns
@@ -168,7 +174,7 @@ class NodeTypes:
                 for earlier, name in used.items():
                     if (":" in earlier.host) != (":" in group.host):
                         raise _wrong(
-                            f"the group {_text(earlier)} of type {name} and {_text(group)} of type"
+                            f"the group {earlier.text} of type {name} and {group.text} of type"
                             f" {one.name} mix IPv4 and IPv6; a system uses one of them"
                         )
                 used[group] = one.name
@@ -188,7 +194,8 @@ class NodeTypes:
         """Return the type with this name. Raises ConfigError if there is none."""
         found = self._by_name.get(name)
         if found is None:
-            raise _wrong(f"there is no type {name}; the types are {', '.join(self._by_name)}")
+            detail = f"there is no type {name}; the types are {', '.join(self._by_name)}"
+            raise ConfigError(key="node.peers.type", detail=detail)
         return found
 
     def by_id(self, type_id: int) -> NodeType | None:
@@ -208,12 +215,7 @@ def _twice(group: Address, first: str, second: str) -> str:
     where = (
         f"the types {first} and {second}" if first != second else f"type {first}, for both channels"
     )
-    return f"the group {_text(group)} is used twice: by {where}"
-
-
-def _text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
+    return f"the group {group.text} is used twice: by {where}"
 
 
 def _address(text: str) -> Address:

@@ -12,6 +12,7 @@ from skerry.apps.system_watch import (
     NodeLink,
     SystemSnapshot,
     SystemWatch,
+    has_returned,
     node_name,
     system_snapshot,
 )
@@ -69,6 +70,24 @@ def test_nothing_is_wrong_with_a_healthy_system() -> None:
     assert replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, stopped)).problems() == []
 
 
+def test_an_exclusion_is_a_problem_until_the_node_has_joined_again() -> None:
+    gone = replace(NODE, id=3, control="10.0.0.1:26664", is_dead=True, reason="silent")
+    assert replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, gone)).problems() == []
+    twin = replace(gone, control="10.0.0.2:26660")  # Has the name of another one.
+    again = replace(twin, id=4)
+    found = replace(SNAPSHOT, nodes=(*SNAPSHOT.nodes, twin, again)).problems()
+    assert found == ["north is excluded: silent"]
+    assert has_returned(gone, SNAPSHOT.nodes)
+    assert not has_returned(gone, [replace(NODE, is_dead=True)])
+
+
+def test_a_name_that_two_nodes_have_is_a_problem() -> None:
+    nodes = [replace(NODE, id=number, name=name) for number, name in enumerate(("", "", "a", "a"))]
+    dead = replace(NODE, id=9, name="b", is_dead=True, reason="ordered")
+    found = replace(SNAPSHOT, nodes=(*nodes, replace(dead, id=8, is_dead=False), dead))
+    assert found.problems() == ["2 nodes have the name a"]
+
+
 def test_problems_name_the_nodes() -> None:
     south = replace(SNAPSHOT.nodes[1], clock_offset_s=-2.5, unheard_by=(1, 255))
     west = replace(NODE, id=3, name="", is_dead=True, reason="slow")
@@ -113,5 +132,5 @@ def test_outdated_links_are_dropped(live_node: Any) -> None:
         watch._note(event)
         (link,) = watch.snapshot(101.0).links
         assert (link.observer_name, link.node_name) == ("north", "0000000000000002")
-        assert (link.lag_s, link.clock_offset_s) == (0.5, None)
+        assert (link.lag_s, link.clock_offset_s, link.round_trip_s) == (0.5, None, None)
         assert watch.snapshot(104.0).links == ()

@@ -151,7 +151,7 @@ def test_usage_errors_are_reported(group: str, run: Run) -> None:
         assert "'GROUP': 10.0.0.1 is not the address of a multicast group" in done.err
     done = run("distributor", "bench", "--group", "x")
     assert done.code == 2
-    assert "'--group': it is not of the form ADDRESS:PORT" in done.err
+    assert "'--group': 'x' is not of the form ADDRESS:PORT" in done.err
     done = run("distributor", "pub", group, "--subject", "a", "--data", "x")
     assert done.code == 2
     assert "'--subject': a cannot be used as a subject" in done.err

@@ -75,6 +75,12 @@ def test_the_tree_has_each_node_with_its_state_and_link() -> None:
     ]
 
 
+def test_a_round_trip_is_shown_once_it_was_measured() -> None:
+    link = replace(SNAPSHOT.links[0], round_trip_s=None)
+    assert "round trip" not in shown(module._tree(replace(SNAPSHOT, links=(link,))))
+    assert " ms" not in shown(module._link_table(replace(SNAPSHOT, links=(link,))))
+
+
 def test_raw_has_a_row_for_each_pair() -> None:
     columns, row = shown(module._link_table(SNAPSHOT)).splitlines()
     assert columns.split()[:3] == ["observer", "node", "state"]
@@ -95,12 +101,29 @@ def test_raw_as_json_has_a_line_for_each_pair(capsys: pytest.CaptureFixture[str]
 def test_dead_nodes_are_found_by_name_or_id_and_others_are_refused() -> None:
     dead = replace(SNAPSHOT.nodes[1], id=255, name="west", is_dead=True)
     nodes = (*SNAPSHOT.nodes, dead)
-    assert module._dead(nodes, None) == [dead]
-    assert module._dead(nodes, ["west", "00000000000000ff"]) == [dead]
+    assert module._dead(nodes, None) == {255: "west"}
+    assert module._dead(nodes, ["west", "00000000000000ff"]) == {255: "west"}
+    # As JSON and as other programs write it.
+    assert module._dead(nodes, ["255", "00000000000000FF"]) == {255: "west"}
+    low = replace(dead, id=-(2**63))
+    for text in ("8000000000000000", "-9223372036854775808"):
+        assert module._dead([low], [text]) == {-(2**63): "west"}
+    for text in ("ff", "18446744073709551616", "0x00000000000000ff", ""):
+        with pytest.raises(SkerryError, match="is not in the picture, so it cannot be forgotten"):
+            module._dead(nodes, [text])
+    with pytest.raises(SkerryError, match="is alive"):
+        module._dead(nodes, ["0000000000000002"])
     with pytest.raises(SkerryError, match="node south is alive, so it cannot be forgotten"):
         module._dead(nodes, ["south"])
     with pytest.raises(SkerryError, match="node east is not in the picture"):
         module._dead(nodes, ["east"])
+
+
+def test_a_node_that_the_picture_does_not_show_any_more_is_forgotten_by_its_id() -> None:
+    assert module._dead(SNAPSHOT.nodes, ["FFFFFFFFFFFFFFFE", "7fffffffffffffff"]) == {
+        -2: "not in the picture",
+        2**63 - 1: "not in the picture",
+    }
 
 
 def test_forget_needs_a_node_of_a_system(run: Run, node: Any) -> None:

@@ -111,7 +111,7 @@ def test_missing_target_is_unreachable(run: Run, recording: Path, clean_place: P
     ("arguments", "complaint"),
     [
         (("--node", "x"), "'--node': there is no scheme 'x'; there are tcp"),
-        (("--multicast", "x"), "'--multicast': it is not of the form ADDRESS:PORT"),
+        (("--multicast", "x"), "'--multicast': 'x' is not of the form ADDRESS:PORT"),
         (("--node", "tcp://h", "--subjects", "a"), "'--subjects': a cannot be used as a pattern"),
     ],
 )

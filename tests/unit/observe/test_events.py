@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -13,23 +14,42 @@ from skerry.engine.events import (
     ClientRefused,
     ConnectionRejected,
     DefinitionRefused,
+    NodesForgotten,
     TypeChanged,
 )
 from skerry.observe.events import log_events
+from skerry.protocol.discovery.events import LightSeed, NodesRefused, SeedIgnored
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     Direction,
     IdentityTaken,
     LossReason,
+    Nagging,
+    OtherDialect,
     RemovalReason,
     SenderFound,
     SenderInfo,
     SenderRemoved,
+    SendersRefused,
+    TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.machine import MachineEvent
+from skerry.protocol.exclusion import ExclusionReason
+from skerry.protocol.machine import Address, MachineEvent
+from skerry.protocol.picture.entries import NodeEntry
+from skerry.protocol.picture.events import IncarnationEntered, LoopWasLate, NodeDead
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
+
+
+def dead(*, by: int, reason: int = ExclusionReason.SILENT) -> NodeDead:
+    address = Address("10.0.0.1", 26660)
+    entry = NodeEntry(node=1, name="quay", type_id=1, control=address, data=address)
+    return NodeDead(entry=replace(entry, is_dead=True, dead_reason=reason), by=by)
+
+
+def entered(*, is_formed: bool = False, is_detached: bool = False) -> IncarnationEntered:
+    return IncarnationEntered(incarnation_id=1, is_formed=is_formed, is_detached=is_detached)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +129,52 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (
             IdentityTaken(group="g", port=1, sender=SENDER),
             "WARNING",
-            "problem in a multicast group",
+            "Java programs confuse this sender with another one of the group",
+        ),
+        (
+            SendersRefused(group="g", port=1, sender=SENDER),
+            "WARNING",
+            "the group has too many senders, so one is ignored",
+        ),
+        (
+            OtherDialect(group="g", port=1, address="10.0.0.1"),
+            "WARNING",
+            "a sender of the group uses the other dialect and is ignored",
+        ),
+        (
+            Nagging(group="g", port=1, request_count=5, duration_ms=1),
+            "WARNING",
+            "too many repair requests: the group is not received any more",
+        ),
+        (
+            TooLargeForJava(subject="/a", size=5, limit=4),
+            "WARNING",
+            "an update is too large for Java programs of the group",
+        ),
+        (
+            LightSeed(address=Address("::1", 26660)),
+            "WARNING",
+            "a light node is a seed of this light node, and is ignored",
+        ),
+        (
+            SeedIgnored(address=Address("a", 1)),
+            "WARNING",
+            "a seed is not an address of IP with a port, and is ignored",
+        ),
+        (
+            NodesRefused(limit=1),
+            "WARNING",
+            "the system has too many nodes, so further ones are ignored",
+        ),
+        (dead(by=2), "WARNING", "a node of the system is excluded"),
+        (dead(by=1), "WARNING", "a node of the system has excluded this node"),
+        (dead(by=1, reason=ExclusionReason.ORDERED), "INFO", "a node of the system stopped"),
+        (entered(is_formed=True), "INFO", "the node has formed its system"),
+        (entered(), "INFO", "the node has found its system"),
+        (
+            entered(is_formed=True, is_detached=True),
+            "WARNING",
+            "the light node is cut off from the full nodes",
         ),
         (MachineEvent(), "DEBUG", "MachineEvent"),
     ],
@@ -131,6 +196,39 @@ def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixtu
     assert facts["name"] == "skerry.node"
     assert (facts["client_id"], facts["client_name"]) == (7, "ann")
     assert (facts["reason"], facts["detail"]) == ("slow", "9 bytes waited")
+
+
+@pytest.mark.parametrize(
+    ("event", "facts"),
+    [
+        (
+            SenderRemoved(group="g", port=1, sender=SENDER, reason=RemovalReason.SILENT),
+            {"sender": "application 2 at 10.0.0.1, sender 61234", "reason": "silent"},
+        ),
+        (
+            SenderFound(group="g", port=1, sender=replace(SENDER, application="crane")),
+            {"sender": "crane at 10.0.0.1, sender 61234"},
+        ),
+        (LightSeed(address=Address("::1", 26660)), {"address": "[::1]:26660"}),
+        (SeedIgnored(address=Address("10.0.0.1", 5)), {"address": "10.0.0.1:5"}),
+        (
+            dead(by=-2),
+            {"node": "quay", "id": "0000000000000001", "by": "fffffffffffffffe"},
+        ),
+        (LoopWasLate(late_ns=1_234_567_890), {"late_s": 1.235}),
+        (
+            NodesForgotten(nodes=(-1, 5), client_name="ann"),
+            {"ids": "ffffffffffffffff, 0000000000000005", "client_name": "ann"},
+        ),
+    ],
+)
+def test_facts_are_shown_as_people_write_them(
+    event: MachineEvent, facts: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "skerry"):
+        log_events([event])
+    shown = vars(caplog.records[0])
+    assert {name: shown[name] for name in facts} == facts
 
 
 def test_lines_below_the_level_are_not_formatted(caplog: pytest.LogCaptureFixture) -> None:

@@ -90,6 +90,13 @@ def test_each_disconnected_client_has_its_line() -> None:
     assert shown(repeats, 1.0, host="b", client_id=3) == 0
 
 
+@pytest.mark.parametrize("fact", ["id", "seed", "address", "destination"])
+def test_each_node_and_address_of_a_system_has_its_line(fact: str) -> None:
+    repeats = RepeatFilter()
+    told = [shown(repeats, 0.0, reason="silent", **{fact: name}) for name in ("a", "b", "a")]
+    assert told == [0, 0, None]
+
+
 def test_flood_from_one_address_is_bounded_and_hides_no_other() -> None:
     repeats = RepeatFilter(repeat_s=10.0)
     flood = [shown(repeats, 0.0, host="bad", client_id=number) for number in range(1000)]

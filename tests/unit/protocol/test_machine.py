@@ -28,6 +28,10 @@ def test_a_stream_and_a_datagram_address_are_not_the_same() -> None:
     assert Address("a", 7) != Address("a", 7, is_stream=True)
     assert str(Address("a", 7)) == "datagram:a:7"
     assert str(Address("a", 7, is_stream=True)) == "stream:a:7"
+    assert [Address(host, 7).text for host in ("10.0.0.1", "fd00::5")] == [
+        "10.0.0.1:7",
+        "[fd00::5]:7",
+    ]
 
 
 def test_transmits_cannot_be_changed_on_their_way() -> None:

@@ -18,6 +18,7 @@ from skerry.apps.system_watch import (
     NodeLink,
     SystemWatch,
     has_picture,
+    has_returned,
     node_name,
 )
 from skerry.client.api.picture import PictureNode
@@ -82,7 +83,7 @@ def examine_system(space: Space) -> Iterable[CheckResult]:
                 continue
             if not node.is_dead:
                 yield from _alive(node, answers.get(node.id), links.get(node.id))
-            elif node.reason != _ORDERED:
+            elif node.reason != _ORDERED and not has_returned(node, seen.nodes):
                 advice = _ADVICE.get(node.reason, "see `skerry picture` and its log")
                 facts = f"is excluded: {node.reason or 'no reason given'}"
                 yield warning(f"node {node_name(node)}", facts, advice)

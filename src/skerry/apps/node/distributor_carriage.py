@@ -70,7 +70,7 @@ class NodeDistributorConfig:
 
     def __post_init__(self) -> None:
         if self.group not in ("", _NONE):
-            parse_group(self.group)
+            parse_group(self.group, key="node.distributor.group")
         self.connection_config()
 
     def connection_config(self, *, application: str = "skerry") -> DistributorConfig:
@@ -136,8 +136,7 @@ class NodeDistributorCarriage:
     def address_text(self) -> str:
         """Group and interface, for messages."""
         group, interface = self._driver.group, self._driver.socket.interface
-        host = f"[{group.host}]" if ":" in group.host else group.host
-        return f"{host}:{group.port} on {interface.name or interface.address}"
+        return f"{group.text} on {interface.name or interface.address}"
 
     def start(self) -> None:
         self._machine_driver.turns.add_reader(self._driver.socket.fileno(), self._readable)

@@ -25,6 +25,7 @@ from skerry.runtime.whole_files import read_whole
 
 _SECOND: Final = 1_000_000_000
 _NONE: Final = "none"
+_SEEDS: Final = "node.peers.seeds"
 _SEED_COUNT_MAX: Final = 1000
 
 
@@ -166,16 +167,15 @@ class NodePeersConfig(SystemNetworkConfig):
 
 def parse_seed(text: str, *, port: int) -> Seed:
     """The host that a text names, with this port if it names none. Raises ConfigError."""
-    host, given = "", 0
+    host, given, detail = "", 0, f"{text!r} is not a host, or a host and a port"
     if not set(text) & set("*?/ "):
-        host, given = split_address(text, key="node.peers.seeds")
+        try:
+            host, given = split_address(text, key=_SEEDS)
+        except ConfigError as error:
+            detail = error.detail
     if not host:
-        raise ConfigError(
-            key="node.peers.seeds",
-            origin=repr(text),
-            detail="it is not a host, or a host and a port",
-            hint="write 192.168.1.5, server-1:26660 or [fd00::5]:26660",
-        )
+        hint = "write 192.168.1.5, server-1:26660 or [fd00::5]:26660"
+        raise ConfigError(key=_SEEDS, detail=detail, hint=hint)
     return Seed(host=host, port=given or port)
 
 

@@ -224,12 +224,19 @@ def message_interface(config: NodeConfig) -> str:
     """The interface for messages to other nodes: the configured one, or that of the system. Empty
     for the one that the computer uses for multicast."""
     interface, peers = config.distributor.interface, config.effective_peers()
-    if interface or not config.system or not peers.control or peers.is_v6:
+    if interface or not config.system or not peers.control:
         return interface
     try:
-        return find_local_address(peers.control, key="node.peers.control", is_v6=False).host
-    except SkerryError:
-        return ""  # It may appear later; the member waits for it, and reports it.
+        found = find_local_address(peers.control, key="node.peers.control", is_v6=peers.is_v6)
+    except SkerryError as error:
+        # The member waits for it.
+        log.warning(
+            "messages use another interface until the node is restarted",
+            extra={"reason": str(error)},
+        )
+        return ""
+    # The group has the version of its address, which the name of an interface fits.
+    return found.interface.name if peers.is_v6 else found.host
 
 
 def _node_id(config: NodeConfig, rng: Random) -> int:

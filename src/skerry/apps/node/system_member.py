@@ -29,6 +29,7 @@ from skerry.engine.system.config import Rejoin
 from skerry.engine.system.events import MemberStatistics, Rejoining, SystemLeft
 from skerry.errors import Excluded, SkerryError
 from skerry.observe.events import log_events
+from skerry.observe.system_log import SystemLog
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.picture.entries import SystemState
 from skerry.protocol.picture.events import IncarnationEntered, NodeDead, PictureChanged
@@ -83,6 +84,7 @@ class SystemMember:
         self._rejoin_count = 0
         self._is_closing = False
         self._observations = Observations()
+        self._log = SystemLog()
         self._observed_count = 0
         """Raw statistics that were received when observations were made last."""
         self._observed_s = 0
@@ -124,6 +126,7 @@ class SystemMember:
         """Read the keys again; if that fails, raises ConfigError and keeps the old ones."""
         if self._key_file and self._runtime.is_started:
             self._runtime.machine.rekey(read_keys(self._key_file))
+            log.info("keys of the system reloaded")
 
     def statistics(self) -> MemberStatistics | None:
         """All counters; None before the sockets are open."""
@@ -168,7 +171,7 @@ class SystemMember:
             self._fail(error)
             return
         address = self._runtime.machine.config.control
-        facts = {"control": f"{address.host}:{address.port}", "node_type": self._config.type_name}
+        facts = {"control": address.text, "node_type": self._config.type_name}
         log.info("looking for the nodes of the system", extra=facts)
         if self._unresolved:
             self._resolving = asyncio.get_running_loop().create_task(self._resolve())
@@ -219,14 +222,17 @@ class SystemMember:
         for event in events:
             if isinstance(event, PictureChanged):
                 self._state, self._left = event.state, None
+                self._log.picture(event.state)
                 is_changed = True
             elif isinstance(event, NodeDead):
                 self._exclusions[exclusion_text(event.entry.dead_reason)] += 1
             elif isinstance(event, IncarnationEntered | Rejoining):
                 self._rejoin_count += isinstance(event, Rejoining)
+                self._log.reset()
                 is_changed = True
             elif isinstance(event, SystemLeft):
                 self._left = event
+                self._log.reset()
                 self._state = self._without_this_node(event)
                 is_changed = True
                 if self._config.rejoin is Rejoin.MANUAL:
@@ -269,13 +275,20 @@ class SystemMember:
         if received_count == self._observed_count and self._observed_s < _OBSERVE_S_MAX:
             return
         self._observed_count, self._observed_s = received_count, 0
-        if observations(picture.table, picture.raw()) != self._observations:
+        observed = observations(picture.table, picture.raw())
+        if observed != self._observations:
+            self._observations = observed
+            self._log.observed(observed)
             self._publish_picture()
 
     def _publish_raw(self) -> None:
         """Publish raw statistics while they have subscribers, once a second, and links."""
         core, machine = self._server.core, self._runtime.machine
         self._observe()
+        drops: Counter[str] = Counter()
+        for part in (machine.control, machine.data, machine.discovery):
+            drops.update(part.statistics().drops)
+        self._log.dropped(drops, monotonic_ns())
         self._links_s += 1
         if self._links_s >= _LINKS_S:
             self._publish_links()

@@ -121,7 +121,7 @@ class Picture:
 
     @property
     def system(self) -> str:
-        """Name of the system; empty for a node without one."""
+        """Name of the system; `local` for a node without one."""
         return self._feed.state().system or ""
 
     @property

@@ -129,7 +129,7 @@ def probe_objects(
             continue
         made: Any = internal_class("SkerryProbe")(
             node=one.node,
-            control=_text(tracked.entry.control),
+            control=tracked.entry.control.text,
             datagramBytes=datagram_bytes,
             mtu=mtu,
         )
@@ -147,6 +147,7 @@ def observations(table: RawTable, own: RawStatistics) -> Observations:
         for one in table.alive()
         if one.clock_offset_ns is not None
     }
+    alive = [own.me, *(one.entry for one in table.alive())]
     raws = [own, *(one.raw for one in table.alive() if one.raw is not None)]
     hears = {raw.me.node: {one.node: _is_heard(one) for one in raw.nodes} for raw in raws}
     unheard_by: dict[int, tuple[int, ...]] = {}
@@ -155,7 +156,9 @@ def observations(table: RawTable, own: RawStatistics) -> Observations:
         deaf = [
             one.node
             for one in raw.nodes
-            if _is_heard(one) and (one.is_dead or hears.get(one.node, {}).get(node) is False)
+            if _is_heard(one)
+            and not (one.is_dead and _has_returned(one, alive))
+            and (one.is_dead or hears.get(one.node, {}).get(node) is False)
         ]
         if deaf:
             unheard_by[node] = tuple(sorted(deaf))
@@ -172,6 +175,14 @@ def _is_heard(entry: NodeEntry) -> bool | None:
     if not entry.is_dead or entry.dead_reason == ExclusionReason.UNANSWERED:
         return True
     return False if entry.dead_reason == ExclusionReason.SILENT else None
+
+
+def _has_returned(dead: NodeEntry, alive: Iterable[NodeEntry]) -> bool:
+    """Whether a node is alive with another id: its host has one of its name."""
+    return any(
+        one.node != dead.node and (one.name, one.control.host) == (dead.name, dead.control.host)
+        for one in alive
+    )
 
 
 def exclusion_text(reason: int) -> str:
@@ -194,7 +205,7 @@ def _node(entry: NodeEntry, node_types: NodeTypes) -> Any:
         nodeType="" if node_type is None else node_type.name,
     )
     if entry.control.host:
-        made.control, made.data = _text(entry.control), _text(entry.data)
+        made.control, made.data = entry.control.text, entry.data.text
     if entry.is_dead:
         made.reason = exclusion_text(entry.dead_reason)
     return made
@@ -230,8 +241,3 @@ def _add_own_observation(made: Any, tracked: TrackedNode, now_ns: int) -> None:
     received_ns = tracked.control.received_ns
     if received_ns is not None:
         made.silence = max(now_ns - received_ns, 0) / _NS
-
-
-def _text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"

@@ -84,8 +84,7 @@ class Directory:
     @staticmethod
     def seed_id(address: Address) -> int:
         """Return the id under which an address is asked."""
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        return hash64(f"{host}:{address.port}")
+        return hash64(address.text)
 
     def add_seeds(self, addresses: Iterable[Address]) -> None:
         """Add addresses to ask at, except for those that are known."""

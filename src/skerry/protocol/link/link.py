@@ -22,6 +22,7 @@ from skerry.protocol.link.outgoing_stream import OutgoingStream
 from skerry.protocol.link.output import Burst, LinkOutput
 from skerry.protocol.link.packets import Sample
 from skerry.protocol.link.peers import Peer
+from skerry.protocol.link.reader_progress import ReaderProgress
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
@@ -254,6 +255,10 @@ class Link:
         peer = self.peers.get(found.node)
         if peer is None:
             return found
+        if peer.is_quiet(now_ns):
+            # It could not answer what was sent meanwhile.
+            for reader in self._readers(peer):
+                reader.unanswered_count = 0
         peer.packet_received(len(data), now_ns, is_multicast=is_multicast)
         is_returned = False
         for submessage in found.submessages:
@@ -324,12 +329,10 @@ class Link:
         """The counters of one node."""
         peer = self.peers[node]
         backlog_bytes = lag_ns = unanswered = 0
-        for stream in (self._shared.get(peer.type.name), self._single.get(peer.index)):
-            reader = stream.readers.get(node) if stream is not None else None
-            if reader is not None:
-                backlog_bytes += reader.backlog_bytes
-                lag_ns = max(lag_ns, self._now_ns - reader.lag_ns if reader.is_lagging else 0)
-                unanswered = max(unanswered, reader.unanswered_count)
+        for reader in self._readers(peer):
+            backlog_bytes += reader.backlog_bytes
+            lag_ns = max(lag_ns, self._now_ns - reader.lag_ns if reader.is_lagging else 0)
+            unanswered = max(unanswered, reader.unanswered_count)
         return peer.statistics(backlog_bytes=backlog_bytes, lag_ns=lag_ns, unanswered=unanswered)
 
     def waiting_bytes(self, node: int) -> int:
@@ -438,6 +441,11 @@ class Link:
             self._events.append(NotFull(node_type=stream.type.name, node=node))
 
     # -- inside: receiving
+
+    def _readers(self, peer: Peer) -> list[ReaderProgress]:
+        """The progress of a peer in the acknowledged streams to it."""
+        streams = (self._shared.get(peer.type.name), self._single.get(peer.index))
+        return [one.readers[peer.node] for one in streams if one and peer.node in one.readers]
 
     def _process(self, peer: Peer, submessage: Submessage) -> None:
         if isinstance(submessage, (AckNack, NackFragments)):

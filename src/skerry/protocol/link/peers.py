@@ -38,6 +38,11 @@ class Peer:
         self.asked_ns: int | None = None
         """When an acknowledgement was requested that has not arrived."""
         self.round_trip_ns = 0
+        self._quiet_ns = node_type.quiet_ns
+
+    def is_quiet(self, now_ns: int) -> bool:
+        """Whether nothing was received of the peer for so long that it may be cut off."""
+        return self.received_ns is not None and now_ns - self.received_ns > self._quiet_ns
 
     def packet_received(self, size: int, now_ns: int, *, is_multicast: bool) -> None:
         """Count a datagram of the peer."""

@@ -265,8 +265,7 @@ def _entry(node: Any) -> NodeEntry:
 
 
 def _address_text(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}" if host else ""
+    return address.text if address.host else ""
 
 
 def _text(text: str) -> str:

@@ -102,7 +102,7 @@ class NodeDead(MachineEvent):
 
     entry: NodeEntry
     by: int
-    """The node that decided so."""
+    """The node that decided so; the excluded one if it has excluded this node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

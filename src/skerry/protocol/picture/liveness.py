@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
-from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
+from skerry.protocol.node_types import NodeType
 
-__all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason"]
+__all__ = ["DEAF_TRANSMISSION_COUNT", "ChannelHealth", "dead_reason", "slow_reason"]
 
 _YOUNG_PACKET_COUNT: Final = 10
 """A node from which less was received may be silent for twice as long."""
@@ -19,12 +20,9 @@ _MULTICAST_FACTOR: Final = 4
 DEAF_TRANSMISSION_COUNT: Final = 30
 _DEAF_PACKET_COUNT: Final = 50
 """A node is deaf that does not acknowledge so many transmissions, though this many packets were
-received from it."""
+received from it and it is not silent. A silent node may be cut off, and has the detection time."""
 _HARDLY_HEARD_NS: Final = 120_000_000_000
 """A node from which less was received is deaf after transmissions for two minutes."""
-_MISSED_HEARTBEAT_COUNT: Final = 2
-"""A node that acknowledges nothing and has missed so many keep-alives is silent. If it still sends
-some, it is deaf: only the way to it is blocked."""
 _MS: Final = 1_000_000
 
 
@@ -69,13 +67,22 @@ def dead_reason(
         multicast_ns = since_ns if health.multicast_ns is None else health.multicast_ns
         if now_ns - multicast_ns > _MULTICAST_FACTOR * timeout_ns:
             return ExclusionReason.SILENT
-    is_heard = health.received_count > _DEAF_PACKET_COUNT
+    is_heard = health.received_count > _DEAF_PACKET_COUNT and now_ns - last_ns <= node_type.quiet_ns
+    if is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
+        return ExclusionReason.UNANSWERED
     last_retry_ns = node_type.retry_timeouts_ms[-1] * _MS
-    is_deaf = (
-        is_heard and health.unanswered_count >= DEAF_TRANSMISSION_COUNT
-    ) or health.unanswered_count * last_retry_ns >= _HARDLY_HEARD_NS
-    if not is_deaf:
-        return None
-    missed_ns = _MISSED_HEARTBEAT_COUNT * (node_type.heartbeat_ns + HEARTBEAT_SLACK_NS)
-    is_sending = now_ns - last_ns <= missed_ns
-    return ExclusionReason.UNANSWERED if is_sending else ExclusionReason.SILENT
+    if health.unanswered_count * last_retry_ns >= _HARDLY_HEARD_NS:
+        return ExclusionReason.UNANSWERED
+    return None
+
+
+def slow_reason(
+    channels: Iterable[ChannelHealth], node_type: NodeType, *, now_ns: int
+) -> ExclusionReason:
+    """Return why messages to a node wait: it reads too slowly, or acknowledges nothing at all."""
+    for health in channels:
+        if health.unanswered_count >= DEAF_TRANSMISSION_COUNT:
+            last_ns = health.received_ns
+            is_silent = last_ns is None or now_ns - last_ns > node_type.quiet_ns
+            return ExclusionReason.SILENT if is_silent else ExclusionReason.UNANSWERED
+    return ExclusionReason.SLOW

@@ -44,6 +44,7 @@ from skerry.protocol.picture.events import (
     PictureStatistics,
     SendAll,
 )
+from skerry.protocol.picture.liveness import slow_reason
 from skerry.protocol.picture.membership import IncarnationMembership
 from skerry.protocol.picture.other_half import OtherHalf
 from skerry.protocol.picture.output import PictureOutput
@@ -177,6 +178,8 @@ class PictureMachine:
         """Exclude a node with which no messages can be exchanged any more."""
         tracked = self.table.nodes.get(node)
         if tracked is not None and not tracked.is_dead:
+            if reason is ExclusionReason.SLOW:
+                reason = slow_reason([tracked.control, tracked.data], tracked.type, now_ns=now_ns)
             self._exclude(tracked, reason, now_ns)
 
     def refused_by(
@@ -194,7 +197,8 @@ class PictureMachine:
         if tracked is not None and was_alive:
             # It receives nothing of this node, which has just received something of it.
             is_deaf = reason == ExclusionReason.SILENT
-            self._exclude(tracked, ExclusionReason.UNANSWERED if is_deaf else reason, now_ns)
+            why = ExclusionReason.UNANSWERED if is_deaf else reason
+            self._exclude(tracked, why, now_ns, by=node)
         if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
         if not mine or (is_lost and incarnation_id == mine):
@@ -324,10 +328,11 @@ class PictureMachine:
         if self._own_type.light:
             self._detach_if_alone(now_ns)
 
-    def _exclude(self, tracked: TrackedNode, reason: int, now_ns: int) -> None:
+    def _exclude(self, tracked: TrackedNode, reason: int, now_ns: int, *, by: int = 0) -> None:
+        """Exclude a node, since another one (`by`) or this one has decided so."""
         self.table.kill(tracked, reason, now_ns)
         self._outgoing.actions.append(Exclude(node=tracked.entry.node, reason=reason))
-        self._events.append(NodeDead(entry=tracked.entry, by=self._me.node))
+        self._events.append(NodeDead(entry=tracked.entry, by=by or self._me.node))
         self._nodes_changed(now_ns)
 
     def _nodes_changed(self, now_ns: int) -> None:
@@ -490,7 +495,8 @@ class PictureMachine:
             note_generation(tracked, entry, before)
             if entry.is_dead and not tracked.is_dead:
                 if entry.generation >= tracked.entry.generation:
-                    self._exclude(tracked, entry.dead_reason or ExclusionReason.COORDINATOR, now_ns)
+                    reason = entry.dead_reason or ExclusionReason.COORDINATOR
+                    self._exclude(tracked, reason, now_ns, by=state.elected_id)
             elif not entry.is_dead and tracked.data_since_ns is None:
                 tracked.data_since_ns = now_ns
         self._events.append(PictureChanged(state=state))

@@ -43,7 +43,7 @@ class Production:
         """Return what to do next. The state is new if its nodes differ from the last one's."""
         proposal = Proposal()
         proposal.learned = self._unknown_dead()
-        proposal.dead = self._accused(now_ns)
+        proposal.dead = self._accused(self._members(last), now_ns)
         if proposal.dead:
             return proposal
         members = self._members(last)
@@ -60,8 +60,9 @@ class Production:
 
     # -- dead nodes
 
-    def _accused(self, now_ns: int) -> list[TrackedNode]:
-        """Return the nodes that are alive here and have to be excluded."""
+    def _accused(self, members: list[int], now_ns: int) -> list[TrackedNode]:
+        """Return the nodes that are alive here and have to be excluded. A node that joins never
+        costs a member its place."""
         table = self._table
         pairs: set[tuple[int, int]] = set()
         for accuser in table.alive_full():
@@ -76,7 +77,7 @@ class Production:
         held = [
             pair for pair, since_ns in self._accused_ns.items() if now_ns - since_ns >= _ACCUSED_NS
         ]
-        return [table.nodes[node] for node in _worst(held)]
+        return [table.nodes[node] for node in _worst(held, members)]
 
     def _unknown_dead(self) -> list[NodeEntry]:
         """Return the nodes that others call dead, none calls alive, and this one never knew."""
@@ -157,14 +158,14 @@ class Production:
         return admitted
 
 
-def _worst(pairs: list[tuple[int, int]]) -> list[int]:
-    """Return the nodes to exclude so that no accusation is left: those with most accusations, made
-    or received, and of several the lowest."""
+def _worst(pairs: list[tuple[int, int]], members: list[int]) -> list[int]:
+    """Return the nodes to exclude so that no accusation is left: those that are not members first,
+    then those with most accusations, made or received, and of several the lowest."""
     excluded: list[int] = []
     left = list(pairs)
     while left:
         counts = Counter(node for pair in {frozenset(pair) for pair in left} for node in pair)
-        worst = min(counts, key=lambda node: (-counts[node], node))
+        worst = min(counts, key=lambda node: (node in members, -counts[node], node))
         excluded.append(worst)
         left = [pair for pair in left if worst not in pair]
     return excluded

@@ -275,7 +275,7 @@ class ChannelSockets:
             log.warning(
                 "the receive buffer is small, so datagrams may be lost",
                 extra={
-                    "address": str(self.address),
+                    "address": self.address.text,
                     "bytes": receive.bytes,
                     "hint": f"sysctl -w {receive.sysctl}={receive.asked_bytes}",
                 },
@@ -356,7 +356,7 @@ class ChannelSockets:
     def _lose(self, reason: str) -> None:
         log.warning(
             "the sockets of a channel are closed until its interface is back",
-            extra={"address": str(self.address), "reason": reason},
+            extra={"address": self.address.text, "reason": reason},
         )
         self.close()
         self.dropped_count += sum(len(one) for one, _ in self._pending)
@@ -379,7 +379,7 @@ class ChannelSockets:
         except OSError:
             return
         self.reopened_count += 1
-        log.info("the sockets of a channel are open again", extra={"address": str(self.address)})
+        log.info("the sockets of a channel are open again", extra={"address": self.address.text})
         self.on_change()
 
     # -- inside: sending
@@ -451,7 +451,7 @@ class ChannelSockets:
             self._usable_ns = now_ns
             if destination not in self._unreachable and len(self._unreachable) < _SOURCE_COUNT_MAX:
                 self._unreachable.add(destination)
-                facts = {"address": str(self.address), "destination": str(destination)}
+                facts = {"address": self.address.text, "destination": destination.text}
                 reason = error.strerror or str(error)
                 log.warning("datagrams cannot be sent", extra={**facts, "reason": reason})
             return False

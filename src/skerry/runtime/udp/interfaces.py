@@ -48,14 +48,14 @@ def parse_group(text: str, *, key: str = "distributor.group") -> tuple[str, int]
         group = ip_address(host.removeprefix("[").removesuffix("]"))
         number = int(port)
     except ValueError:
-        raise _refusal(key, text, "it is not of the form ADDRESS:PORT") from None
+        raise _refusal(key, f"{text!r} is not of the form ADDRESS:PORT") from None
     if not colon or (group.version == 6) != host.startswith("["):
-        detail = "write an IPv6 address in brackets, and an IPv4 address without"
-        raise _refusal(key, text, detail)
+        detail = f"{text!r}: write an IPv6 address in brackets, and an IPv4 address without"
+        raise _refusal(key, detail)
     if not group.is_multicast:
-        raise _refusal(key, text, f"{group} is not the address of a multicast group")
+        raise _refusal(key, f"{group} is not the address of a multicast group")
     if not 0 < number < 65_536:
-        raise _refusal(key, text, f"{number} is not a port")
+        raise _refusal(key, f"{number} in {text!r} is not a port")
     return str(group), number
 
 
@@ -81,7 +81,6 @@ def find_interface(
         guess = nearest(text, names)
         raise ConfigError(
             key=key,
-            origin="given",
             detail=f"there is no network interface {text!r}",
             hint=f"did you mean {guess!r}?" if guess else f"there are {', '.join(names)}",
         ) from None
@@ -177,7 +176,6 @@ def _with_further_address(address: str, family: int, key: str) -> Interface:
         except OSError:
             raise ConfigError(
                 key=key,
-                origin="given",
                 detail=f"no network interface of this computer has the address {address}",
                 hint="`ip address` lists the addresses",
             ) from None
@@ -227,10 +225,9 @@ def _rows_v6() -> list[tuple[int, str, str]]:
     ]
 
 
-def _refusal(key: str, text: str, detail: str) -> ConfigError:
+def _refusal(key: str, detail: str) -> ConfigError:
     return ConfigError(
         key=key,
-        origin=repr(text),
         detail=detail,
         hint="write a group as 239.192.7.1:4711 or [ff15::7:1]:4711",
     )

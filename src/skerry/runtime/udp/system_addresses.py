@@ -36,6 +36,7 @@ NODE_INDEX_COUNT: Final = (_DOMAIN_GAIN - _UNICAST_OFFSET) // _NODE_GAIN
 """Nodes of one domain on one computer whose ports are found by themselves."""
 SEED_GROUP_V4: Final = "239.192.77.1"
 _SEED_GROUP_V6: Final = "ff18::77:1"
+_BROADCAST: Final = "255.255.255.255"
 _WILD: Final = frozenset("*?")
 _BUFFER_BYTES_MIN: Final = 4096
 
@@ -70,6 +71,8 @@ class SystemNetworkConfig:
             key: split_address(getattr(self, key), key=f"node.peers.{key}")[0]
             for key in ("control", "data")
         }
+        for key, host in hosts.items():
+            _check_own(host, key=f"node.peers.{key}")
         if all(hosts.values()) and _is_v6(hosts["data"], self.is_v6) != self.is_v6:
             raise ValueError(
                 f"control = {self.control!r} and data = {self.data!r} mix IPv4 and IPv6; a system"
@@ -111,14 +114,14 @@ def split_address(text: str, *, key: str) -> tuple[str, int]:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            raise _refusal(key, text, "it is not of the form [ADDRESS]:PORT")
+            raise _refusal(key, f"{text!r} is not of the form [ADDRESS]:PORT")
         port = rest[1:]
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     if not port:
         return host, 0
     if not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise _refusal(key, text, f"{port} is not a port")
+        raise _refusal(key, f"{port!r} in {text!r} is not a port")
     return host, int(port)
 
 
@@ -130,11 +133,11 @@ def find_local_address(text: str, *, key: str, is_v6: bool) -> LocalAddress:
     host, port = split_address(text, key=key)
     family = socket.AF_INET6 if is_v6 else socket.AF_INET
     if _WILD & set(host):
-        interface = _matching(host, family, key, text)
+        interface = _matching(host, family, key)
     else:
         group = _SEED_GROUP_V6 if is_v6 else SEED_GROUP_V4
         if host and is_v6 != _is_v6(host, is_v6):
-            raise _refusal(key, text, "IPv4 and IPv6 are not mixed in one system")
+            raise _refusal(key, f"{text!r}: IPv4 and IPv6 are not mixed in one system")
         interface = find_interface(host, group=group, port=1, key=key)
     if not interface.address:
         version = "IPv6" if is_v6 else "IPv4"
@@ -142,17 +145,27 @@ def find_local_address(text: str, *, key: str, is_v6: bool) -> LocalAddress:
     return LocalAddress(host=interface.address, port=port, interface=interface)
 
 
-def _matching(pattern: str, family: int, key: str, text: str) -> Interface:
+def _matching(pattern: str, family: int, key: str) -> Interface:
     known = list_addresses(family)
     for interface in known:
         if fnmatchcase(interface.address, pattern):
             return interface
     raise ConfigError(
         key=key,
-        origin=repr(text),
         detail=f"no address of this computer matches {pattern}",
         hint=f"its addresses are {', '.join(one.address for one in known)}",
     )
+
+
+def _check_own(host: str, *, key: str) -> None:
+    """Raise ConfigError for an address that is not that of one interface."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return
+    if address.is_unspecified or address.is_multicast or host == _BROADCAST:
+        what = "all interfaces" if address.is_unspecified else "a group of computers"
+        raise _refusal(key, f"{host} is the address of {what}; other nodes need that of one")
 
 
 def _is_v6(host: str, otherwise: bool) -> bool:
@@ -163,10 +176,9 @@ def _is_v6(host: str, otherwise: bool) -> bool:
         return otherwise
 
 
-def _refusal(key: str, text: str, detail: str) -> ConfigError:
+def _refusal(key: str, detail: str) -> ConfigError:
     return ConfigError(
         key=key,
-        origin=repr(text),
         detail=detail,
         hint="write 192.168.1.5, 192.168.1.*, eth0 or [fd00::5], with or without :PORT",
     )

@@ -197,8 +197,9 @@ def test_one_way_links_and_excluded_nodes_are_found() -> None:
     deaf = node(2, "quay", unheard_by=(1, 99))
     gone = node(3, "tug", is_dead=True, reason="unanswered")
     stopped = node(4, "dock", is_dead=True, reason="ordered")
+    returned = node(5, "quay", control="10.0.0.2:26664", is_dead=True, reason="silent")
     rows = {"SkerryProbe": [ANSWERED]}
-    _, _, tug, first, second = found(FakeSpace((CRANE, deaf, gone, stopped), rows))
+    _, _, tug, first, second = found(FakeSpace((CRANE, deaf, gone, stopped, returned), rows))
     assert (tug.check, tug.verdict, tug.facts) == ("node tug", "warn", "is excluded: unanswered")
     assert (first.check, first.verdict) == ("one-way link", "fail")
     assert first.facts == "crane receives nothing of quay, which receives crane"

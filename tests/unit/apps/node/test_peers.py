@@ -135,15 +135,27 @@ MISTAKES = {
     "seed_group = '10.0.0.1:5'": "10.0.0.1 is not the address of a multicast group",
     "seed_group = '[ff18::77:1]:5'": "node are IPv4, but the group ff18::77:1 is IPv6",
     f"seed_group = '239.1.1.1:6'\n{TYPE}{V4}": "is the data group of type a",
-    "control = '10.0.0.1:port'": "port is not a port",
+    "seed_group = '239.1.1.1'": (
+        "seed_group (file skerry.toml): '239.1.1.1' is not of the form ADDRESS:PORT"
+    ),
+    "control = '10.0.0.1:port'": (
+        "control (file skerry.toml): 'port' in '10.0.0.1:port' is not a port"
+    ),
+    "control = '0.0.0.0'": "0.0.0.0 is the address of all interfaces; other nodes need that of one",
+    "control = '[::]:26660'": ":: is the address of all interfaces",
+    "control = '127.0.0.1'\ndata = '239.1.1.1'": "data (file skerry.toml): 239.1.1.1 is the",
+    "control = '255.255.255.255'": "is the address of a group of computers",
     "control = '[::1]'\ndata = '127.0.0.1'": "'127.0.0.1' mix IPv4 and IPv6",
-    "data = '[fd00::5'": "it is not of the form [ADDRESS]:PORT",
+    "data = '[fd00::5'": "data (file skerry.toml): '[fd00::5' is not of the form [ADDRESS]:PORT",
     "domain = 232": "domain = 232 is not between 0 and 231",
-    "seeds = ['10.0.0.*']": "it is not a host, or a host and a port",
-    "seeds = [':5']": "it is not a host, or a host and a port",
-    "seeds = ['tcp://server-1']": "it is not a host, or a host and a port",
+    "seeds = ['10.0.0.*']": "(file skerry.toml): '10.0.0.*' is not a host, or a host and a port",
+    "seeds = [':5']": "is not a host, or a host and a port",
+    "seeds = ['tcp://server-1']": "is not a host, or a host and a port",
     "seeds = ['10.0.0.2', '[fd00::5]']": "node are IPv4, but the seed fd00::5 is IPv6",
-    "type = 'sever'": "there is no type sever; the types are node, unicast",
+    "seeds = ['server-1:99999']": "'99999' in 'server-1:99999' is not a port",
+    "type = 'sever'": (
+        "node.peers.type (file skerry.toml): there is no type sever; the types are node, unicast"
+    ),
     f"type = 'sever'\n{TYPE}": "there is no type sever; the types are a",
     "alone_timeout_s = -1": "alone_timeout_s = -1 is not between 0 and 86400",
     "rejoin = 'never'": "'never' is not",

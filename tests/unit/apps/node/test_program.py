@@ -356,7 +356,7 @@ def test_a_node_of_a_system_reports_its_group(tmp_path: Path, loop: LoopKind) ->
         ({"control": "127.0.0.1"}, {}, "127.0.0.1"),
         ({"control": "127.0.*:5000"}, {}, "127.0.0.1"),
         ({"control": "127.0.0.1"}, {"interface": "eth7"}, "eth7"),
-        ({"control": "[::1]"}, {}, ""),
+        ({"control": "[::1]"}, {}, "lo"),
         ({"control": "no-such0"}, {}, ""),
         ({}, {}, ""),
     ],

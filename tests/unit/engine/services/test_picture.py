@@ -202,6 +202,15 @@ def test_a_link_is_one_way_if_only_one_end_is_silent_for_the_other() -> None:
     assert observations(ordered, own).unheard_by == {}
 
 
+def test_a_link_is_not_one_way_for_a_node_that_has_joined_again() -> None:
+    deaf = replace(entry(9), is_dead=True, dead_reason=int(ExclusionReason.UNANSWERED))
+    own = RawStatistics(me=entry(1), nodes=(entry(3), deaf))
+    table = table_of(raw_of(3, a=None))
+    assert observations(table, own).unheard_by == {1: (9,)}
+    table.nodes[3].entry = replace(table.nodes[3].entry, name=deaf.name)
+    assert observations(table, own) == Observations()
+
+
 def test_clock_differences_are_published_in_steps() -> None:
     table = table_of(raw_of(2), raw_of(3))
     table.nodes[2].clock_offset_ns = -1_260_000_000

@@ -24,3 +24,10 @@ def test_multicast_is_noted_apart(peer: Peer) -> None:
     peer.packet_sent(3)
     statistics = peer.statistics(backlog_bytes=1, lag_ns=2, unanswered=3)
     assert (statistics.received_bytes, statistics.multicast_ns, statistics.sent_bytes) == (20, 7, 3)
+
+
+def test_a_peer_is_quiet_after_two_keep_alives_were_lost(peer: Peer) -> None:
+    assert not peer.is_quiet(10**12)
+    peer.packet_received(10, 5, is_multicast=False)
+    assert not peer.is_quiet(5 + peer.type.quiet_ns)
+    assert peer.is_quiet(6 + peer.type.quiet_ns)

@@ -80,6 +80,21 @@ def test_an_accused_node_is_excluded_if_the_accusation_lasts(
     assert [one.entry.node for one in propose(production, now_ns=2 * SECOND).dead] == [3]
 
 
+def test_a_node_that_joins_costs_no_member_its_place(
+    table: RawTable, entry: Entries, server: NodeType
+) -> None:
+    production = Production(table, is_light=False)
+    follow(table, entry)
+    first = propose(production).state
+    # It is higher than the node that it accuses, which has most accusations.
+    table.add(entry(9), server, 0)
+    follow(table, entry, n9=3, n3=7)
+    propose(production, first)
+    dead = propose(production, first, now_ns=2 * SECOND).dead
+    assert [one.entry.node for one in dead] == [9, 3]
+    assert [one.entry.node for one in propose(production, now_ns=4 * SECOND).dead] == [3]
+
+
 def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
     table: RawTable, entry: Entries, light: NodeType
 ) -> None:
