@@ -39,6 +39,7 @@ from skerry.protocol.picture.events import (
     LoopWasLate,
     NodeDead,
     PictureChanged,
+    StateContradicts,
 )
 
 _QUIET_ENDS: Final = ("goodbye", "lost")
@@ -133,6 +134,8 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             return logging.INFO, "the node joins the system again"
         case LoopWasLate():
             return logging.WARNING, "the node was late, so it declares no other node dead for now"
+        case StateContradicts():
+            return logging.WARNING, "a state of the system contradicts itself"
         case LightSeed() | SeedIgnored() | NodesRefused():
             return logging.WARNING, "problem in finding the nodes of the system"
         case NodesForgotten():

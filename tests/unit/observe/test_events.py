@@ -28,6 +28,7 @@ from skerry.protocol.distributor.events import (
     UpdatesLost,
 )
 from skerry.protocol.machine import MachineEvent
+from skerry.protocol.picture.events import StateContradicts
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
 
@@ -110,6 +111,11 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
             IdentityTaken(group="g", port=1, sender=SENDER),
             "WARNING",
             "problem in a multicast group",
+        ),
+        (
+            StateContradicts(by=7),
+            "WARNING",
+            "a state of the system contradicts itself",
         ),
         (MachineEvent(), "DEBUG", "MachineEvent"),
     ],

@@ -43,6 +43,7 @@ from skerry.protocol.picture.events import (
     PictureChanged,
     PictureStatistics,
     SendAll,
+    StateContradicts,
 )
 from skerry.protocol.picture.membership import IncarnationMembership
 from skerry.protocol.picture.other_half import OtherHalf
@@ -473,6 +474,8 @@ class PictureMachine:
         reason = self._intake.reason_to_leave(reconciled, now_ns)
         if reason is None:
             if self.state is None or not reconciled.is_same_as(self.state):
+                if reconciled is not state:
+                    self._events.append(StateContradicts(by=node))
                 self._accept_state(reconciled, now_ns)
         elif reason and not self._own_type.light:
             self._eject(reason, node)

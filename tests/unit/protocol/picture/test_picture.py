@@ -17,6 +17,7 @@ from skerry.protocol.picture.events import (
     Include,
     NodeDead,
     PictureStatistics,
+    StateContradicts,
 )
 from skerry.protocol.picture.picture import PictureMachine
 
@@ -64,6 +65,20 @@ def test_raw_statistics_are_sent_less_often_by_each_of_many_nodes(
             picture.advance(second * SECOND)
             counts.append(picture.statistics().raw_sent_count)
         assert counts[699] - counts[99] == sent_count
+
+
+def test_changes_within_200_milliseconds_are_sent_together(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    counts = []
+    for tick in range(60):
+        if tick < 10:
+            picture.node_found(entry(100 + tick), tick * SECOND // 100)
+        picture.advance(tick * SECOND // 100)
+        counts.append(picture.statistics().raw_sent_count)
+    assert counts[19] == 0, "200 ms after the first change"
+    assert counts[20:] == [1] * 40, "also of those that came later"
 
 
 def test_a_stalled_node_is_excluded_with_the_reason(
@@ -165,3 +180,23 @@ def test_a_clock_that_differs_too_much_bars_a_node_that_joins(
         picture.clock_measured(node, offset_ns, 60 * SECOND)
     excluded = [one for one in picture.take_actions() if isinstance(one, Exclude)]
     assert excluded == [Exclude(node=4, reason=ExclusionReason.CLOCK)]
+
+
+def test_fs_34_of_a_node_that_is_alive_and_dead_in_a_state_death_counts(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    for node in (3, 9):
+        picture.node_found(entry(node), 0)
+    picture.received(9, RAW, write_raw(RawStatistics(me=entry(9), incarnation_id=1)), 0)
+    picture.election._accept(9, 2)
+    nodes = (entry(3), entry(5), entry(9), entry(3, is_dead=True, dead_reason=3))
+    state = SystemState(elected_id=9, election_id=2, sequence=1, nodes=nodes)
+    picture.take_actions()
+    for _ in range(2):
+        picture.received(9, STATE, write_state(state), 1)
+    assert picture.take_actions() == [Exclude(node=3, reason=ExclusionReason.SLOW)]
+    events = picture.take_events()
+    assert [one for one in events if isinstance(one, StateContradicts)] == [StateContradicts(by=9)]
+    assert picture.state is not None
+    assert [one.is_dead for one in picture.state.nodes] == [True, False, False]
