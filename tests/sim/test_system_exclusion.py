@@ -12,8 +12,8 @@ from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.picture.bodies import RAW, STATE, write_raw, write_state
 from skerry.protocol.picture.events import Elected, LoopWasLate, StateContradicts
 from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT
-from skerry.testing.faults import LoseIf, Loss
-from skerry.testing.machines.system_site import DATA_PORT, FIELD, SERVER, SystemSite
+from skerry.testing.faults import LoseIf, Loss, RateLimit
+from skerry.testing.machines.system_site import DATA_PORT, FIELD, MESSAGE, SERVER, SystemSite
 from skerry.testing.node_faults import lose_interface
 from skerry.testing.packet import MULTICAST, Packet
 from skerry.testing.world import MS, SECOND
@@ -343,6 +343,38 @@ def test_fs_52_a_cable_is_out_for_two_seconds() -> None:
     world.run_for(30 * SECOND)
     assert site.agree("a", "b", "c")
     assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
+
+
+@pytest.mark.slow
+def test_decisions_are_made_although_the_data_channel_is_saturated() -> None:
+    """Both channels share links of 200 kB/s, which drop much of the data that the nodes send."""
+    site = formed("a", "b", "c", "d")
+    limit = RateLimit(bytes_per_s=200_000, queue_bytes_max=10_000)
+    site.world.inject(limit)
+
+    def fill(_: None) -> None:
+        for node in site.nodes.values():
+            if node.is_up:
+                node.do(send_all_that_fits)
+        site.world.after(5 * MS, fill)
+
+    fill(None)
+    site.world.run_for(5 * SECOND)
+    assert limit.strike_count > 500
+    site.crash("a")
+    site.world.run_until(site.agreed("b", "c", "d"), timeout_ns=T + 3 * SECOND)
+    site.world.run_for(5 * SECOND)
+    assert site.agree("b", "c", "d")
+    for name in ("b", "c", "d"):
+        assert [dead for dead, _ in site.deaths(name)] == ["a"]
+        machine = site.nodes[name].machine
+        assert machine.picture.election.elected_id == site.id_of("b")
+        assert machine.statistics().data.refused_message_count > 500
+
+
+def send_all_that_fits(machine: SystemCore, now_ns: int) -> None:
+    while machine.send_all("server", MESSAGE, bytes(1000), now_ns):
+        pass
 
 
 @pytest.mark.slow
