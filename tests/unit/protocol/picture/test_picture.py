@@ -19,6 +19,7 @@ from skerry.protocol.picture.events import (
     PictureStatistics,
     StateContradicts,
 )
+from skerry.protocol.picture.liveness import ChannelHealth
 from skerry.protocol.picture.picture import PictureMachine
 
 Entries = Callable[..., NodeEntry]
@@ -200,3 +201,47 @@ def test_fs_34_of_a_node_that_is_alive_and_dead_in_a_state_death_counts(
     assert [one for one in events if isinstance(one, StateContradicts)] == [StateContradicts(by=9)]
     assert picture.state is not None
     assert [one.is_dead for one in picture.state.nodes] == [True, False, False]
+
+
+def test_dead_nodes_of_which_another_one_tells_are_refused(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    raw = RawStatistics(me=entry(3), incarnation_id=1, more_dead=(5, 77))
+    picture.take_actions()
+    picture.received(3, RAW, write_raw(raw), 0)
+    refusal = Exclude(node=77, reason=ExclusionReason.COORDINATOR)
+    assert picture.take_actions() == [refusal], "and not this node itself"
+    picture.node_found(entry(77), 0)
+    assert picture.take_actions() == [refusal]
+
+
+def test_sixty_updates_without_a_state_force_an_election(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    incarnation = alone(picture)
+    me, now_ns = entry(5), 60 * SECOND
+    picture.node_found(entry(3), now_ns)
+    picture.clock_measured(3, 0, now_ns)
+
+    def follow(election_id: int, until_ns: int) -> int:
+        """Let node 3 follow an election; return how many there were."""
+        nonlocal now_ns
+        raw = RawStatistics(
+            me=entry(3), election_id=election_id, incarnation_id=incarnation, nodes=(me,)
+        )
+        before = picture.statistics().election_count
+        while now_ns < until_ns:
+            now_ns += SECOND
+            health = ChannelHealth(received_count=99, received_ns=now_ns, multicast_ns=now_ns)
+            picture.table.health({3: health}, {3: health})
+            picture.received(3, RAW, write_raw(raw), now_ns)
+            picture.advance(now_ns)
+        return picture.statistics().election_count - before
+
+    assert follow(picture.election.election_id, 70 * SECOND) == 0
+    assert picture.size == 2
+    assert follow(0, 99 * SECOND) == 0, "it names no election, as if it had just started"
+    assert follow(0, 140 * SECOND) == 1
