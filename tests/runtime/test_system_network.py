@@ -1,7 +1,7 @@
 """Nodes of a system as processes in network namespaces: scenarios with real networks and faults.
 
 The names are those of the scenarios that the simulator plays as well. Times of detection are
-shorter than the defaults; `make soak ONLY=system_network` checks the bounds and larger numbers.
+shorter than the defaults, so that a test takes seconds; the simulator checks those of the defaults.
 """
 
 from __future__ import annotations
@@ -304,6 +304,27 @@ def test_fs_36_the_data_channel_is_blocked(tmp_path: Path) -> None:
         for nodes in (second, third, first):
             until(lambda: agree(*nodes[:2]), "the node without data is alive")  # noqa: B023
             assert list(nodes[0].deaths()) == ["c"]
+
+
+def test_the_channels_use_two_interfaces_of_which_that_of_the_data_fails(network: Network) -> None:
+    hosts = network.bridged("abc")
+    network.bridge(1)
+    for host in hosts:
+        host.plug(1)
+        # Nothing of one channel is accepted on the interface of the other one.
+        host.filter(
+            "iifname eth0 udp dport { 26651, 26661 } counter drop",
+            "iifname eth1 udp dport { 26650, 26660 } counter drop",
+        )
+    data = {host.name: host.address(1) for host in hosts}
+    a, b, c = together(hosts, id=IDS.__getitem__, data=data.__getitem__)
+    exchange(a, b, c, count=300, size=1000)
+    assert [node.host.counted() for node in (a, b, c)] == [0, 0, 0]
+    assert all(one["has_multicast"] for one in c.status["data_peers"])
+    hosts[2].ip("link set eth1 down")
+    until(lambda: agree(a, b), "the node without data is alive")
+    assert a.deaths()["c"] == ExclusionReason.SILENT
+    exchange(a, b)
 
 
 def test_fs_52_an_interface_disappears_and_returns(network: Network) -> None:
