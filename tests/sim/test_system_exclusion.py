@@ -192,13 +192,29 @@ def test_fs_32_two_of_three_nodes_cannot_see_each_other(elected: str) -> None:
     assert site.left(other) or site.alive_at(other) == [other]
 
 
-def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody() -> None:
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
+def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody(is_busy: bool) -> None:
     site = formed("a", "b", "c")
+    if is_busy:
+        keep_sending(site)
     site.world.pause(site.nodes["b"], 4 * SECOND)
     site.world.run_for(30 * SECOND)
     assert site.agree("a", "b", "c")
     assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
     assert site.events("b", LoopWasLate)
+
+
+def keep_sending(site: SystemSite) -> None:
+    """Let all nodes that are not paused send ten messages a second on both channels."""
+
+    def send(_: None) -> None:
+        for name, node in site.nodes.items():
+            if node.is_running and not site.left(name):
+                site.send(name, "x")
+                node.do(lambda machine, now: machine.forget([4711], now))
+        site.world.after(100 * MS, send)
+
+    send(None)
 
 
 @pytest.mark.slow
@@ -334,15 +350,30 @@ def test_fs_36_the_data_channel_is_blocked_one_way() -> None:
     site.world.run_until(site.agreed("a", "b"), timeout_ns=SECOND)
 
 
-def test_fs_52_a_cable_is_out_for_two_seconds() -> None:
+@pytest.mark.parametrize(
+    ("is_busy", "length_ns"),
+    [(False, 2 * SECOND), (True, 2 * SECOND), (True, T - 1200 * MS)],
+    ids=["idle", "busy", "busy and long"],
+)
+def test_fs_52_a_cable_is_out_for_two_seconds(is_busy: bool, length_ns: int) -> None:
+    """Or for almost as long as a node may be silent: keep-alives are a second apart."""
     site = formed("a", "b", "c")
     world = site.world
+    if is_busy:
+        keep_sending(site)
+        world.run_for(SECOND)
     give_back = lose_interface(world, site.nodes["c"])
-    world.run_for(2 * SECOND)
+    world.run_for(length_ns)
     give_back()
     world.run_for(30 * SECOND)
     assert site.agree("a", "b", "c")
     assert all(site.deaths(name) == [] for name in ("a", "b", "c"))
+    for name in ("a", "b", "c"):
+        site.send(name, f"{name} after")
+    world.run_for(SECOND)
+    for name in ("a", "b", "c"):
+        for far, texts in site.texts(name).items():
+            assert texts[-1 - is_busy * 10 :].count(f"{far} after") == 1
 
 
 @pytest.mark.slow
