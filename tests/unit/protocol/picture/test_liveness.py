@@ -14,7 +14,7 @@ SERVER = NodeType(name="server")
 T = SERVER.dead_timeout_ns
 START = 1000 * T
 """When the node became known."""
-HEARD = {"received_count": 100, "received_ns": START, "multicast_ns": START}
+HEARD: dict[str, Any] = {"received_count": 100, "received_ns": START, "multicast_ns": START}
 
 
 def reason(
@@ -49,7 +49,7 @@ def test_a_node_may_be_silent_for_so_long(fields: dict[str, Any], limit_ns: int)
 
 def test_unicast_may_arrive_without_multicast_for_four_timeouts() -> None:
     for multicast_ns in (None, START):
-        fields = {"received_count": 100, "multicast_ns": multicast_ns}
+        fields: dict[str, Any] = {"received_count": 100, "multicast_ns": multicast_ns}
         assert reason(4 * T, received_ns=START + 4 * T, **fields) is None
         late = {**fields, "received_ns": START + 4 * T + 1}
         assert reason(4 * T + 1, **late) is ExclusionReason.SILENT
