@@ -204,44 +204,6 @@ def test_fs_33_a_node_whose_own_loop_stalls_excludes_nobody(is_busy: bool) -> No
     assert site.events("b", LoopWasLate)
 
 
-def keep_sending(site: SystemSite) -> None:
-    """Let all nodes that are not paused send ten messages a second on both channels."""
-
-    def send(_: None) -> None:
-        for name, node in site.nodes.items():
-            if node.is_running and not site.left(name):
-                site.send(name, "x")
-                node.do(lambda machine, now: machine.forget([4711], now))
-        site.world.after(100 * MS, send)
-
-    send(None)
-
-
-@pytest.mark.slow
-def test_fs_33_a_node_that_was_late_declares_nobody_silent() -> None:
-    """It stalls for almost as long as a node may be silent, at any time between two keep-alives. So
-    it has often received nothing for longer than that when it continues, unlike the others."""
-    silences_ns = []
-    for phase in range(20):
-        site = SystemSite(seed=phase)
-        for name in ("b", "a", "c"):
-            site.add(name, seeds=("a",))
-            site.world.run_for(SERVER.heartbeat_ns // 3)
-        site.form("a", "b", "c")
-        site.world.run_for(WARM + phase * SERVER.heartbeat_ns // 20)
-        b = site.nodes["b"]
-        heard_ns = min(row.received_ns or 0 for row in b.machine.control.statistics().peers)
-        length_ns = T - 400 * MS
-        site.world.pause(b, length_ns)
-        silence_ns = b.now_ns + length_ns - heard_ns
-        site.world.run_for(30 * SECOND)
-        if not site.deaths("a") + site.deaths("c"):
-            assert site.events("b", LoopWasLate)
-            assert site.deaths("b") == [], phase
-            silences_ns.append(silence_ns)
-    assert sum(silence_ns > T for silence_ns in silences_ns) >= 3
-
-
 @pytest.mark.parametrize("paused", ["a", "b"])
 def test_fs_33_a_node_that_stalls_for_so_long_that_it_is_excluded_leaves(paused: str) -> None:
     site = formed("a", "b", "c")
@@ -348,6 +310,44 @@ def test_fs_36_the_data_channel_is_blocked_one_way() -> None:
         talk()
         site.world.run_for(20 * MS)
     site.world.run_until(site.agreed("a", "b"), timeout_ns=SECOND)
+
+
+def keep_sending(site: SystemSite) -> None:
+    """Let all nodes that are not paused send ten messages a second on both channels."""
+
+    def send(_: None) -> None:
+        for name, node in site.nodes.items():
+            if node.is_running and not site.left(name):
+                site.send(name, "x")
+                node.do(lambda machine, now: machine.forget([4711], now))
+        site.world.after(100 * MS, send)
+
+    send(None)
+
+
+@pytest.mark.slow
+def test_fs_33_a_node_that_was_late_declares_nobody_silent() -> None:
+    """It stalls for almost as long as a node may be silent, at any time between two keep-alives. So
+    it has often received nothing for longer than that when it continues, unlike the others."""
+    silences_ns = []
+    for phase in range(20):
+        site = SystemSite(seed=phase)
+        for name in ("b", "a", "c"):
+            site.add(name, seeds=("a",))
+            site.world.run_for(SERVER.heartbeat_ns // 3)
+        site.form("a", "b", "c")
+        site.world.run_for(WARM + phase * SERVER.heartbeat_ns // 20)
+        b = site.nodes["b"]
+        heard_ns = min(row.received_ns or 0 for row in b.machine.control.statistics().peers)
+        length_ns = T - 400 * MS
+        site.world.pause(b, length_ns)
+        silence_ns = b.now_ns + length_ns - heard_ns
+        site.world.run_for(30 * SECOND)
+        if not site.deaths("a") + site.deaths("c"):
+            assert site.events("b", LoopWasLate)
+            assert site.deaths("b") == [], phase
+            silences_ns.append(silence_ns)
+    assert sum(silence_ns > T for silence_ns in silences_ns) >= 3
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,27 @@ def test_acknowledgements_are_newer_by_their_count_also_when_it_wraps(peer: Peer
     assert reader.is_new_count(0)
 
 
+def test_transmissions_are_ignored_only_while_the_receiver_is_heard(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    tick_ns, lately_ns = 80_000_000, 15 * 80_000_000
+    peer.packet_received(100, 0, is_multicast=True)
+    for tick in range(1, 51):  # It is silent from now on.
+        reader.unanswered_count += 1
+        reader.begin_tick(20, tick * tick_ns)
+    assert reader.ignored_count == lately_ns // tick_ns - 1
+    peer.packet_received(100, 51 * tick_ns, is_multicast=True)
+    reader.unanswered_count += 1
+    reader.begin_tick(20, 51 * tick_ns)
+    assert (reader.unanswered_count, reader.ignored_count) == (51, lately_ns // tick_ns)
+    reader.answered(52 * tick_ns)
+    assert reader.ignored_count == 0
+    reader.begin_tick(20, 53 * tick_ns)
+    reader.unanswered_count += 1
+    reader.begin_tick(20, 54 * tick_ns)
+    assert reader.ignored_count == 1
+    assert reader.resend_left == 20
+
+
 def test_a_receiver_has_room_by_its_flight_and_by_its_window(peer: Peer) -> None:
     reader = ReaderProgress(peer, 5, 0, is_welcomed=True)
     assert not reader.is_full(8, 4)
@@ -84,24 +105,3 @@ def test_a_lagging_receiver_continues_behind_what_it_has(peer: Peer) -> None:
     reader.skip_behind()
     assert (reader.next_seq, reader.next_fragment) == (3, 0)
     assert reader.backlog_bytes == 8
-
-
-def test_transmissions_are_ignored_only_while_the_receiver_is_heard(peer: Peer) -> None:
-    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
-    tick_ns, lately_ns = 80_000_000, 15 * 80_000_000
-    peer.packet_received(100, 0, is_multicast=True)
-    for tick in range(1, 51):  # It is silent from now on.
-        reader.unanswered_count += 1
-        reader.begin_tick(20, tick * tick_ns)
-    assert reader.ignored_count == lately_ns // tick_ns - 1
-    peer.packet_received(100, 51 * tick_ns, is_multicast=True)
-    reader.unanswered_count += 1
-    reader.begin_tick(20, 51 * tick_ns)
-    assert (reader.unanswered_count, reader.ignored_count) == (51, lately_ns // tick_ns)
-    reader.answered(52 * tick_ns)
-    assert reader.ignored_count == 0
-    reader.begin_tick(20, 53 * tick_ns)
-    reader.unanswered_count += 1
-    reader.begin_tick(20, 54 * tick_ns)
-    assert reader.ignored_count == 1
-    assert reader.resend_left == 20
