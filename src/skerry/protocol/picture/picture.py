@@ -428,8 +428,7 @@ class PictureMachine:
         tracked.raw_received(raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
-        if not tracked.type.light:
-            self.election.compare(tracked, raw.election_id, now_ns)
+        self.election.compare(tracked, raw.election_id, now_ns)
 
     # -- inside: states
 
