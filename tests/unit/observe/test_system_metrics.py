@@ -66,7 +66,6 @@ def peer(node: int, count: int, *, lag_ns: int = 0) -> PeerStatistics:
         backlog_bytes=7,
         lag_ns=lag_ns,
         unanswered_count=0,
-        ignored_count=0,
     )
 
 

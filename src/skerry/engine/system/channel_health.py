@@ -24,5 +24,5 @@ def _health(row: PeerStatistics) -> ChannelHealth:
         round_trip_ns=row.round_trip_ns,
         lag_ns=row.lag_ns,
         backlog_bytes=row.backlog_bytes,
-        unanswered_count=row.ignored_count,
+        unanswered_count=row.unanswered_count,
     )

@@ -97,8 +97,6 @@ class PeerStatistics:
     """How long it has been behind the others."""
     unanswered_count: int
     """Retransmissions of one packet since the last acknowledgement of any."""
-    ignored_count: int
-    """Those of them that were made while datagrams of the node arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

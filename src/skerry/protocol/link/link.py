@@ -322,17 +322,14 @@ class Link:
     def peer_statistics(self, node: int) -> PeerStatistics:
         """The counters of one node."""
         peer = self.peers[node]
-        backlog_bytes = lag_ns = unanswered = ignored = 0
+        backlog_bytes = lag_ns = unanswered = 0
         for stream in (self._shared.get(peer.type.name), self._single.get(peer.index)):
             reader = stream.readers.get(node) if stream is not None else None
             if reader is not None:
                 backlog_bytes += reader.backlog_bytes
                 lag_ns = max(lag_ns, self._now_ns - reader.lag_ns if reader.is_lagging else 0)
                 unanswered = max(unanswered, reader.unanswered_count)
-                ignored = max(ignored, reader.ignored_count)
-        return peer.statistics(
-            backlog_bytes=backlog_bytes, lag_ns=lag_ns, unanswered=unanswered, ignored=ignored
-        )
+        return peer.statistics(backlog_bytes=backlog_bytes, lag_ns=lag_ns, unanswered=unanswered)
 
     def waiting_bytes(self, node: int) -> int:
         """The bytes of acknowledged streams of a node that wait to be delivered."""

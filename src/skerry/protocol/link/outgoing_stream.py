@@ -420,7 +420,7 @@ class OutgoingStream:
 
     def _retransmit(self, reader: ReaderProgress, now_ns: int) -> None:
         """Send again what one receiver has not acknowledged in time."""
-        reader.begin_tick(self._window, now_ns)
+        reader.resend_left = self._window
         if not reader.is_welcomed:
             if now_ns - reader.welcome_ns >= self._timeout_ns(reader.welcome_count):
                 reader.unanswered_count += 1

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from skerry.protocol.link.events import PeerStatistics
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType
 from skerry.protocol.rtps.entities import Channel, guid_prefix
 
 __all__ = ["Peer"]
-
-_MS: Final = 1_000_000
-
-_HEARD_TRANSMISSION_COUNT: Final = 15
-"""A node is heard if something arrived within the time of so many retransmissions: half of those
-after which it is excluded if it is heard and does not answer."""
 
 
 class Peer:
@@ -55,11 +47,6 @@ class Peer:
         if is_multicast:
             self.multicast_ns = now_ns
 
-    def is_heard(self, now_ns: int) -> bool:
-        """Return whether a datagram of the peer has arrived lately."""
-        lately_ns = _HEARD_TRANSMISSION_COUNT * self.type.retry_timeouts_ms[-1] * _MS
-        return self.received_ns is not None and now_ns - self.received_ns < lately_ns
-
     def packet_sent(self, size: int) -> None:
         """Count a datagram to the peer."""
         self.sent_packet_count += 1
@@ -78,9 +65,7 @@ class Peer:
             before_ns = self.round_trip_ns
             self.round_trip_ns = (7 * before_ns + sample_ns) // 8 if before_ns else sample_ns
 
-    def statistics(
-        self, *, backlog_bytes: int, lag_ns: int, unanswered: int, ignored: int
-    ) -> PeerStatistics:
+    def statistics(self, *, backlog_bytes: int, lag_ns: int, unanswered: int) -> PeerStatistics:
         """Return the counters."""
         return PeerStatistics(
             node=self.node,
@@ -99,5 +84,4 @@ class Peer:
             backlog_bytes=backlog_bytes,
             lag_ns=lag_ns,
             unanswered_count=unanswered,
-            ignored_count=ignored,
         )

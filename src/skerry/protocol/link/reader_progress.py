@@ -55,10 +55,6 @@ class ReaderProgress:
         """Packets that may be sent again before the next tick."""
         self.unanswered_count = 0
         """Transmissions of its oldest packet since its last answer."""
-        self._ticked_count = 0
-        """The same at the last tick."""
-        self._heard_count = 0
-        """Those of them after which datagrams of it arrived."""
         self.welcome_ns = now_ns
         """When the welcome was sent last."""
         self.welcome_count = 0
@@ -143,12 +139,6 @@ class ReaderProgress:
                 stop_seq += 1
         return stop_seq
 
-    @property
-    def ignored_count(self) -> int:
-        """Transmissions of its oldest packet since its last answer, while datagrams of it arrived.
-        One that is silent as well may be stalled, or cut off for a moment."""
-        return min(self._heard_count, self.unanswered_count)
-
     def is_new_count(self, count: int) -> bool:
         """Return whether an acknowledgement is newer than the last one; note its count if so."""
         last = self.ack_count
@@ -158,15 +148,6 @@ class ReaderProgress:
         return True
 
     # -- transmission
-
-    def begin_tick(self, resend_count: int, now_ns: int) -> None:
-        """Permit so many packets to be sent again, and look at those since the last tick."""
-        self.resend_left = resend_count
-        if self.unanswered_count < self._ticked_count:
-            self._ticked_count = self._heard_count = 0
-        if self.peer.is_heard(now_ns):
-            self._heard_count += self.unanswered_count - self._ticked_count
-        self._ticked_count = self.unanswered_count
 
     def sent(self, packet: int, now_ns: int) -> None:
         """Note that a packet was sent."""

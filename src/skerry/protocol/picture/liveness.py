@@ -18,9 +18,8 @@ _MULTICAST_FACTOR: Final = 4
 """Unicast may arrive without multicast for this many timeouts."""
 DEAF_TRANSMISSION_COUNT: Final = 30
 _DEAF_PACKET_COUNT: Final = 50
-"""A node is deaf that does not acknowledge so many transmissions while it is heard, though this
-many packets were received from it. One that is silent as well may be stalled, which its timeout
-permits."""
+"""A node is deaf that does not acknowledge so many transmissions, though this many packets were
+received from it."""
 _HARDLY_HEARD_NS: Final = 120_000_000_000
 """A node from which less was received is deaf after transmissions for two minutes."""
 _MS: Final = 1_000_000
@@ -39,7 +38,6 @@ class ChannelHealth:
     lag_ns: int = 0
     backlog_bytes: int = 0
     unanswered_count: int = 0
-    """Transmissions of one packet without an acknowledgement, while datagrams of it arrived."""
 
 
 def dead_reason(

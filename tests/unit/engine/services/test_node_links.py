@@ -28,7 +28,6 @@ def channel(
         backlog_bytes=0,
         lag_ns=lag_ns,
         unanswered_count=0,
-        ignored_count=0,
     )
 
 

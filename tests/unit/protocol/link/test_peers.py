@@ -22,5 +22,5 @@ def test_multicast_is_noted_apart(peer: Peer) -> None:
     assert (peer.received_ns, peer.multicast_ns) == (5, None)
     peer.packet_received(10, 7, is_multicast=True)
     peer.packet_sent(3)
-    statistics = peer.statistics(backlog_bytes=1, lag_ns=2, unanswered=3, ignored=1)
+    statistics = peer.statistics(backlog_bytes=1, lag_ns=2, unanswered=3)
     assert (statistics.received_bytes, statistics.multicast_ns, statistics.sent_bytes) == (20, 7, 3)
