@@ -256,6 +256,13 @@ def test_the_truncated_vector_is_refused_without_checksums_as_well() -> None:
     assert reader.read(content("93_truncated")) is DropReason.BODY
 
 
+def test_a_datagram_of_node_0_is_refused() -> None:
+    """The id stands for all nodes, or for none."""
+    data = made(heartbeat(SHARED, 1, 0, 1), source=0)
+    assert reader_of(NODE_B).read(data) is DropReason.BODY
+    assert isinstance(reader_of(NODE_B).read(WRITTEN["11_ack_request"]), Datagram)
+
+
 def test_records_are_read_as_the_vector_states() -> None:
     found = reader_of(NODE_B).read(content("04_data_multi"))
     assert isinstance(found, Datagram)

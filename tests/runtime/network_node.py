@@ -21,10 +21,12 @@ from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.entities import Channel
 from skerry.protocol.sealing.group_keys import GroupKey, KeyRing
+from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.udp.system_addresses import default_group, split_address
 from tests.runtime.system_nodes import SystemNode
 
 _WRONG_COUNT_MAX = 5
+_WHISPER = b"unicast"
 
 
 def main() -> None:
@@ -119,6 +121,12 @@ class Program:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def whisper(self, to: int) -> None:
+        """Begin to send to one node on both channels what it ignores."""
+        task = asyncio.get_running_loop().create_task(self._whisper(to))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def slow(self, seconds: float) -> None:
         self.slow_s = seconds
 
@@ -134,7 +142,17 @@ class Program:
             await self.node.publish(text.ljust(size, b"."))
             self.published_count += 1
 
+    async def _whisper(self, to: int) -> None:
+        runtime = self.node.runtime
+        while True:
+            for link in (runtime.machine.control, runtime.machine.data):
+                link.send_to(to, 1, _WHISPER, monotonic_ns())
+            runtime.wake()
+            await asyncio.sleep(0.05)
+
     def _received(self, _node: int, data: bytes) -> None:
+        if data == _WHISPER:
+            return
         name, number, _ = data.decode().split(" ", 2)
         expected = self.received.get(name, 0)
         if int(number) != expected and len(self.wrong) < _WRONG_COUNT_MAX:

@@ -1,12 +1,14 @@
 """Nodes of a system as processes in network namespaces: scenarios with real networks and faults.
 
 The names are those of the scenarios that the simulator plays as well. Times of detection are
-shorter than the defaults; `make soak ONLY=system_network` checks the bounds and larger numbers.
+shorter than the defaults, so that a test takes seconds; the simulator checks those of the defaults.
 """
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 from skerry.protocol.exclusion import ExclusionReason
 from tests.runtime.network import (
+    DEAD_S,
     SERVER,
     SERVER_V6,
     Network,
@@ -142,6 +145,22 @@ def test_fs_20_multicast_and_unicast_nodes_together(network: Network) -> None:
         assert node.host.counted() == 0
 
 
+def test_fs_21_multicast_blocked_between_two_nodes(network: Network) -> None:
+    a, b, c = formed(network, "abc")
+    for node, other in ((b, c), (c, b)):
+        node.ask("whisper", to=other.node)
+    multicast_s = 4 * DEAD_S
+    for node, other in ((b, c), (c, b)):
+        node.host.filter(f"ip saddr {other.host.address()} ip daddr 224.0.0.0/4 counter drop")
+    took_s = until(lambda: agree(a, b), "the pair is still in the picture")
+    assert took_s > multicast_s - 1, "unicast arrives, so it is not silent before"
+    assert min(node.host.counted() for node in (b, c)) > 10
+    found = c.status
+    assert found["left"] or found["alive"] == ["c"]
+    exchange(a, b)
+    assert list(a.deaths()) == list(b.deaths()) == ["c"]
+
+
 def test_fs_22_one_way_between_two_nodes(network: Network) -> None:
     a, b = formed(network, "ab")
     a.host.cut(b.host)
@@ -153,6 +172,23 @@ def test_fs_22_one_way_between_two_nodes(network: Network) -> None:
         )
 
     until(lambda: is_over(a, "b") and is_over(b, "a"), "one node is alive for the other")
+
+
+def test_decisions_are_made_although_the_data_channel_is_saturated(network: Network) -> None:
+    count = 1_000_000
+    nodes = formed(network, "abcd", types=[node_type(lost_heartbeat_count_max=30)])
+    a, *others = nodes
+    for node in nodes:
+        node.publish(count, 1200)
+    until(lambda: all(one.has_received(1000, *others[:1]) for one in others[1:]))
+    a.kill()
+    until(lambda: agree(*others), "the picture waits for the data")
+    for node in others:
+        found = node.status
+        assert found["elected"] == IDS["b"]
+        assert list(node.deaths()) == ["a"]
+        assert found["wrong"] == []
+        assert 1000 < found["published"] < count
 
 
 def test_fs_24_a_killed_node_is_excluded_everywhere(network: Network) -> None:
@@ -270,6 +306,27 @@ def test_fs_36_the_data_channel_is_blocked(tmp_path: Path) -> None:
             assert list(nodes[0].deaths()) == ["c"]
 
 
+def test_the_channels_use_two_interfaces_of_which_that_of_the_data_fails(network: Network) -> None:
+    hosts = network.bridged("abc")
+    network.bridge(1)
+    for host in hosts:
+        host.plug(1)
+        # Nothing of one channel is accepted on the interface of the other one.
+        host.filter(
+            "iifname eth0 udp dport { 26651, 26661 } counter drop",
+            "iifname eth1 udp dport { 26650, 26660 } counter drop",
+        )
+    data = {host.name: host.address(1) for host in hosts}
+    a, b, c = together(hosts, id=IDS.__getitem__, data=data.__getitem__)
+    exchange(a, b, c, count=300, size=1000)
+    assert [node.host.counted() for node in (a, b, c)] == [0, 0, 0]
+    assert all(one["has_multicast"] for one in c.status["data_peers"])
+    hosts[2].ip("link set eth1 down")
+    until(lambda: agree(a, b), "the node without data is alive")
+    assert a.deaths()["c"] == ExclusionReason.SILENT
+    exchange(a, b)
+
+
 def test_fs_52_an_interface_disappears_and_returns(network: Network) -> None:
     a, b, c = formed(network, "abc", types=[PATIENT])
     host = c.host
@@ -290,6 +347,59 @@ def test_fs_52_an_interface_disappears_and_returns(network: Network) -> None:
     for node in (a, b, c):
         assert node.deaths() == {}
         assert all(one["has_multicast"] for one in node.status["control_peers"])
+
+
+def test_fs_52_a_node_waits_for_its_interface_when_it_starts(network: Network) -> None:
+    network.bridge()
+    host = network.host("a")
+    node = NetworkNode(host, alone_s=0.5)
+    until(lambda: "waiting for the network interface" in node.log(), "it does not wait")
+    host.plug()
+    until(lambda: agree(node))
+
+
+def test_fs_53_another_node_has_taken_the_address(network: Network) -> None:
+    a, b, c = formed(network, "abc", types=[PATIENT])
+    old = c.node
+    # Those that are left send again what the old node has not acknowledged, and ask it.
+    c.process.send_signal(signal.SIGSTOP)
+    for node in (a, b):
+        node.publish(50, 1000)
+    c.kill()
+    again = NetworkNode(c.host, types=[PATIENT])
+    until(
+        lambda: again.status["data_drops"].get("destination"),
+        "nothing for the old node has arrived at the new one",
+    )
+    assert again.status["received"] == {}
+    until(lambda: agree(a, b, again))
+    assert again.node != old
+    for node in (a, b):
+        node.publish(100)
+    until(lambda: again.has_received(100, a, b))
+    assert again.status["received"] == {"a": 100, "b": 100}
+
+
+def test_fs_54_random_and_truncated_datagrams(network: Network) -> None:
+    a, b, stranger = network.bridged("abc")
+    nodes = together([a, b])
+    ports = [(host.address(), port) for host in (a, b) for port in (26660, 26661)]
+    groups = [("239.192.77.1", 26650), ("239.192.77.1", 26651)]
+    given = {"seed": 7, "count": 30_000, "targets": [*ports, *groups]}
+    given["address"] = stranger.address()
+    command = [sys.executable, "-m", "tests.runtime.network_fire", json.dumps(given)]
+    fire = network.start([*stranger.prefix, *command], log="fire.log")
+    exchange(*nodes, count=300)
+    assert fire.stdout is not None
+    assert fire.stdout.readline() == "done\n", (network.folder / "fire.log").read_text()
+    exchange(*nodes, count=300)
+    for node in nodes:
+        for drops in (node.status["drops"], node.status["data_drops"]):
+            assert {"short", "kind", "checksum", "stranger"} <= set(drops)
+            assert sum(drops.values()) > 1000
+        assert node.deaths() == {}
+        assert sorted(node.status["received"]) == sorted({"a", "b"} - {node.name})
+        assert "Traceback" not in node.log()
 
 
 def test_fs_52_over_ipv6(network: Network) -> None:

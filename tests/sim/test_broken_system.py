@@ -23,7 +23,7 @@ from skerry.testing.machines.system_scenarios import play_system
 
 pytestmark = pytest.mark.slow
 
-SEED_COUNT = 12
+SEED_COUNT = 30
 
 
 class DeliversTwice(SystemCore):

@@ -240,7 +240,7 @@ def test_gc_4_4_a_delayed_acknowledgement_of_the_old_connection_frees_nothing(
     ],
     ids=["time", "count"],
 )
-def test_gc_4_5_a_receiver_that_is_gone_is_given_up_and_one_that_returns_begins_anew(
+def test_gc_4_5_and_14_5_a_receiver_that_is_gone_is_given_up_and_one_that_returns_begins_anew(
     config: DirectConfig, most_ns: int
 ) -> None:
     """Section 14, test 5, as well: a receiver of unicast crashes."""
@@ -314,7 +314,7 @@ def test_gc_4_6_changes_of_the_membership_of_others_leave_a_stream_alone() -> No
     assert a.machine.statistics().queued_packet_count == 0
 
 
-def test_gc_4_7_a_connection_that_was_forgotten_continues() -> None:
+def test_gc_4_7_and_14_3_a_connection_that_was_forgotten_continues() -> None:
     """Section 14, test 3, as well: idle for twice the time after which it is forgotten."""
     site = DirectSite("a", "b", config=QUICK)
     site.send("a", "b")

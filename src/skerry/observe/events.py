@@ -41,6 +41,7 @@ from skerry.protocol.picture.events import (
     LoopWasLate,
     NodeDead,
     PictureChanged,
+    StateContradicts,
 )
 
 _QUIET_ENDS: Final = ("goodbye", "lost")
@@ -174,6 +175,8 @@ def _line(event: MachineEvent) -> tuple[int, str]:
             return logging.WARNING, "a seed is not an address of IP with a port, and is ignored"
         case NodesRefused():
             return logging.WARNING, "the system has too many nodes, so further ones are ignored"
+        case StateContradicts():
+            return logging.WARNING, "a state of the system contradicts itself"
         case NodesForgotten():
             return logging.INFO, "dead nodes are forgotten"
         case _:

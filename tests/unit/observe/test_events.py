@@ -37,7 +37,12 @@ from skerry.protocol.distributor.events import (
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.protocol.picture.entries import NodeEntry
-from skerry.protocol.picture.events import IncarnationEntered, LoopWasLate, NodeDead
+from skerry.protocol.picture.events import (
+    IncarnationEntered,
+    LoopWasLate,
+    NodeDead,
+    StateContradicts,
+)
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
 
@@ -175,6 +180,11 @@ def entered(*, is_formed: bool = False, is_detached: bool = False) -> Incarnatio
             entered(is_formed=True, is_detached=True),
             "WARNING",
             "the light node is cut off from the full nodes",
+        ),
+        (
+            StateContradicts(by=7),
+            "WARNING",
+            "a state of the system contradicts itself",
         ),
         (MachineEvent(), "DEBUG", "MachineEvent"),
     ],

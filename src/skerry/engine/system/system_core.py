@@ -471,8 +471,8 @@ class SystemCore:
         """Return the system of this node, for nodes that it refuses; None if it belongs to none, or
         only for a while, as light nodes do, or if it may have to leave."""
         picture = self.picture
-        is_settled = picture.other_half.due_ns is None
-        if self.own_type.light or not picture.membership.incarnation_id or not is_settled:
+        is_inside = picture.other_half.is_inside
+        if self.own_type.light or not picture.membership.incarnation_id or is_inside:
             return None
         return SystemStanding(
             incarnation_id=picture.membership.incarnation_id,

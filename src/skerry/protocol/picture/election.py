@@ -90,10 +90,12 @@ class Election:
         return (node == mine) != tracked.is_dead
 
     def compare(self, tracked: TrackedNode, election_id: int, now_ns: int) -> None:
-        """Compare with the election that another full node reports. Force a new election if it
-        reports another one repeatedly."""
+        """Compare with the election that another node reports. Force a new election if a full node
+        reports another one repeatedly. Announce it again to a node that knows of none."""
         mine = self.election_id
-        if not election_id or not mine or election_id == mine:
+        if not election_id and self.is_elected:
+            self.changed(now_ns)
+        if tracked.type.light or not election_id or not mine or election_id == mine:
             tracked.wrong_election_count = 0
             return
         is_same = election_id == tracked.wrong_election_id

@@ -21,6 +21,7 @@ __all__ = [
     "PictureStatistics",
     "SendAll",
     "SendOne",
+    "StateContradicts",
 ]
 
 
@@ -118,6 +119,15 @@ class LoopWasLate(MachineEvent):
     """This node itself did nothing for a while. It declares no node dead for another while."""
 
     late_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateContradicts(MachineEvent):
+    """A state has several entries of one node. The highest generation counts, then death. Reported
+    once for each state."""
+
+    by: int
+    """The node that made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

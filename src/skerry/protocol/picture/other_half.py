@@ -20,11 +20,17 @@ class OtherHalf:
     def __init__(self) -> None:
         self.due_ns: int | None = None
         """When to decide which half leaves; None if there is no other half."""
+        self.is_inside = False
+        """Whether a node refuses this one that belonged to its own half a moment ago, so that the
+        size of this half is not known until the decision."""
         self._refusals: dict[int, tuple[int, int, int]] = {}
         """Size and elected node of the other half, and the reason, by the node that refused."""
 
-    def refused(self, node: int, size: int, elected: int, reason: int, now_ns: int) -> None:
-        """Note the refusal of one of its nodes."""
+    def refused(
+        self, node: int, size: int, elected: int, reason: int, now_ns: int, *, was_alive: bool
+    ) -> None:
+        """Note the refusal of one of its nodes. `was_alive` is whether it was alive here."""
+        self.is_inside |= was_alive
         self._refusals[node] = size, elected, reason
         self.due_ns = self.due_ns or now_ns + _WAIT_NS
 
@@ -34,6 +40,7 @@ class OtherHalf:
         if self.due_ns is None or now_ns < self.due_ns:
             return None
         self.due_ns = None
+        self.is_inside = False
         theirs = max((count, id_, by) for by, (count, id_, _) in self._refusals.items())
         reason = self._refusals[theirs[2]][2]
         self._refusals.clear()

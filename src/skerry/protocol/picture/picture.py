@@ -43,6 +43,7 @@ from skerry.protocol.picture.events import (
     PictureChanged,
     PictureStatistics,
     SendAll,
+    StateContradicts,
 )
 from skerry.protocol.picture.liveness import slow_reason
 from skerry.protocol.picture.membership import IncarnationMembership
@@ -150,9 +151,8 @@ class PictureMachine:
             return
         tracked = self.table.add(entry, node_type, now_ns)
         if tracked.is_dead:
-            self._outgoing.actions.append(
-                Exclude(node=entry.node, reason=tracked.entry.dead_reason)
-            )
+            reason = tracked.entry.dead_reason
+            self._outgoing.actions.append(Exclude(node=entry.node, reason=reason))
         elif self._is_vetoed is not None and self._is_vetoed(entry):
             self._exclude(tracked, ExclusionReason.VETO, now_ns)
         else:
@@ -169,8 +169,7 @@ class PictureMachine:
         tracked.clock_offset_ns = offset_ns
         if abs(offset_ns) <= self._clock_skew_ns_max:
             return
-        entry = None if self.state is None else self.state.entry(node)
-        is_member = entry is not None and not entry.is_dead
+        is_member = self.state is not None and node in {one.node for one in self.state.alive()}
         if self.membership.incarnation_id and not is_member:
             self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
 
@@ -196,8 +195,7 @@ class PictureMachine:
         was_alive = tracked is not None and not tracked.is_dead
         if tracked is not None and was_alive:
             # It receives nothing of this node, which has just received something of it.
-            is_deaf = reason == ExclusionReason.SILENT
-            why = ExclusionReason.UNANSWERED if is_deaf else reason
+            why = ExclusionReason.UNANSWERED if reason == ExclusionReason.SILENT else reason
             self._exclude(tracked, why, now_ns, by=node)
         if self._own_type.light or not self.membership.is_open(incarnation_id):
             return
@@ -209,7 +207,7 @@ class PictureMachine:
             if tracked is None:
                 # It joined the other half, and learns of this one when it is refused as well.
                 self._outgoing.actions.append(Exclude(node=node, reason=reason))
-            self.other_half.refused(node, size, elected, reason, now_ns)
+            self.other_half.refused(node, size, elected, reason, now_ns, was_alive=was_alive)
 
     def forget(self, nodes: Iterable[int], now_ns: int) -> list[int]:
         """Forget dead nodes everywhere in the system; return those that were known here."""
@@ -271,8 +269,7 @@ class PictureMachine:
 
     def deadline_ns(self) -> int | None:
         """When to call `advance`."""
-        due_ns = earliest(self._check_ns, self.election.deadline_ns())
-        due_ns = earliest(due_ns, self._raw_ns)
+        due_ns = earliest(earliest(self._check_ns, self._raw_ns), self.election.deadline_ns())
         if self.election.is_elected:
             due_ns = earliest(due_ns, self._state_ns)
         due_ns = earliest(due_ns, self.other_half.due_ns)
@@ -434,8 +431,7 @@ class PictureMachine:
         tracked.raw_received(raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
-        if not tracked.type.light:
-            self.election.compare(tracked, raw.election_id, now_ns)
+        self.election.compare(tracked, raw.election_id, now_ns)
 
     # -- inside: states
 
@@ -480,6 +476,8 @@ class PictureMachine:
         reason = self._intake.reason_to_leave(reconciled, now_ns)
         if reason is None:
             if self.state is None or not reconciled.is_same_as(self.state):
+                if reconciled is not state:
+                    self._events.append(StateContradicts(by=node))
                 self._accept_state(reconciled, now_ns)
         elif reason and not self._own_type.light:
             self._eject(reason, node)

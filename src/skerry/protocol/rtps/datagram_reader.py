@@ -88,6 +88,8 @@ class DatagramReader:
         if data[8:HEADER_BYTES] == mine:
             return DropReason.OWN
         node = int.from_bytes(data[12:HEADER_BYTES], "big", signed=True)
+        if node == 0:
+            return DropReason.BODY  # It stands for all nodes, or for none.
         datagram = Datagram(node, data[11], [])
         try:
             is_ours = self._read_submessages(data, size, datagram)

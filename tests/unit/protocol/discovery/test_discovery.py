@@ -310,6 +310,22 @@ def test_a_probe_of_each_size_is_answered_and_timed() -> None:
     assert first.probes.results()[0].round_trip_ns is None, "each round begins without answers"
 
 
+def test_a_node_that_asks_often_is_answered_four_times_until_the_next_tick() -> None:
+    first, second = discovery(1, seeds=[description(2).control]), discovery(2)
+    answer_counts = []
+    for _ in range(2):
+        count = 0
+        for _ in range(10):
+            first._ask(7, second._me.control, 0)
+            for _, data in first.take_datagrams():
+                deliver(second, data, first._me.control, 0)
+            count += len(second.take_datagrams())
+        answer_counts.append(count)
+        second.advance(second.deadline_ns() or 0)
+        second.take_datagrams()
+    assert answer_counts == [4, 4]
+
+
 def test_answers_to_probes_are_limited_and_do_not_count_as_others() -> None:
     first, second = known_pair()
     answer_count = 0

@@ -94,6 +94,21 @@ def test_a_sender_that_no_longer_keeps_what_is_needed_is_lost(peer: Peer) -> Non
     assert incoming.is_lost
 
 
+@pytest.mark.parametrize(("last_seq", "is_answered"), [(1, False), (2, True)])
+def test_a_keep_alive_is_answered_if_it_names_what_is_missing(
+    peer: Peer, last_seq: int, is_answered: bool
+) -> None:
+    """So a lost last packet is repaired within one interval, without the timer of its sender."""
+    incoming = stream(peer)
+    incoming.data_received(data(1), 0)
+    incoming.take_samples()
+    incoming.heartbeat_received(heartbeat(1, last_seq, 1, is_final=True))
+    assert incoming.is_ack_due is is_answered
+    incoming.take_ack()
+    incoming.heartbeat_received(heartbeat(1, 2, 1, is_final=True))
+    assert not incoming.is_ack_due, "its count is not new"
+
+
 def test_a_message_above_the_limit_ends_the_stream(peer: Peer) -> None:
     incoming = stream(peer)
     incoming.fragment_received(DataFragment(WRITER, 1, 1, 100, 1001, bytes(100)), 0)

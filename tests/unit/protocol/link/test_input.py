@@ -66,6 +66,16 @@ def test_during_a_pause_nothing_is_delivered(peer: Peer) -> None:
     assert link.waiting_bytes(peer.node) == 0
 
 
+def test_messages_without_acknowledgement_are_dropped_during_a_pause(peer: Peer) -> None:
+    link, events = made()
+    writer = writer_id(StreamClass.BEST_EFFORT_SINGLE, 3)
+    link.is_paused = True
+    link.process(peer, data(1, b"1", writer), 0)
+    link.resume()
+    link.process(peer, data(2, b"2", writer), 0)
+    assert contents(events) == [b"2"]
+
+
 def test_a_malformed_sample_is_reported_once_and_counted(peer: Peer) -> None:
     link, events = made()
     for seq in (1, 2):

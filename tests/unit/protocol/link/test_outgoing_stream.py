@@ -196,3 +196,38 @@ def test_a_slow_receiver_of_several_lags_although_the_host_fills_the_queue(
     lagging = {node: reader.is_lagging for node, reader in sender.stream.readers.items()}
     assert lagging == {2: False, 3: True}
     assert base[2] > 100
+
+
+def test_no_more_than_a_window_is_sent_again_between_two_ticks(peer: Peer) -> None:
+    sender = Sender(peer, window_packet_count=4)
+    sender.send(9)
+    assert sender.sent(peer, 0) == [1, 2, 3, 4]
+    assert sender.acknowledge(peer, 1, 1, 1, 2, 3)
+    assert sender.sent(peer, 1) == [1, 2, 3]
+    assert sender.acknowledge(peer, 5, 2)
+    assert sender.sent(peer, 2) == [5, 6, 7, 8]
+    assert sender.acknowledge(peer, 5, 3, 5, 6, 7)
+    assert sender.sent(peer, 3) == [5], "three of the window of four were sent again before"
+    sender.stream.advance(10 * MS)
+    assert sender.acknowledge(peer, 5, 10 * MS, 5, 6, 7)
+    assert sender.sent(peer, 10 * MS) == [6, 7]
+
+
+@pytest.mark.parametrize("laggard_count", [1, 2])
+def test_what_may_wait_is_divided_among_the_receivers_that_lag(
+    make_peer: Callable[[int], Peer], laggard_count: int
+) -> None:
+    quick, *slow = (make_peer(number) for number in range(2, 3 + laggard_count))
+    most = 100 * len(BIG)
+    sender = Sender(quick, *slow, lag_grace_ms=100, backlog_bytes_max=most)
+    base, now_ns = 1, 0
+    while not sender.stream.stalls:
+        now_ns += 10 * MS
+        while all(sender.send(1)):
+            pass
+        sender.stream.advance(now_ns)
+        base += len(sender.sent(quick, now_ns))
+        assert sender.acknowledge(quick, base, now_ns)
+    assert {reason for _, reason in sender.stream.stalls} == {StallReason.BACKLOG}
+    waiting = max(reader.backlog_bytes for reader in sender.stream.readers.values())
+    assert most // laggard_count < waiting < most // laggard_count + 20 * len(BIG)

@@ -100,6 +100,22 @@ def test_a_node_that_keeps_to_another_election_forces_a_new_one(
     assert inquiry_of(election, 4 * SECOND)
 
 
+def test_the_elected_node_declares_itself_again_to_a_node_that_knows_of_no_election(
+    election: Election, table: RawTable
+) -> None:
+    """The node has entered the system after the victory was sent."""
+    table.kill(table.nodes[7], ExclusionReason.SILENT, 0)
+    election.elect_self()
+    election.advance(60 * SECOND)
+    election.take_outgoing()
+    election.compare(table.nodes[3], election.election_id, 60 * SECOND)
+    assert election.deadline_ns() is None
+    election.compare(table.nodes[3], 0, 60 * SECOND)
+    election.advance(61 * SECOND)
+    victory = message(ElectionAction.VICTORY, election.election_id)
+    assert election.take_outgoing() == [(True, victory)]
+
+
 def test_a_light_node_accepts_what_is_declared(
     entry: Callable[..., NodeEntry], light: NodeType, server: NodeType, types: NodeTypes
 ) -> None:

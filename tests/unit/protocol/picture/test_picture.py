@@ -19,7 +19,9 @@ from skerry.protocol.picture.events import (
     Include,
     NodeDead,
     PictureStatistics,
+    StateContradicts,
 )
+from skerry.protocol.picture.liveness import ChannelHealth
 from skerry.protocol.picture.picture import PictureMachine
 
 Entries = Callable[..., NodeEntry]
@@ -66,6 +68,20 @@ def test_raw_statistics_are_sent_less_often_by_each_of_many_nodes(
             picture.advance(second * SECOND)
             counts.append(picture.statistics().raw_sent_count)
         assert counts[699] - counts[99] == sent_count
+
+
+def test_changes_within_200_milliseconds_are_sent_together(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    counts = []
+    for tick in range(60):
+        if tick < 10:
+            picture.node_found(entry(100 + tick), tick * SECOND // 100)
+        picture.advance(tick * SECOND // 100)
+        counts.append(picture.statistics().raw_sent_count)
+    assert counts[19] == 0, "200 ms after the first change"
+    assert counts[20:] == [1] * 40, "also of those that came later"
 
 
 def test_a_stalled_node_is_excluded_with_the_reason(
@@ -180,3 +196,67 @@ def test_a_clock_that_differs_too_much_bars_a_node_that_joins(
         picture.clock_measured(node, offset_ns, 60 * SECOND)
     excluded = [one for one in picture.take_actions() if isinstance(one, Exclude)]
     assert excluded == [Exclude(node=4, reason=ExclusionReason.CLOCK)]
+
+
+def test_fs_34_of_a_node_that_is_alive_and_dead_in_a_state_death_counts(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    for node in (3, 9):
+        picture.node_found(entry(node), 0)
+    picture.received(9, RAW, write_raw(RawStatistics(me=entry(9), incarnation_id=1)), 0)
+    picture.election._accept(9, 2)
+    nodes = (entry(3), entry(5), entry(9), entry(3, is_dead=True, dead_reason=3))
+    state = SystemState(elected_id=9, election_id=2, sequence=1, nodes=nodes)
+    picture.take_actions()
+    for _ in range(2):
+        picture.received(9, STATE, write_state(state), 1)
+    assert picture.take_actions() == [Exclude(node=3, reason=ExclusionReason.SLOW)]
+    events = picture.take_events()
+    assert [one for one in events if isinstance(one, StateContradicts)] == [StateContradicts(by=9)]
+    assert picture.state is not None
+    assert [one.is_dead for one in picture.state.nodes] == [True, False, False]
+
+
+def test_dead_nodes_of_which_another_one_tells_are_refused(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    picture.node_found(entry(3), 0)
+    raw = RawStatistics(me=entry(3), incarnation_id=1, more_dead=(5, 77))
+    picture.take_actions()
+    picture.received(3, RAW, write_raw(raw), 0)
+    refusal = Exclude(node=77, reason=ExclusionReason.COORDINATOR)
+    assert picture.take_actions() == [refusal], "and not this node itself"
+    picture.node_found(entry(77), 0)
+    assert picture.take_actions() == [refusal]
+
+
+def test_sixty_updates_without_a_state_force_an_election(
+    entry: Entries, server: NodeType, types: NodeTypes
+) -> None:
+    picture = machine(entry, server, types)
+    incarnation = alone(picture)
+    me, now_ns = entry(5), 60 * SECOND
+    picture.node_found(entry(3), now_ns)
+    picture.clock_measured(3, 0, now_ns)
+
+    def follow(election_id: int, until_ns: int) -> int:
+        """Let node 3 follow an election; return how many there were."""
+        nonlocal now_ns
+        raw = RawStatistics(
+            me=entry(3), election_id=election_id, incarnation_id=incarnation, nodes=(me,)
+        )
+        before = picture.statistics().election_count
+        while now_ns < until_ns:
+            now_ns += SECOND
+            health = ChannelHealth(received_count=99, received_ns=now_ns, multicast_ns=now_ns)
+            picture.table.health({3: health}, {3: health})
+            picture.received(3, RAW, write_raw(raw), now_ns)
+            picture.advance(now_ns)
+        return picture.statistics().election_count - before
+
+    assert follow(picture.election.election_id, 70 * SECOND) == 0
+    assert picture.size == 2
+    assert follow(0, 99 * SECOND) == 0, "it names no election, as if it had just started"
+    assert follow(0, 140 * SECOND) == 1

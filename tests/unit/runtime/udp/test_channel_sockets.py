@@ -11,7 +11,9 @@ import pytest
 
 from skerry.engine.system.system_core import Received
 from skerry.protocol.machine import Address
+from skerry.runtime.udp import channel_sockets
 from skerry.runtime.udp.channel_sockets import ChannelSockets
+from skerry.runtime.udp.datagrams import Buffer
 from skerry.runtime.udp.interfaces import find_interface
 from tests.runtime.system_nodes import free_port
 
@@ -120,6 +122,34 @@ def test_a_silent_group_is_joined_again(
     assert first.rejoined_count == 1
     second.send([b"after"], group, 0)
     assert [data for data, _, _ in received(first, 1)] == [b"after"]
+
+
+@pytest.mark.parametrize(("granted_bytes", "count"), [(106_495, 1), (106_496, 0)])
+def test_a_small_receive_buffer_is_logged_once_with_what_to_do(
+    granted_bytes: int,
+    count: int,
+    group: Address,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def granted(_made: socket.socket, size: int) -> tuple[Buffer, Buffer]:
+        limited = Buffer(asked_bytes=size, bytes=granted_bytes, sysctl="net.core.rmem_max")
+        return limited, limited
+
+    monkeypatch.setattr(channel_sockets, "set_buffers", granted)
+    channel = ChannelSockets(
+        Address("127.0.0.1", 0),
+        find_interface("127.0.0.1", group=HOST, port=1, key="control"),
+        groups=[group],
+        ttls={group: 1},
+        buffer_bytes=1 << 20,
+        now_ns=0,
+    )
+    channel.close()
+    found = [one for one in caplog.records if "receive buffer is small" in one.message]
+    assert len(found) == count, "there are two sockets"
+    for one in found:
+        assert vars(one)["hint"] == "sysctl -w net.core.rmem_max=1048576"
 
 
 def test_a_taken_port_is_an_error(pair: tuple[ChannelSockets, ChannelSockets]) -> None:
