@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from skerry.schema.changes import Change, What, change
+from skerry.schema.changes import Change, Verdict, What, change, verdict
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import (
     EnumElement,
@@ -26,6 +26,17 @@ from skerry.schema.model import (
 )
 from skerry.schema.reading import Effect, reads
 from skerry.schema.renames import renames
+
+__all__ = [
+    "Change",
+    "Effect",
+    "Verdict",
+    "What",
+    "compare",
+    "compare_all",
+    "compare_one",
+    "verdict",
+]
 
 _Part = TypeVar("_Part", Field, EnumElement)
 

@@ -38,10 +38,9 @@ def test_the_largest_of_all_refusals_counts() -> None:
 
 def test_a_refusal_from_inside_makes_the_own_half_uncertain_until_the_decision() -> None:
     half = OtherHalf()
-    half.refused(9, 3, 20, 6, 0, was_alive=False)
-    assert not half.is_inside
-    half.refused(8, 3, 20, 6, 1, was_alive=True)
-    half.refused(7, 3, 20, 6, 2, was_alive=False)
-    assert half.is_inside
+    seen = []
+    for node, was_alive in ((9, False), (8, True), (7, False)):
+        half.refused(node, 3, 20, 6, 0, was_alive=was_alive)
+        seen.append(half.is_inside)
     assert half.decide(4, 10, WAIT_NS) is None
-    assert not half.is_inside
+    assert [*seen, half.is_inside] == [False, True, True, False]
