@@ -165,6 +165,7 @@ class Program:
 def _peer(row: PeerStatistics) -> dict[str, Any]:
     return {
         "node": row.node,
+        "lag_ns": row.lag_ns,
         "duplicates": row.duplicate_count,
         "retransmissions": row.retransmission_count,
         "has_multicast": row.multicast_ns is not None,

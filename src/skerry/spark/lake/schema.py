@@ -67,7 +67,16 @@ ENVELOPE: Final = pa.schema(
 )
 """The columns that rows of every type have."""
 
-_RESERVED: Final = frozenset(name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN))
+_TEMPORARY: Final = (
+    *("id_kind", "id_node", "id_sender", "id_block", "id_number", "number_before"),
+    *("is_placed", "block_number", "before_ns", "first_position", "order_before_ns"),
+    *("order_now_ns", "since_ns", "file_path", "lives", "standing"),
+)
+"""Names of columns with which earlier versions merged late rows. A field with such a name keeps the
+column that existing tables have for it."""
+_RESERVED: Final = frozenset(
+    name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN, *_TEMPORARY)
+)
 _BAD_CHARS: Final = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.`", "_"))
 """Characters that column names of tables or queries may not have."""
 

@@ -24,7 +24,7 @@ def test_the_scenario_meets_every_fault_and_what_follows_from_it() -> None:
     seen: set[str] = set()
     faults = {"stopped", "partition", "clog", "pause", "crash", "interface lost", "drift", "jump"}
     events = {"RecordsReceived", "PictureChanged", "SystemLeft", "Rejoining"}
-    for seed in range(8):
+    for seed in range(30):
         run_scenario("system", seed, sink=lambda line: seen.update(EVENT.findall(line)))
         if faults | events <= seen:
             break
