@@ -445,10 +445,14 @@ class DdsPeer:
         self._incoming.append((reader, message))
 
     def wait_until_connected(self) -> None:
-        while self._writer is not None and (
-            len(self._writer.get_matched_subscriptions()) < self._reader_count
-        ):
+        while self._writer is not None and self._matched_count() < self._reader_count:
             time.sleep(0.01)
+
+    def _matched_count(self) -> int:
+        try:
+            return len(self._writer.get_matched_subscriptions())
+        except IndexError:
+            return 0  # The library fails while a reader is being added.
 
     def send(self, share: list[bytes]) -> int:
         write, kind = self._writer.write, self._kind
