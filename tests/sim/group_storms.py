@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
-from skerry.protocol.distributor.events import Delivered, UpdatesLost
+from skerry.protocol.distributor.events import Delivered, StartUnknown, UpdatesLost
 from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION, RepairRequest
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import MachineEvent
@@ -87,7 +87,7 @@ class AllAccounted(Checker):
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
             self._delivered[node.name, stream_of(event.sender)] += len(event.updates)
-        if isinstance(event, UpdatesLost):
+        if isinstance(event, (UpdatesLost, StartUnknown)):
             self._reported.add((node.name, stream_of(event.sender)))
             self.lost_count += 1
         return None

@@ -257,6 +257,9 @@ class Receiver:
             first = search.answered(position, seq, first_seq, now_ns)
             if first is not None:
                 self._settle(first, now_ns)
+        elif self._state is not _UNSYNCHRONISED:
+            # It names a number that was sent, which may be the only sign of the last ones.
+            self.heartbeat_received(position.seq, now_ns)
 
     # -- requests
 

@@ -21,6 +21,7 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     WHOLE,
     DatagramHeader,
+    Position,
     UpdateMessage,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
@@ -199,6 +200,19 @@ def test_a_heartbeat_shows_that_the_newest_are_missing() -> None:
     rig = Rig()
     rig.give(1)
     rig.receiver.heartbeat_received(3, 0)
+    assert rig.requests(20) == [(2, 3)]
+    rig.give(3, 2, kind=RETRANSMISSION)
+    assert rig.seen() == [1, 2, 3]
+
+
+def test_an_answer_to_another_receiver_shows_that_the_newest_are_missing() -> None:
+    rig = Rig()
+    rig.give(1)
+    header = DatagramHeader(
+        kind=9, flags=WHOLE, address=b"\x0a\0\0\1", sender_id=1, start=2, application_id=3
+    )
+    answer = Position(header=header, seq=3, span_us=0, first_seq=1, elapsed_us=0)
+    rig.receiver.position_received(answer, 0)
     assert rig.requests(20) == [(2, 3)]
     rig.give(3, 2, kind=RETRANSMISSION)
     assert rig.seen() == [1, 2, 3]
