@@ -11,7 +11,14 @@ from typing import Any, Final
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, StartUnknown, UpdatesLost
-from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION, RepairRequest
+from skerry.protocol.distributor.messages import (
+    REQUEST,
+    RETRANSMISSION,
+    HeartbeatMessage,
+    Position,
+    RepairRequest,
+    UpdateMessage,
+)
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
@@ -75,14 +82,27 @@ class AllAccounted(Checker):
     """Counts the updates delivered per publisher and receiver, and records reported losses."""
 
     def __init__(self) -> None:
-        self._published: dict[Stream, tuple[str, int]] = {}
+        self._published: dict[Stream, tuple[Node[GroupConnection], int]] = {}
+        self._named: dict[tuple[str, str], int] = defaultdict(int)
+        """The highest number that a datagram of a publisher has named to a receiver."""
         self._delivered: dict[tuple[str, Stream], int] = defaultdict(int)
         self._reported: set[tuple[str, Stream]] = set()
         self.lost_count = 0
 
     def published(self, node: Node[GroupConnection], count: int) -> None:
         """Record that a publisher closed after `count` updates."""
-        self._published[stream_of_identity(node.machine.identity)] = node.name, count
+        self._published[stream_of_identity(node.machine.identity)] = node, count
+
+    def arrived(self, packet: Packet) -> str | None:
+        message = JAVA_WIRE.decode(packet.data)
+        number = 0
+        if isinstance(message, HeartbeatMessage):
+            number = message.last_seq
+        elif isinstance(message, (UpdateMessage, Position)):
+            number = message.seq
+        way = packet.destination.name, packet.source.name
+        self._named[way] = max(self._named[way], number)
+        return None
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
@@ -93,13 +113,20 @@ class AllAccounted(Checker):
         return None
 
     def missing(self, node: Node[Any]) -> list[str]:
-        """Publishers of which this receiver misses updates although no loss was reported."""
-        return [
-            name
-            for stream, (name, count) in self._published.items()
-            if self._delivered[node.name, stream] < count
-            and (node.name, stream) not in self._reported
-        ]
+        """Publishers of which this receiver misses updates although no loss was reported.
+
+        What no datagram has named to the receiver is unknown to it: the last updates, if all
+        heartbeats and goodbyes after them were lost as well.
+        """
+        found: list[str] = []
+        for stream, (publisher, count) in self._published.items():
+            delivered = self._delivered[node.name, stream]
+            named = self._named[node.name, publisher.name]
+            last_seq = publisher.machine.statistics().last_seq
+            is_known = delivered < named or named >= last_seq
+            if delivered < count and is_known and (node.name, stream) not in self._reported:
+                found.append(publisher.name)
+        return found
 
 
 def play_storm(world: World, node_count: int, *, make: MakeConnection = make_connection) -> None:
