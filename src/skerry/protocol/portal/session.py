@@ -145,6 +145,11 @@ class PortalSession:
         return self._state is SessionState.OPEN
 
     @property
+    def settled_number(self) -> int:
+        """The last number of `settle` whose subscriptions the router knows."""
+        return self._settled_number
+
+    @property
     def waiting_count(self) -> int:
         """Publications that wait."""
         return len(self._buffer)

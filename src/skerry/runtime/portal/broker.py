@@ -7,7 +7,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,13 +15,14 @@ import zmq
 from skerry.errors import ConnectFailed
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.config import ipc_endpoint, tcp_endpoint
-from skerry.protocol.portal.manager import ManagerStatistics, PortalManager
+from skerry.protocol.portal.manager import PortalManager
 from skerry.protocol.portal.messages import (
     MANAGER_MESSAGE_BYTES_MAX,
     REQUEST_FILTER,
     DataSocket,
     PortalTransport,
 )
+from skerry.protocol.portal.statistics import PortalStatistics, RouterCounters
 from skerry.runtime.portal.broker_config import PortalBrokerConfig
 from skerry.runtime.portal.broker_lock import BrokerLock
 from skerry.runtime.portal.data_ports import DataPorts
@@ -32,7 +32,6 @@ from skerry.runtime.portal.router import (
     CheckingRouter,
     PortalRouter,
     ProxyRouter,
-    RouterCounters,
 )
 
 _COUNTERS_WAIT_MS: Final = 50
@@ -48,20 +47,6 @@ _MONITORED: Final = sum(
 )
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortalStatistics:
-    """Counters of a portal."""
-
-    manager: ManagerStatistics
-    router: RouterCounters
-    publishers_count: int
-    """Connected sockets for publications."""
-    subscribers_count: int
-    """Connected sockets for subscriptions."""
-    refused_connections_count: int
-    """Connections whose handshake failed."""
 
 
 class PortalBroker:
@@ -106,12 +91,22 @@ class PortalBroker:
         if self._router is not None and self._router.is_running:
             self._counters = self._router.counters(_COUNTERS_WAIT_MS) or self._counters
         subscribers, publishers = self._peers
+        manager, router = self.manager.statistics(), self._counters
         return PortalStatistics(
-            manager=self.manager.statistics(),
-            router=self._counters,
-            publishers_count=publishers.count,
-            subscribers_count=subscribers.count,
-            refused_connections_count=publishers.refused_count + subscribers.refused_count,
+            publishers=publishers.count,
+            subscribers=subscribers.count,
+            clients=manager.clients_count,
+            is_held=int(manager.is_held),
+            missing_clients=len(manager.missing),
+            received_publications=router.received_count,
+            received_bytes=router.received_bytes,
+            sent_publications=router.sent_count,
+            sent_bytes=router.sent_bytes,
+            refused_messages=router.refused_count,
+            refused_connections=publishers.refused_count + subscribers.refused_count,
+            requests=manager.requests_count,
+            hold_requests=manager.hold_requests_count,
+            malformed_requests=manager.malformed_count,
         )
 
     def close(self) -> None:

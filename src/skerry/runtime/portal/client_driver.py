@@ -86,7 +86,11 @@ class PortalClientDriver:
         self._session.take_commands()
         self._driver.close()
         self._close_ports(linger_ms=round(linger_s * 1000))
-        await asyncio.to_thread(self._context.term)
+        try:
+            await asyncio.to_thread(self._context.term)
+        except RuntimeError:
+            # The interpreter ends, and starts no thread any more.
+            self._context.term()
 
     # -- inside
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import zmq
 
 from skerry.protocol.portal.router_checks import RouterChecks
+from skerry.protocol.portal.statistics import RouterCounters
 from skerry.runtime.portal.frame_reader import ZmqSocket
 
 SUBSCRIPTION_COUNT_MAX: Final = 100_000
@@ -24,20 +25,6 @@ _COUNTER_COUNT: Final = 8
 _TERMINATE: Final = b"TERMINATE"
 _ROUND_COUNT_MAX: Final = 200
 """Messages that the checking router takes from one side before it looks at the other."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterCounters:
-    """What has passed a router."""
-
-    received_count: int = 0
-    """Publications received from publishers."""
-    received_bytes: int = 0
-    sent_count: int = 0
-    """Publications that were passed on, counted once for all subscribers."""
-    sent_bytes: int = 0
-    refused_count: int = 0
-    """Malformed publications and filters. Only a checking router refuses any."""
 
 
 class PortalRouter:
