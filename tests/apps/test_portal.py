@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -248,3 +249,41 @@ def test_an_application(folder: Path) -> None:
         finally:
             process.kill()
             process.wait()
+
+
+def skerry(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "skerry", "portal", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def test_the_coroner_and_the_terminator(folder: Path) -> None:
+    name = str(folder / "p")
+    with running(folder, "--socket-name", name) as (process, _):
+        options = ("--interval", "1", "--count", "1", "--json", "--socket-name", name)
+        run = skerry("coroner", "--expect", "pilot", *options)
+        found = {one["name"]: one for one in map(json.loads, run.stdout.splitlines())}
+        assert found["gobyd"]["state"] == "ok"
+        assert found["gobyd"]["pid"] == process.pid
+        assert (found["pilot"]["state"], found["pilot"]["error"]) == ("failed", "process died")
+        assert (
+            "pilot failed process died"
+            in skerry("coroner", "--expect", "pilot", *options[:4], *options[5:]).stdout
+        )
+        reaper = threading.Thread(target=process.wait)
+        reaper.start()
+        run = skerry("terminate", "gobyd", "--socket-name", name)
+        reaper.join()
+        assert run.stdout.splitlines() == [
+            "gobyd: process responded",
+            "gobyd: process cleanly quit",
+        ]
+        assert run.returncode == 0
+
+
+def test_a_client_without_a_portal_is_an_error(folder: Path) -> None:
+    run = skerry("terminate", "pilot", "--socket-name", str(folder / "none"))
+    assert run.returncode == 3
+    assert "cannot be used" in run.stderr
+    run = skerry("terminate", "pilot", "--socket-name", "/" + "x" * 200)
+    assert run.returncode == 2
+    assert "limit of Unix sockets" in run.stderr

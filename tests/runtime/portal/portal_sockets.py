@@ -59,6 +59,6 @@ async def client(fields: dict[str, Any], name: str, **more: Any) -> AsyncPortalC
 async def until(is_true: Callable[[], bool], what: str) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(PATIENCE_S):
-        while not is_true():
+        while not is_true():  # noqa: ASYNC110 - many kinds of conditions
             await asyncio.sleep(0.005)
     assert is_true(), what

@@ -333,7 +333,7 @@ def test_blocking_connections() -> None:
             skerry.portal.open("logger", **fields) as logger,
         ):
             subscription = logger.subscribe(lambda p: found.append(p.text()), "g")
-            logger.subscribe_matching(lambda p: found.append("matching"), group="g")
+            logger.subscribe_matching(lambda _p: found.append("matching"), group="g")
             logger.ready()
             logger.settle(PATIENCE_S)
             pilot.ready()
