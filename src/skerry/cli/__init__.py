@@ -17,6 +17,7 @@ pub, get, sub  publish, print and subscribe to objects of a node
 top, picture   monitor a node; show the nodes of its system
 types/         check, format, show, compare and generate types; list those of a node
 distributor    publish, subscribe and measure by multicast
+portal/        run a broker for Goby programs, end them, and watch their health
 record/        record a space, and work with recordings
 replay         play a recording back
 pipeline/      turn recordings into tables, and query them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.protocol.portal.config import PortalClientConfig, PortalConfig
+from skerry.protocol.portal.config import IPC_PATH_BYTES_MAX, PortalClientConfig, PortalConfig
 from skerry.protocol.portal.hold import HOLD_TRANSITIONS, Hold, HoldEvent, HoldState
 from skerry.protocol.portal.manager import (
     PORTAL_CLIENT_COUNT_MAX,
@@ -160,7 +160,7 @@ def test_addresses_follow_from_the_configuration() -> None:
         {"platform": ""},
         {"platform": "a/b"},
         {"socket_name": "a\0b"},
-        {"socket_name": "/" + "x" * 107},
+        {"socket_name": "/" + "x" * (IPC_PATH_BYTES_MAX - len(".manager"))},
         {"tcp_port": 0},
         {"address": "a b"},
         {"send_queue_size": -1},
