@@ -135,14 +135,14 @@ def test_clients_are_remembered_up_to_a_bound() -> None:
 
 def test_the_table_of_the_hold() -> None:
     one = Hold(frozenset({"a", "b"}))
-    assert one.state is HOLD_TRANSITIONS.start is HoldState.HELD
+    assert one.is_held
     assert not one.client_ready("c")
     assert not one.client_ready("a")
     assert one.client_ready("b")
     assert not one.client_ready("b")
-    assert one.state is HoldState.RELEASED
+    assert not one.is_held
     with pytest.raises(AssertionError, match="not possible"):
-        HOLD_TRANSITIONS.next_state(one.state, HoldEvent.ALL_READY)
+        HOLD_TRANSITIONS.next_state(HoldState.RELEASED, HoldEvent.ALL_READY)
 
 
 def test_addresses_follow_from_the_configuration() -> None:
