@@ -43,8 +43,10 @@ def entry_values(entry: GobyLogEntry, protobuf: ProtobufTypes, *, is_raw: bool) 
     return {**_content(entry, protobuf, is_raw=is_raw), **facts}
 
 
-def entry_of_values(values: Mapping[str, Any], protobuf: ProtobufTypes) -> GobyLogEntry:
+def entry_of_values(values: object, protobuf: ProtobufTypes) -> GobyLogEntry:
     """The entry of JSON values. Raises CodecError."""
+    if not isinstance(values, Mapping):
+        raise _faulty("it is not an object with names")
     try:
         scheme = parse_scheme(str(values["_scheme_"]))
         time_us, group, type_name = (values[name] for name in ("_utime_", "_group_", "_type_"))
