@@ -1,0 +1,72 @@
+"""The portal as a program: until a signal, or a request of a Goby program to terminate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from skerry.apps.node.config import split_host_port
+from skerry.apps.portal.config import PortalProgramConfig
+from skerry.apps.portal.pages import portal_pages
+from skerry.apps.portal.service import PortalService
+from skerry.errors import SkerryError
+from skerry.runtime.health import HealthServer
+from skerry.runtime.system_folders import state_folder
+
+_WATCH_S = 1.0
+"""Interval at which the router is checked."""
+
+
+async def run_portal(
+    config: PortalProgramConfig,
+    *,
+    report: Callable[[str], None],
+    environ: Mapping[str, str] | None = None,
+    ready: Callable[[str, str | None], None] | None = None,
+) -> None:
+    """Run a portal. `ready` is called once it listens, with the endpoint of the manager and the
+    HOST:PORT of the pages, which is None if there are none.
+
+    Raises ConnectFailed if the addresses are in use, SkerryError if the router fails later.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        async with AsyncExitStack() as ending:
+            service = PortalService(
+                config,
+                state_folder=state_folder(os.environ if environ is None else environ),
+                terminate=stop.set,
+            )
+            ending.push_async_callback(service.close)
+            address: str | None = None
+            if config.metrics != "off":
+                pages = HealthServer(portal_pages(service))
+                ending.push_async_callback(pages.close)
+                url = await pages.listen(*split_host_port(config.metrics))
+                address = url.removeprefix("http://")
+            service.ready()
+            report(f"portal {config.name} listens at {config.manager}")
+            if ready is not None:
+                ready(config.manager, address)
+            await _ended(stop, service)
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+    report(f"portal {config.name} ends")
+
+
+async def _ended(stop: asyncio.Event, service: PortalService) -> None:
+    while not stop.is_set():
+        if service.trouble:
+            raise SkerryError(f"the portal failed: {service.trouble}")
+        try:
+            async with asyncio.timeout(_WATCH_S):
+                await stop.wait()
+        except TimeoutError:
+            continue

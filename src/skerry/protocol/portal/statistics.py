@@ -1,0 +1,45 @@
+"""The counters of a portal, under the names of its metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterCounters:
+    """What has passed a router."""
+
+    received_count: int = 0
+    """Publications received from publishers."""
+    received_bytes: int = 0
+    sent_count: int = 0
+    """Publications that were passed on, counted once for all subscribers."""
+    sent_bytes: int = 0
+    refused_count: int = 0
+    """Malformed publications and filters. Only a checking router refuses any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortalStatistics:
+    """A snapshot of the counters of a portal."""
+
+    publishers: int
+    """Connected sockets for publications."""
+    subscribers: int
+    """Connected sockets for subscriptions."""
+    clients: int
+    """Clients that have asked the manager, as far as it remembers them."""
+    is_held: int
+    """1 while the hold is not released, else 0."""
+    missing_clients: int
+    """Required clients that are not ready yet."""
+    received_publications: int
+    received_bytes: int
+    sent_publications: int
+    sent_bytes: int
+    refused_messages: int
+    refused_connections: int
+    """Connections whose handshake failed."""
+    requests: int
+    hold_requests: int
+    malformed_requests: int
