@@ -9,6 +9,7 @@ from skerry.errors import ConfigError, SchemaError, SkerryError
 from skerry.protocol.portal.mapping.portal_mapping import PortalMapping
 from skerry.protocol.portal.mapping.rules import PortalRule
 from skerry.runtime.goby_logs import load_descriptor_sets
+from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.type_files import load_types
 from skerry.schema.model import StructType
 
@@ -24,6 +25,22 @@ class MappingConfig:
     """Type files (`.dots`) with the types of JSON."""
     rules: tuple[PortalRule, ...] = ()
     """What is mapped; the first rule that matches a publication counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortalMappingConfig(MappingConfig):
+    """Section `portal.mapping`: a mapping to the space of a node."""
+
+    node: str = ""
+    """Endpoint of the node; empty for SKERRY_ENDPOINT, DOTS_ENDPOINT, or that of this computer."""
+
+    def __post_init__(self) -> None:
+        if self.node:
+            parse_endpoint(self.node)
+            if not self.rules:
+                raise ValueError(
+                    "node is given, and there are no rules; add [[portal.mapping.rules]]"
+                )
 
 
 def mapping_types(config: MappingConfig) -> dict[str, StructType]:

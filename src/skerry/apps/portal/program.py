@@ -7,9 +7,12 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 from skerry.apps.node.config import split_host_port
 from skerry.apps.portal.config import PortalProgramConfig
+from skerry.apps.portal.mapper import connect_node
+from skerry.apps.portal.mapping_config import make_mapping
 from skerry.apps.portal.pages import portal_pages
 from skerry.apps.portal.service import PortalService
 from skerry.errors import SkerryError
@@ -30,8 +33,10 @@ async def run_portal(
     """Run a portal. `ready` is called once it listens, with the endpoint of the manager and the
     HOST:PORT of the pages, which is None if there are none.
 
-    Raises ConnectFailed if the addresses are in use, SkerryError if the router fails later.
+    Raises ConfigError if the rules of the mapping are faulty, ConnectFailed if the addresses are in
+    use, SkerryError if the router or the mapping fails later.
     """
+    mapping = make_mapping(config.mapping) if config.mapping.rules else None
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -50,6 +55,8 @@ async def run_portal(
                 ending.push_async_callback(pages.close)
                 url = await pages.listen(*split_host_port(config.metrics))
                 address = url.removeprefix("http://")
+            if mapping is not None:
+                service.start_mapping(mapping, partial(connect_node, config.mapping.node))
             service.ready()
             report(f"portal {config.name} listens at {config.manager}")
             if ready is not None:

@@ -2,15 +2,17 @@
 
 options    options of commands that are clients of a portal
 run        `portal run`: a broker for Goby programs
+log        `portal log`: work with Goby logs
 """
 
 from __future__ import annotations
 
 import click
 
+from skerry.cli.portal.log import log
 from skerry.cli.portal.run import run
 
-__all__ = ["portal", "run"]
+__all__ = ["log", "portal", "run"]
 
 
 @click.group()
@@ -18,5 +20,5 @@ def portal() -> None:
     """A portal for programs of Goby: their broker, and clients of it."""
 
 
-for _command in (run,):
+for _command in (log, run):
     portal.add_command(_command)

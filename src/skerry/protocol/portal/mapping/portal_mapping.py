@@ -153,14 +153,17 @@ class PortalMapping:
         """What to subscribe to in the space."""
 
     @property
-    def filters(self) -> list[bytes]:
-        """The prefixes to subscribe to in the portal, none of which covers another."""
-        found = {rule.filter for rule in self._rules if rule.rule.is_in}
-        return sorted(
-            each
-            for each in found
-            if not any(each != other and each.startswith(other) for other in found)
-        )
+    def levels(self) -> list[tuple[str | None, int | None, str | None]]:
+        """Group, scheme and type of the subscriptions to the portal, none of which covers another.
+
+        None stands for any; the levels after it are None, too.
+        """
+        found = {prefix(*rule.levels): rule.levels for rule in self._rules if rule.rule.is_in}
+        return [
+            levels
+            for text, levels in sorted(found.items())
+            if not any(text != other and text.startswith(other) for other in found)
+        ]
 
     def into_space(self, identifier: Identifier, payload: bytes) -> SpaceItem | None:
         """What a publication becomes in the space; None if nothing."""
@@ -222,6 +225,10 @@ class PortalMapping:
             return None
         self._into_portal_count += 1
         return PortalItem(group=group, scheme=source.scheme, type_name=type_name, payload=payload)
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events)
 
     def take_events(self) -> list[MachineEvent]:
         """The events since the last call, oldest first."""

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from skerry.codec.subjects import text_level
 from skerry.errors import LocalProtocolError
 from skerry.protocol.patterns import check_pattern
-from skerry.protocol.portal.identifiers import Scheme, parse_scheme, prefix, scheme_text
+from skerry.protocol.portal.identifiers import Scheme, parse_scheme, scheme_text
 
 BYTES_SUBJECT: Final = "/goby/{group}/{scheme}/{type}"
 """The subject of bytes for which a rule gives none."""
@@ -149,15 +149,15 @@ class CompiledRule:
         return self._type.fullmatch(type_name) is not None
 
     @property
-    def filter(self) -> bytes:
-        """The prefix of the identifiers that may match."""
+    def levels(self) -> tuple[str | None, int | None, str | None]:
+        """Group, scheme and type to subscribe to; None for a level that may be any."""
         rule = self.rule
         if _ANY in rule.group:
-            return prefix()
+            return None, None, None
         number = rule.number
         if number is None:
-            return prefix(rule.group)
-        return prefix(rule.group, number, None if _ANY in rule.type else rule.type)
+            return rule.group, None, None
+        return rule.group, number, None if _ANY in rule.type else rule.type
 
     @property
     def pattern(self) -> str:

@@ -342,17 +342,17 @@ def test_rules_about_unknown_types_are_refused() -> None:
 
 
 def test_a_portal_is_asked_for_no_more_than_the_rules_need() -> None:
-    def filters(*rules: PortalRule) -> list[bytes]:
-        return mapping_of(*rules).filters
+    def levels(*rules: PortalRule) -> list[Any]:
+        return mapping_of(*rules).levels
 
     one = PortalRule(scheme="CSTR", group="a")
-    assert filters(one, PortalRule(scheme="JSON", group="a", type="t")) == [
-        b"/a/CSTR/",
-        b"/a/JSON/t/",
+    assert levels(one, PortalRule(scheme="JSON", group="a", type="t")) == [
+        ("a", 0, None),
+        ("a", 7, "t"),
     ]
-    assert filters(one, PortalRule(scheme="*", group="a")) == [b"/a/"]
-    assert filters(one, PortalRule(scheme="*")) == [b"/"]
-    assert filters(PortalRule(scheme="CSTR", group="a", subject="/x", direction="out")) == []
+    assert levels(one, PortalRule(scheme="*", group="a")) == [("a", None, None)]
+    assert levels(one, PortalRule(scheme="*")) == [(None, None, None)]
+    assert levels(PortalRule(scheme="CSTR", group="a", subject="/x", direction="out")) == []
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1))
