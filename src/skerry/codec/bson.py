@@ -68,7 +68,7 @@ class _Reader:
         data = self._data
         if len(data) - start < _EMPTY_BYTES:
             _refuse("the bytes end in a document")
-        (size,) = _SIZE.unpack_from(data, start)
+        size = int.from_bytes(data[start : start + _SIZE.size], "little", signed=True)
         stop = start + size
         if size < _EMPTY_BYTES or stop > len(data) or data[stop - 1]:
             _refuse(f"a document cannot have {size} bytes here")
@@ -124,8 +124,7 @@ class _Reader:
 
     def _size(self, at: int, stop: int) -> int:
         self._end(at, _SIZE.size, stop)
-        (size,) = _SIZE.unpack_from(self._data, at)
-        return int(size)
+        return int.from_bytes(self._data[at : at + _SIZE.size], "little", signed=True)
 
     def _end(self, at: int, size: int, stop: int) -> int:
         if size < 0 or at + size > stop:

@@ -9,7 +9,7 @@ a change of the others. Extensions and unknown fields are not mapped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -51,6 +51,7 @@ _KINDS: Final = {
 _KEY_KINDS_EXCLUDED: Final = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 """Numbers that may be unequal to themselves are no keys."""
 
+_Made = TypeVar("_Made", StructType, EnumType)
 _Reader = Callable[[Any], Any]
 _Writer = Callable[[Any, Any], Any]
 
@@ -152,7 +153,7 @@ class MessageStructs:
             EnumType(name=type_name_of(enum.full_name), elements=tuple(elements.values()))
         )
 
-    def _only(self, made: Any) -> Any:
+    def _only(self, made: _Made) -> _Made:
         known = self.types.setdefault(made.name, made)
         if known != made:
             error = SchemaCheckError(
@@ -160,7 +161,7 @@ class MessageStructs:
             )
             error.hint = "give one of them another name with `object`"
             raise error
-        return known
+        return made
 
 
 class MessageObjects:
@@ -200,12 +201,13 @@ class _Converter:
             for field in message.fields
         ]
 
-    def object_of(self, message: Any) -> Any:
+    def object_of(self, message: Any) -> Struct:
         values: dict[str, Any] = {}
         for field in self._fields:
             if field.is_set(message):
                 values[field.attribute] = field.read(getattr(message, field.name))
-        return self._class(**values)
+        made: Struct = self._class(**values)
+        return made
 
     def fill(self, message: Any, obj: Any) -> None:
         for field in self._fields:

@@ -148,7 +148,8 @@ def test_elements_with_too_large_numbers_are_refused() -> None:
             message_type=[{"name": "T", "field": [field_of(1, type=14, type_name=".E")]}],
         )
 
-    assert MessageStructs().struct(enum_with(2**31 - 2, -(2**31) + 1).DESCRIPTOR)
+    struct = MessageStructs().struct(enum_with(2**31 - 2, -(2**31) + 1).DESCRIPTOR)
+    assert struct.field("f1").type.kind == Kind.ENUM
     for numbers in ((0, 2**31 - 1), (0, -(2**31)), (2**31 - 2, -1)):
         with pytest.raises(SchemaCheckError, match="too large"):
             MessageStructs().struct(enum_with(*numbers).DESCRIPTOR)
