@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from skerry.observe.number_metrics import NumberCollector, number_registry
 from skerry.protocol.portal.statistics import PortalStatistics
@@ -42,6 +44,14 @@ def portal_registry(statistics: Callable[[], PortalStatistics]) -> CollectorRegi
     return number_registry(_PREFIX, PORTAL_METRICS, statistics)
 
 
-def portal_collector(statistics: Callable[[], PortalStatistics]) -> NumberCollector:
-    """The metrics of a portal that is part of another program."""
-    return NumberCollector(_PREFIX, PORTAL_METRICS, statistics)
+class PortalCollector(Collector):
+    """The metrics of a portal that is part of another program, which may have none."""
+
+    def __init__(self, statistics: Callable[[], PortalStatistics | None]) -> None:
+        self._statistics = statistics
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of one scrape."""
+        now = self._statistics()
+        if now is not None:
+            yield from NumberCollector(_PREFIX, PORTAL_METRICS, lambda: now).collect()

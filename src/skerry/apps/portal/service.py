@@ -41,9 +41,10 @@ class PortalService:
         config: PortalBrokerConfig,
         *,
         state_folder: Path | None = None,
-        terminate: Callable[[], None] = lambda: None,
+        terminate: Callable[[], None] | None = None,
     ) -> None:
-        """`terminate` is called if a Goby program requests the end of the portal.
+        """`terminate` is called if a Goby program requests the end of the portal; without it, such
+        requests are not answered.
 
         Raises ConnectFailed if another broker has the addresses. Until `ready` is called, the hold
         is not released.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from skerry.client.portal.aio import AsyncPortalConnection
-from skerry.client.portal.publications import PortalPublication
+from skerry.client.portal.publications import OnPublication, PortalPublication
 from skerry.protocol.portal.identifiers import Scheme
 from skerry.protocol.portal.program_answers import ProgramAnswers
 from skerry.protocol.portal.program_messages import (
@@ -27,19 +27,20 @@ class ProgramResponder:
         connection: AsyncPortalConnection,
         *,
         health: Callable[[], tuple[HealthState, str]],
-        terminate: Callable[[], None],
+        terminate: Callable[[], None] | None,
     ) -> None:
         """`health` returns the state and a text about it. `terminate` is called after the answer to
-        each request to terminate the program."""
+        each request to terminate the program; without it, such requests are not answered."""
         self._connection = connection
         self._health = health
         self._terminate = terminate
         self._answers = ProgramAnswers(name=connection.config.client_name, pid=os.getpid())
-        for topic, receive in (
-            (TERMINATE_REQUEST, self._asked_to_terminate),
-            (HEALTH_REQUEST, self._asked_for_health),
-        ):
-            connection.subscribe(receive, topic.group, Scheme.PROTOBUF, topic.type_name)
+        if terminate is not None:
+            self._subscribe(TERMINATE_REQUEST, self._asked_to_terminate)
+        self._subscribe(HEALTH_REQUEST, self._asked_for_health)
+
+    def _subscribe(self, topic: ProgramTopic, receive: OnPublication) -> None:
+        self._connection.subscribe(receive, topic.group, Scheme.PROTOBUF, topic.type_name)
 
     def _asked_for_health(self, _publication: PortalPublication) -> None:
         state, message = self._health()
@@ -47,7 +48,7 @@ class ProgramResponder:
 
     def _asked_to_terminate(self, publication: PortalPublication) -> None:
         answer = self._answers.termination(publication.payload)
-        if answer is not None:
+        if answer is not None and self._terminate is not None:
             publish_as(self._connection, TERMINATE_RESPONSE, answer)
             self._terminate()
 
