@@ -128,7 +128,7 @@ class Harbour:
         return portal.open(name, socket_name=str(self.folder / at))
 
     def space(self, node: str = "node") -> skerry.Space:
-        return skerry.connect(self.place(node), name="user", types=[Vessel])
+        return skerry.connect(self.place(node), name="user", types=[Vessel], wait=True)
 
 
 @pytest.fixture
@@ -311,6 +311,33 @@ def test_what_came_by_the_portal_is_recorded(harbour: Harbour) -> None:
     ]
     assert [update.subject for update in updates] == ["/Report/a"] * len(updates)
     assert len([u for u in updates if u.operation != SNAPSHOT]) >= 2
+
+
+def test_a_node_maps_its_own_portal(harbour: Harbour) -> None:
+    config = harbour.folder / "node.toml"
+    config.write_text(
+        f'[node.portal]\nenabled = true\nsocket_name = "{harbour.folder}/portal"\n'
+        + RULES.replace("portal.mapping", "node.portal.mapping")
+    )
+    with (
+        harbour.started(
+            *("--config", "node.toml", "node", "run", "--listen", harbour.place("node")),
+            *("--metrics", "off"),
+            until="mapping between portal and space",
+        ),
+        harbour.client() as client,
+        harbour.space() as space,
+    ):
+        texts, heard = Heard(), Heard()
+        space.subscribe("/text/*", texts.put)
+        client.subscribe(heard.put, "back")
+        client.ready()
+        client.wait_open()
+        client.settle()
+        client.publish("remarks", "fog")
+        assert texts.next().data == b"fog"
+        space.publish("/text/back", b"thanks")
+        assert heard.next().text() == "thanks"
 
 
 def test_the_mapping_waits_for_its_node(harbour: Harbour) -> None:

@@ -192,7 +192,7 @@ async def _running(
             ending.push_async_callback(carrier.close)
             carrier.start()
             report(f"node {config.name} exchanges messages by {carrier.address_text}")
-        portal = portal_of_node(config.portal, state_folder(environ))
+        portal = portal_of_node(config.portal, state_folder(environ), server)
         if portal is not None:
             portals.append(portal)
             ending.push_async_callback(portal.close)

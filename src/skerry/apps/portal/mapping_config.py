@@ -52,13 +52,13 @@ def mapping_types(config: MappingConfig) -> dict[str, StructType]:
     return {name: type_ for name, type_ in found.items() if isinstance(type_, StructType)}
 
 
-def make_mapping(config: MappingConfig) -> PortalMapping:
-    """The mapping of a configuration. Raises ConfigError if the files and rules do not fit."""
+def make_mapping(config: MappingConfig, section: str = "portal.mapping") -> PortalMapping:
+    """The mapping of a section. Raises ConfigError if the files and rules do not fit."""
     try:
         return PortalMapping(
             config.rules, load_descriptor_sets(config.descriptors), mapping_types(config)
         )
     except (SkerryError, OSError) as error:
         hint = getattr(error, "hint", None)
-        key = "portal.mapping.rules" if isinstance(error, SchemaError) else "portal.mapping"
+        key = f"{section}.rules" if isinstance(error, SchemaError) else section
         raise ConfigError(key=key, detail=str(error), hint=hint) from error
