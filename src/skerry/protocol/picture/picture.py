@@ -149,7 +149,7 @@ class PictureMachine:
                 self._outgoing.actions.append(Include(node=entry.node))
                 self._nodes_changed(now_ns)
             return
-        tracked = self.table.add(entry, node_type, now_ns)
+        tracked = self.table.add(entry, node_type, now_ns, self.state)
         if tracked.is_dead:
             reason = tracked.entry.dead_reason
             self._outgoing.actions.append(Exclude(node=entry.node, reason=reason))
@@ -428,7 +428,7 @@ class PictureMachine:
             return
         for node in self.table.merge_more_dead(raw.more_dead):
             self._outgoing.actions.append(Exclude(node=node, reason=ExclusionReason.COORDINATOR))
-        tracked.raw_received(raw)
+        self.table.raw_received(tracked, raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
         self.election.compare(tracked, raw.election_id, now_ns)

@@ -115,9 +115,13 @@ class RawTable:
         known = self.nodes.keys() | self.more_dead.keys() | {self.me.node}
         return all(one.seen <= known for one in self.alive_full())
 
-    def add(self, entry: NodeEntry, node_type: NodeType, now_ns: int) -> TrackedNode:
+    def add(
+        self, entry: NodeEntry, node_type: NodeType, now_ns: int, state: SystemState | None = None
+    ) -> TrackedNode:
         """Add a new node; one whose id is that of a dead node is dead."""
         tracked = TrackedNode(entry, node_type, now_ns)
+        if node_type.light:
+            self._renew(tracked, state)
         if entry.node in self.more_dead:
             tracked.entry = replace(entry, is_dead=True, dead_reason=ExclusionReason.COORDINATOR)
             tracked.dead_ns = now_ns
@@ -130,20 +134,23 @@ class RawTable:
         tracked.dead_ns = now_ns
         tracked.forget_raw()
 
+    def raw_received(self, tracked: TrackedNode, raw: RawStatistics) -> None:
+        """Keep the raw statistics of a node, and adopt the later generations of light nodes that
+        are alive here and there."""
+        tracked.raw_received(raw)
+        for entry in () if tracked.type.light else raw.nodes:
+            if entry.generation and not entry.is_dead:
+                light = self.nodes.get(entry.node)
+                if light is not None and light.type.light and not light.is_dead:
+                    generation = max(entry.generation, light.entry.generation)
+                    light.entry = replace(light.entry, generation=generation)
+
     def revive(self, tracked: TrackedNode, state: SystemState | None, now_ns: int) -> None:
-        """Note that a light node is alive again. It is of the next generation if it is dead in the
-        state."""
-        stated = None if state is None else state.entry(tracked.entry.node)
-        generation = tracked.entry.generation
-        if stated is not None:
-            generation = max(generation, stated.generation + stated.is_dead)
+        """Note that a light node is alive again."""
         tracked.entry = replace(
-            tracked.entry,
-            is_dead=False,
-            dead_reason=0,
-            generation=generation,
-            counters=NodeCounters(),
+            tracked.entry, is_dead=False, dead_reason=0, counters=NodeCounters()
         )
+        self._renew(tracked, state)
         tracked.dead_ns = None
         tracked.since_ns = now_ns
         tracked.data_since_ns = None
@@ -243,6 +250,20 @@ class RawTable:
             ),
             more_dead=tuple(self.more_dead),
         )
+
+    def _renew(self, tracked: TrackedNode, state: SystemState | None) -> None:
+        """Note that a light node is alive: it is of a later generation than each death of it that
+        the state or another full node names."""
+        node = tracked.entry.node
+        stated = None if state is None else state.entry(node)
+        generation = tracked.entry.generation
+        if stated is not None:
+            generation = max(generation, stated.generation + stated.is_dead)
+        for other in self.alive_full():
+            for entry in other.dead:
+                if entry.node == node:
+                    generation = max(generation, entry.generation + 1)
+        tracked.entry = replace(tracked.entry, generation=generation)
 
     def _add_more_dead(self, node: int) -> None:
         self.more_dead[node] = None

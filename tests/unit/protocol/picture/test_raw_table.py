@@ -51,6 +51,39 @@ def test_a_light_node_returns_with_the_next_generation(
         assert tracked.entry.generation == generation
 
 
+def raw(me: NodeEntry, *nodes: NodeEntry) -> RawStatistics:
+    return RawStatistics(me=me, nodes=nodes)
+
+
+def test_a_light_node_returns_in_a_later_generation_than_any_death_of_it(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    """So that no death which another node still names is taken for one of this life."""
+    dead = entry(9, light, is_dead=True, generation=3)
+    table.raw_received(table.nodes[3], raw(entry(3), dead))
+    table.raw_received(table.nodes[7], raw(entry(7), replace(dead, generation=2)))
+    tracked = table.add(entry(9, light), light, 0)
+    assert tracked.entry.generation == 4
+    table.kill(tracked, ExclusionReason.SILENT, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), replace(dead, generation=6)))
+    table.revive(tracked, None, 7)
+    assert tracked.entry.generation == 7
+
+
+def test_nodes_agree_on_the_generation_of_a_light_node_that_is_alive(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    tracked = table.add(entry(9, light), light, 0)
+    other = table.add(entry(8, light), light, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), entry(9, light, generation=2)))
+    table.raw_received(table.nodes[7], raw(entry(7), entry(9, light, generation=1)))
+    table.raw_received(other, raw(entry(8, light), entry(9, light, generation=5)))
+    assert tracked.entry.generation == 2, "what light nodes say of each other does not count"
+    table.kill(tracked, ExclusionReason.SILENT, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), entry(9, light, generation=4)))
+    assert tracked.entry.generation == 2
+
+
 def test_a_forgotten_node_is_not_learned_again_for_a_while(table: RawTable, entry: Entries) -> None:
     table.kill(table.nodes[3], ExclusionReason.SILENT, 0)
     assert table.forget([3, 7, 99], 0) == [3]  # Node 7 is alive, and node 99 unknown.
