@@ -450,8 +450,8 @@ class PictureMachine:
             )
             for entry in proposal.learned:
                 self._learn_dead(entry, now_ns)
-            for tracked in proposal.dead:
-                self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
+            for tracked, reason in proposal.dead:
+                self._exclude(tracked, reason, now_ns)
             if proposal.state is not None and proposal.state is not self.state:
                 self._accept_state(proposal.state, now_ns)
                 self._state_pause_ns = _STATE_NS

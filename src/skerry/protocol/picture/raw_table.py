@@ -8,17 +8,24 @@ from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import NodeCounters, NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
+    NodeCounters,
+    NodeEntry,
+    RawStatistics,
+    SystemState,
+)
 from skerry.protocol.picture.liveness import ChannelHealth, dead_reason
 
-__all__ = ["MORE_DEAD_COUNT_MAX", "RawTable", "TrackedNode"]
+__all__ = ["REFUSED_REASONS", "RawTable", "TrackedNode"]
 
-MORE_DEAD_COUNT_MAX: Final = 100_000
-"""Ids of dead nodes. The oldest are forgotten first; until then, `skerry picture forget` does."""
 _DEAD_ENTRY_NS: Final = 300_000_000_000
 """After this time only the id of a dead node is kept."""
 _FORGOTTEN_NS: Final = 120_000_000_000
-"""For this time after an order to forget a node, others may still name it."""
+"""For this time after a node was forgotten, others may still name it."""
+REFUSED_REASONS: Final = frozenset({ExclusionReason.CLOCK, ExclusionReason.VETO})
+"""A node that is refused for these reasons was never a member, and comes with a new id each time
+that it tries to join. Its ids are not kept, as they would grow for as long as it tries."""
 _US: Final = 1000
 _MS: Final = 1_000_000
 _NEVER_HEARD: Final = ChannelHealth()
@@ -213,7 +220,9 @@ class RawTable:
         for node, tracked in list(self.nodes.items()):
             if tracked.dead_ns is not None and now_ns - tracked.dead_ns >= _DEAD_ENTRY_NS:
                 del self.nodes[node]
-                if not tracked.type.light:
+                if tracked.entry.dead_reason in REFUSED_REASONS:
+                    self._forgotten[node] = now_ns
+                elif not tracked.type.light:
                     self._add_more_dead(node)
         for node, forgotten_ns in list(self._forgotten.items()):
             if now_ns - forgotten_ns >= _FORGOTTEN_NS:

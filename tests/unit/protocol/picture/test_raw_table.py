@@ -7,9 +7,14 @@ from dataclasses import replace
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
-from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
+    NodeEntry,
+    RawStatistics,
+    SystemState,
+)
 from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT, ChannelHealth
-from skerry.protocol.picture.raw_table import MORE_DEAD_COUNT_MAX, RawTable, TrackedNode
+from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
 Entries = Callable[..., NodeEntry]
 MINUTE = 60_000_000_000
@@ -25,6 +30,18 @@ def test_a_dead_node_is_never_alive_again(
     assert isinstance(tracked, TrackedNode)
     assert tracked.is_dead
     assert table.dead_count == 2
+
+
+def test_a_node_that_was_refused_is_forgotten_and_not_learned_again(
+    table: RawTable, entry: Entries, server: NodeType
+) -> None:
+    refused = table.add(entry(9), server, 0)
+    table.kill(refused, ExclusionReason.CLOCK, 0)
+    table.expire(5 * MINUTE)
+    assert not table.dead_count
+    # Another node has not forgotten it yet.
+    assert not table.add_dead(refused.entry, 5 * MINUTE)
+    assert not table.merge_more_dead([9])
 
 
 def test_a_light_node_that_was_dead_for_long_is_forgotten(
