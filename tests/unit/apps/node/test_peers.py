@@ -158,6 +158,7 @@ MISTAKES = {
     ),
     f"type = 'sever'\n{TYPE}": "there is no type sever; the types are a",
     "alone_timeout_s = -1": "alone_timeout_s = -1 is not between 0 and 86400",
+    "control = '127.0.0.1:5'\ndata = '127.0.0.1:5'": "control and data are both '127.0.0.1:5'",
     "rejoin = 'never'": "'never' is not",
     "colour = 'red'": "unknown key",
     "[node.peers.link]\ndatagram_bytes = 100": "datagram_bytes = 100 is not between 512 and",
