@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from skerry.cli.group_options import group_segment_option
 from skerry.cli.input import input_lines
-from skerry.cli.node_options import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, is_node_named, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.progress import status_line
@@ -89,12 +89,13 @@ def replay(
 
     \b
     Examples:
+      skerry replay recordings/today
       skerry replay recordings/today --node tcp://127.0.0.1:4000
       skerry replay recordings/today --from 2026-11-15T14:00:00Z --speed 10 --node uds:/run/n.sock
       skerry replay recordings/prices --multicast 239.192.7.2:4711 --fast
     """
-    if (choice.endpoint is None) == (group["multicast"] is None):
-        raise click.UsageError("give either --node URI or --multicast GROUP as the target")
+    if is_node_named() and group["multicast"] is not None:
+        raise click.UsageError("--node and --multicast exclude each other: give one target")
     if (
         fast
         and click.get_current_context().get_parameter_source("speed") != ParameterSource.DEFAULT
@@ -133,7 +134,7 @@ def replay(
 def _target(
     choice: NodeChoice, group: dict[str, Any], output: Output, *, is_looping: bool
 ) -> ReplayTarget:
-    if choice.endpoint is None:
+    if group["multicast"] is not None:
         from skerry.apps.recorder.group_source import GroupOptions
         from skerry.apps.replayer.group_target import GroupTarget
 
@@ -141,6 +142,9 @@ def _target(
         return GroupTarget(GroupOptions(group=name, **group), report=output.warning)
     from skerry.apps.replayer.node_target import NodeTarget
 
+    if not is_node_named():
+        # It may be the node on which the recording was made.
+        output.note(f"playing to {choice.shown_endpoint}")
     return NodeTarget(node_options_of(choice), report=output.note, is_looping=is_looping)
 
 
