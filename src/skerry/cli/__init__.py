@@ -14,6 +14,7 @@ rows           objects and events as text, in a chosen format, or JSON
 following      what a command subscribes to, with warnings about likely mistakes
 measuring      what `hz`, `bw` and `delay` share
 progress       progress bars
+keys           keys of a terminal
 stopping       SIGINT and SIGTERM as stop requests
 
 node           `node run`
@@ -23,6 +24,7 @@ request        send a request to another program
 hz, bw, delay  rate, bandwidth and age of the updates of a type or a subject
 bench          measure a node
 top, picture   monitor a node; show the nodes of its system
+top_screen     the screen of `top`
 types/         check, format, show, compare and generate types; list those of a node
 distributor    publish, subscribe and measure by multicast
 record/        record a space, and work with recordings

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +14,7 @@ from click.core import ParameterSource
 
 from skerry.cli.group_options import group_segment_option
 from skerry.cli.input import input_lines
+from skerry.cli.keys import has_keys, key_presses
 from skerry.cli.node_options import NodeChoice, is_node_named, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
@@ -121,9 +120,13 @@ def replay(
     with stop_on_signals() as stop, ExitStack() as stack:
         if step:
             _follow_lines(replayer, stop)
-        elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        elif has_keys():
             output.note(_KEYS)
-            stack.enter_context(_keys(replayer, stop))
+            stack.enter_context(
+                key_presses(
+                    lambda key: replayer.do_soon(partial(apply_key, key, replayer.pacer, stop))
+                )
+            )
         show = stack.enter_context(status_line(output, "replay"))
         summary = asyncio.run(
             replayer.run(lambda: stop.is_requested, show=lambda pacer: show(progress_text(pacer)))
@@ -172,27 +175,6 @@ def _follow_lines(replayer: Replayer, stop: Stop) -> None:
         replayer.finish()
 
     threading.Thread(target=read, name="steps", daemon=True).start()
-
-
-@contextmanager
-def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
-    """Read keys from the terminal without waiting for a line, in a thread."""
-    import termios
-    import tty
-
-    number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
-
-    def read() -> None:
-        while key := sys.stdin.read(1):
-            replayer.do_soon(partial(apply_key, key, replayer.pacer, stop))
-
-    tty.setcbreak(number)
-    threading.Thread(target=read, name="keys", daemon=True).start()
-    try:
-        yield
-    finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
 
 
 def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:

@@ -104,7 +104,7 @@ def test_a_format_puts_values_into_a_line() -> None:
     ],
 )
 def test_a_wrong_format_is_a_usage_error(text: str, complaint: str) -> None:
-    with pytest.raises(WrongValue, match="(?s).*") as raised:
+    with pytest.raises(WrongValue) as raised:
         RowFormat(text).check(["id", "speed"])
     assert complaint in raised.value.message
     assert raised.value.hint

@@ -216,9 +216,11 @@ def test_a_format_replaces_the_line(run: Run, node: Any, types: Path) -> None:
 def test_wild_cards_of_other_systems_are_answered_at_once(
     run: Run, node: Any, types: Path, pattern: str, meant: str
 ) -> None:
-    with publishing(node, types) as (space, _known):
-        with when_joined(space, pattern, lambda: space.publish(pattern, b"literal")):
-            done = run("sub", pattern, "-c", "1")
+    with (
+        publishing(node, types) as (space, _),
+        when_joined(space, pattern, lambda: space.publish(pattern, b"literal")),
+    ):
+        done = run("sub", pattern, "-c", "1")
     assert "literal" in done.out, "such a level is an ordinary one"
     assert f"did you mean '{meant}'?" in done.err
 
