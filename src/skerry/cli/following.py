@@ -6,7 +6,9 @@ Also the loop that waits for events, and the reports about the connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _WAIT_S: Final = 0.1
 """Interval at which a stop request is polled while no event arrives."""
+_TYPE_NAME: Final = re.compile(r"[\w:]+")
 _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
 
 
@@ -34,7 +37,7 @@ def is_subject(text: str, output: Output) -> bool:
     """Whether a TYPE|SUBJECT is a subject pattern. Checks it, and warns about wild cards of other
     systems, which match only themselves."""
     if not text.startswith("/"):
-        if not text.isidentifier():
+        if _TYPE_NAME.fullmatch(text) is None:
             hint = f"did you mean '{meant_pattern(text)}'?" if text.strip() else None
             message = f"{text!r:.80} is not a type name; a subject begins with /"
             raise WrongValue(message, option="TYPE|SUBJECT", hint=hint)
@@ -55,14 +58,23 @@ def followed_type(
     space: Space, name: str, types: Mapping[str, Any], output: Output, *, needs_type: bool = False
 ) -> Any:
     """The class of a type, or its name, with a warning, if the node does not know it yet."""
-    if types or needs_type or name in space.request_types(name) or name in internal_types():
+    known = {} if types else space.request_types()
+    if types or needs_type or name in known or name in internal_types():
         return struct_class(space, name, types)
-    guess = nearest(name, space.request_types())
+    guess = nearest(name, known)
     advice = f" (did you mean {guess}?)" if guess else ""
     output.warning(
         f"the node does not know {name} yet{advice}; waiting for its first object until Ctrl-C"
     )
     return name
+
+
+@contextmanager
+def without_repetition() -> Iterator[None]:
+    """Subscribe in the body: the warning of the library about a pattern was printed already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def hides(text: str, event: Event[Any]) -> bool:

@@ -21,6 +21,7 @@ from skerry.cli.following import (
     hides,
     is_subject,
     report_states,
+    without_repetition,
 )
 from skerry.cli.node_options import (
     NodeChoice,
@@ -143,7 +144,8 @@ def measure(
             what = followed_type(space, type_name, types, output, needs_type=needs_type)
             if where is not None:
                 check_filter(what, where, None)
-        space.subscribe(what, note, where=where)
+        with without_repetition():
+            space.subscribe(what, note, where=where)
         shown, begun_s = 0, monotonic()
         while not stop.is_requested and shown != count:
             sleep(_LOOK_S)

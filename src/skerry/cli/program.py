@@ -62,10 +62,37 @@ COMMANDS: Final[Mapping[str, str]] = {
 """Commands and their lines in `skerry --help`."""
 
 
+_SYNONYMS: Final[Mapping[str, str]] = {
+    "benchmark": "bench",
+    "broker": "node run",
+    "call": "request",
+    "consume": "sub",
+    "echo": "sub",
+    "listen": "sub",
+    "list": "types list",
+    "monitor": "top",
+    "play": "replay",
+    "produce": "pub",
+    "publish": "pub",
+    "put": "pub",
+    "query": "get",
+    "rate": "hz",
+    "req": "request",
+    "run": "node run",
+    "server": "node run",
+    "start": "node run",
+    "status": "top",
+    "subscribe": "sub",
+    "topic": "types list",
+}
+"""What people from other systems type, and the command that they mean."""
+
+
 @click.group(
     cls=LazyGroup,
     package="skerry.cli",
     summaries=COMMANDS,
+    synonyms=_SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import sleep
@@ -112,11 +113,16 @@ def pub(
                 with as_wrong_value("FIELD=VALUE", DecodeError):
                     publisher.publish(given_fields(cls, fields, cleared), is_removal=remove)
             else:
+                _announce_terminal()
                 for number, line in enumerate(input_lines(stop), 1):
                     with _naming_line(number):
                         publisher.publish_line(line, is_removal=remove)
         with choice.fail_if_silent(space):
             _confirm(space, stop)
+        if not any(done.values()) and not stop.is_requested:
+            current_output().warning(
+                "nothing was published: standard input was empty, and no FIELD=VALUE was given"
+            )
         if stay:
             current_output().note("published; Ctrl-C disconnects")
             _wait(space, stop)
@@ -190,6 +196,12 @@ def _check_use(
         raise click.UsageError("--data needs --subject without a TYPE; an object has fields")
     if cleared and not fields:
         raise click.UsageError("--clear needs the key of the object as FIELD=VALUE")
+
+
+def _announce_terminal() -> None:
+    """Say what is waited for, if a person has to type it."""
+    if sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty():
+        current_output().note("publishing each JSON line that is typed; Ctrl-D ends")
 
 
 def _retry(space: Space, publish: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from skerry.cli.following import (
     hides,
     is_subject,
     report_states,
+    without_repetition,
 )
 from skerry.cli.node_options import (
     NodeChoice,
@@ -118,5 +119,7 @@ def sub(
             else:
                 output.line(f"{time_text(event.info.modified, time())} {event_text(event)}")
 
-        with space.subscribe(what, where=where, fields=names, on_slow=on_slow) as events:
+        with without_repetition():
+            subscription = space.subscribe(what, where=where, fields=names, on_slow=on_slow)
+        with subscription as events:
             follow(space, events, stop, refusals, take=show, is_over=lambda: shown == count)

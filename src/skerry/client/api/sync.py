@@ -99,6 +99,7 @@ class Subscription(SubscriptionBase[T], Generic[T]):
     """
 
     inbox_class = _Inbox
+    _caller_depth = 5
     _inbox: _Inbox[T]
 
     def __init__(
