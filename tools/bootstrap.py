@@ -299,8 +299,8 @@ def build_job() -> Job:
     """Build the wheel from a copy below `build`, so that `src` stays clean."""
     work = refresh_copy(wheel_folder().parent)
     shutil.rmtree(wheel_folder(), ignore_errors=True)
-    options = ["--no-deps", "--no-build-isolation", "--verbose", "-w", wheel_folder()]
-    command = [*PIP, "wheel", *options, work]
+    options: list[str | Path] = ["--no-deps", "--no-build-isolation", "--verbose"]
+    command = [*PIP, "wheel", *options, "-w", wheel_folder(), work]
     return Job("skerry", command, "the package cannot be built", dict(os.environ))
 
 

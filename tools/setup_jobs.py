@@ -75,7 +75,7 @@ class Job:
         for line in self._process.stdout:
             self.output += line
             found = state_of(line)
-            if found is not None:
+            if found is not None and found[0] != self.state:
                 self.state, is_long = found
                 if is_long and not is_terminal():
                     say(f"{self.name}: {self.state}")
