@@ -111,8 +111,10 @@ class Output:
         if self.live is None:
             click.echo(f"{shown} {text}", err=True, color=self.uses_color(sys.stderr))
         else:
-            self.live.print(f"[bold {color}]{label}:[/]", end=" ")
-            self.live.print(text, markup=False, soft_wrap=True)
+            from rich.text import Text
+
+            words = Text.assemble((f"{label}:", f"bold {color}"), f" {text}")
+            self.live.print(words, soft_wrap=True)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import fields
 
+from skerry.durations import Durations
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.node import NodeCore
 from skerry.engine.system.events import MemberStatistics
@@ -18,15 +19,16 @@ def node_pages(
     faults: Callable[[], list[str]],
     group: Callable[[], GroupStatistics | None] = lambda: None,
     member: Callable[[], MemberStatistics | None] = lambda: None,
+    turns: Callable[[], Durations] = Durations,
 ) -> dict[str, Callable[[], Page]]:
     """Pages by path. `faults` lists why the node is not ready; it is ready if the list is empty.
 
     `group` returns the statistics of the node's multicast group, and `member` those of the node in
-    its system, or None.
+    its system, or None. `turns` returns how long the node took for its input.
     """
     return {
         "/healthz": lambda: Page(body=b"ok\n"),
-        "/metrics": _metrics_page(core, group, member),
+        "/metrics": _metrics_page(core, group, member, turns),
         "/readyz": lambda: _ready(faults()),
         "/status.json": lambda: _status(core, group, member),
     }
@@ -36,11 +38,12 @@ def _metrics_page(
     core: NodeCore,
     group: Callable[[], GroupStatistics | None],
     member: Callable[[], MemberStatistics | None],
+    turns: Callable[[], Durations],
 ) -> Callable[[], Page]:
     # Imported here: a node without metrics does not need the library.
     from skerry.observe.metrics import CONTENT_TYPE, node_registry, scrape
 
-    registry = node_registry(core.statistics, group, member)
+    registry = node_registry(core.statistics, group, member, turns)
     return lambda: Page(body=scrape(registry), content_type=CONTENT_TYPE)
 
 

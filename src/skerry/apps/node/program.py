@@ -171,6 +171,7 @@ async def _running(
                     partial(_faults, server, storage, recorders, members),
                     lambda: carriers[0].statistics() if carriers else None,
                     lambda: None if member is None else member.statistics(),
+                    server.turns.durations,
                 )
             )
             ending.push_async_callback(pages.close)

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any, Final
 
 from skerry.codec.pieces import cut, split_whole
+from skerry.durations import DurationCounter
 from skerry.engine.clients import Client
 from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.ledger import RequestCounts
@@ -64,6 +65,7 @@ class RequestTable:
         self._abandoned_count = 0
         self._late_count = 0
         self._ended: Counter[str] = Counter()
+        self._durations = DurationCounter()
         self.ownership = ClaimTable(node, types, self._handler_changed)
 
     @property
@@ -75,6 +77,7 @@ class RequestTable:
             abandoned=self._abandoned_count,
             open=sum(len(calls) for calls in self._by_requester.values()),
             late=self._late_count,
+            durations=self._durations.durations(),
         )
 
     def deadline_ns(self) -> int | None:
@@ -308,6 +311,7 @@ class RequestTable:
         """Send the response to a request."""
         self._over(call)
         self._ended[outcome] += 1
+        self._durations.add(now_ns - call.asked_ns)
         self._respond(call.requester, call.requester_number, outcome, reason, now_ns, answer)
         self._trace(call, outcome, reason, now_ns, answer)
         call.data = b""
