@@ -33,6 +33,7 @@ from skerry.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
+    TRACE_CONTEXT_CHAR_COUNT_MAX,
 )
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header
@@ -144,6 +145,7 @@ class RequestTable:
             topic=what,
             handler=handler,
             data=data,
+            trace=message.trace,
             asked_ns=now_ns,
             due_ns=now_ns + ns_of_seconds(message.timeout),
         )
@@ -384,6 +386,8 @@ def _fault(message: Any) -> str | None:
         return "without number, typeName or object"
     if message.timeout is None or not 0 < message.timeout <= REQUEST_TIMEOUT_S_MAX:
         return f"its timeout is not between 0 and {REQUEST_TIMEOUT_S_MAX:g} s"
+    if message.trace is not None and len(message.trace) > TRACE_CONTEXT_CHAR_COUNT_MAX:
+        return f"its trace has more than {TRACE_CONTEXT_CHAR_COUNT_MAX} characters"
     return None
 
 
