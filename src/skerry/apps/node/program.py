@@ -175,6 +175,7 @@ async def _running(
                     lambda: carriers[0].statistics() if carriers else None,
                     lambda: None if member is None else member.statistics(),
                     lambda: portals[0].statistics() if portals else None,
+                    server.turns.durations,
                 )
             )
             ending.push_async_callback(pages.close)

@@ -10,6 +10,7 @@ from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
 
+from skerry.durations import DurationCounter
 from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.node import NodeCore
 from skerry.limits import STREAM_CHUNK_BYTES_MAX
@@ -127,6 +128,9 @@ class NodeServer:
         self._batch_timer: asyncio.TimerHandle | None = None
         self._is_batching = False
         """Whether this iteration of the loop has had input."""
+        self.turns = DurationCounter()
+        """From the first input of an iteration of the loop to the end of its processing: how long
+        updates are in the node, except for those that wait for a slow client or a batch."""
         self._iteration_end_ns = 0
         """Time at which further input of this iteration of the loop is deferred."""
         self._held: dict[Address, Callable[[], None]] = {}
@@ -360,6 +364,7 @@ class NodeServer:
         self._is_batching = False
         if self._batched_bytes:
             self._send()
+        self.turns.add(monotonic_ns() - self._iteration_end_ns + LOOP_TURN_NS_MAX)
         self._settle()
 
     def _set_timer(self) -> None:
