@@ -31,7 +31,7 @@ _OPTIONS: Final = (
     click.option(
         "--socket-name",
         metavar="PATH",
-        help="Path of the IPC sockets without their suffixes. Default: /tmp/goby_PLATFORM.",
+        help="Path of the IPC sockets without their suffixes. Default: that of Goby for the platform.",
     ),
     click.option(
         "--address", metavar="HOST", help="Host of the portal, for TCP. Default: 127.0.0.1."
