@@ -139,7 +139,12 @@ def harbour(tmp_path: Path) -> Harbour:
 @pytest.fixture
 def both(harbour: Harbour) -> Iterator[tuple[portal.Connection, skerry.Space]]:
     """A client of a portal and one of a node, with a mapping between them."""
-    with harbour.node(), harbour.mapped_portal(), harbour.client() as client, harbour.space() as space:
+    with (
+        harbour.node(),
+        harbour.mapped_portal(),
+        harbour.client() as client,
+        harbour.space() as space,
+    ):
         client.ready()
         client.wait_open()
         client.settle()
