@@ -1,6 +1,7 @@
 """Programs, assembled from the packages below; each is started by a command of `skerry.cli`.
 
 node/               the node: configuration, listeners, storage, multicast, self-recording
+portal/             a portal, and the mapping between portals and spaces
 recorder/           writes the updates of a node or a group into a recording
 replayer/           plays a recording back
 demo/               the guided tour

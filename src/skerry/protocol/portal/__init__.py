@@ -8,6 +8,7 @@ config         parameters of a portal and its clients
 session        a client: the hold, publications, subscriptions, reconnection
 session_states    the states of a client, as a transition table
 session_messages  what the machine of a client asks of its driver, and what it reports
+mapping        publications as objects of a space, and back
 subscriptions  which subscriptions a frame matches
 publication_buffer  publications that wait, bounded
 """
