@@ -27,6 +27,12 @@ PORTAL_METRICS: Final = {
     "skerry_portal_requests_total": "Requests to the manager.",
     "skerry_portal_hold_requests_total": "Published requests about the hold.",
     "skerry_portal_malformed_requests_total": "Malformed messages to the manager.",
+    "skerry_portal_mapped_publications_total": "Publications mapped into the space.",
+    "skerry_portal_mapped_updates_total": "Updates of the space mapped to the portal.",
+    "skerry_portal_unmapped_total": "Publications and updates that could not be mapped.",
+    "skerry_portal_returned_total": "Dropped, because a mapping is their origin.",
+    "skerry_portal_unmapped_removes_total": "Removes of objects, which a portal cannot have.",
+    "skerry_portal_unpublished_total": "Mapped, and dropped because the target had no room.",
 }
 """The metrics of a portal, and their help texts."""
 

@@ -175,6 +175,7 @@ async def _running(
                     lambda: carriers[0].statistics() if carriers else None,
                     lambda: None if member is None else member.statistics(),
                     lambda: portals[0].statistics() if portals else None,
+                    server.turns.durations,
                 )
             )
             ending.push_async_callback(pages.close)
@@ -192,7 +193,7 @@ async def _running(
             ending.push_async_callback(carrier.close)
             carrier.start()
             report(f"node {config.name} exchanges messages by {carrier.address_text}")
-        portal = portal_of_node(config.portal, state_folder(environ))
+        portal = portal_of_node(config.portal, state_folder(environ), server)
         if portal is not None:
             portals.append(portal)
             ending.push_async_callback(portal.close)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.apps.node.config import LogConfig, split_host_port
+from skerry.apps.portal.mapping_config import PortalMappingConfig
 from skerry.errors import ConfigError
 from skerry.limits import CONFIG_BYTES_MAX
 from skerry.protocol.portal.goby_config import (
@@ -24,6 +25,7 @@ from skerry.runtime.whole_files import read_whole
 class PortalProgramConfig(PortalBrokerConfig):
     """Section `portal`: a portal without a node."""
 
+    mapping: PortalMappingConfig = field(default_factory=PortalMappingConfig)
     metrics: str = "off"
     """HOST:PORT of the pages for metrics and health, or `off`."""
     log: LogConfig = field(default_factory=LogConfig)

@@ -7,12 +7,17 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Protocol
 
 from skerry.apps.node.config import split_host_port
 from skerry.apps.portal.config import PortalProgramConfig
+from skerry.apps.portal.mapper import MappingService, connect_node
+from skerry.apps.portal.mapping_config import PortalMappingConfig, make_mapping
 from skerry.apps.portal.pages import portal_pages
 from skerry.apps.portal.service import PortalService
 from skerry.errors import SkerryError
+from skerry.protocol.portal.config import PortalClientConfig
 from skerry.runtime.health import HealthServer
 from skerry.runtime.system_folders import state_folder
 
@@ -30,8 +35,10 @@ async def run_portal(
     """Run a portal. `ready` is called once it listens, with the endpoint of the manager and the
     HOST:PORT of the pages, which is None if there are none.
 
-    Raises ConnectFailed if the addresses are in use, SkerryError if the router fails later.
+    Raises ConfigError if the rules of the mapping are faulty, ConnectFailed if the addresses are in
+    use, SkerryError if the router or the mapping fails later.
     """
+    mapping = make_mapping(config.mapping) if config.mapping.rules else None
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -50,6 +57,8 @@ async def run_portal(
                 ending.push_async_callback(pages.close)
                 url = await pages.listen(*split_host_port(config.metrics))
                 address = url.removeprefix("http://")
+            if mapping is not None:
+                service.start_mapping(mapping, partial(connect_node, config.mapping.node))
             service.ready()
             report(f"portal {config.name} listens at {config.manager}")
             if ready is not None:
@@ -61,7 +70,33 @@ async def run_portal(
     report(f"portal {config.name} ends")
 
 
-async def _ended(stop: asyncio.Event, service: PortalService) -> None:
+async def run_mapping(
+    config: PortalMappingConfig, portal: PortalClientConfig, *, report: Callable[[str], None]
+) -> None:
+    """Map between a portal that runs elsewhere, such as Goby's daemon, and a space.
+
+    Raises ConfigError if the rules are faulty, SkerryError if the node refuses the mapping.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    service = MappingService(make_mapping(config), portal, partial(connect_node, config.node))
+    try:
+        report(f"maps the portal at {portal.manager}")
+        await _ended(stop, service)
+    finally:
+        await service.close()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _Service(Protocol):
+    @property
+    def trouble(self) -> str: ...
+
+
+async def _ended(stop: asyncio.Event, service: _Service) -> None:
     while not stop.is_set():
         if service.trouble:
             raise SkerryError(f"the portal failed: {service.trouble}")

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from skerry.apps.portal.mapper import MappingService
+from skerry.client.api.aio import AsyncSpace
 from skerry.client.portal.aio import AsyncPortalConnection
 from skerry.client.portal.portal_link import PortalLink
 from skerry.client.portal.responder import ProgramResponder
 from skerry.observe.portal_log import log_portal_events
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.config import PortalClientConfig, PortalConfig
+from skerry.protocol.portal.mapping.portal_mapping import PortalMapping
 from skerry.protocol.portal.programs.program_messages import HealthState
 from skerry.protocol.portal.statistics import PortalStatistics
 from skerry.runtime.portal.broker import PortalBroker
@@ -54,6 +57,7 @@ class PortalService:
         )
         self.connection = AsyncPortalConnection(PortalLink(_own_client(config), self._note))
         """The portal as a client of itself."""
+        self._mapping: MappingService | None = None
         self._responder = ProgramResponder(
             self.connection, health=self._health, terminate=terminate
         )
@@ -65,14 +69,34 @@ class PortalService:
     @property
     def trouble(self) -> str:
         """Why the portal does not work; empty if it does."""
-        return self.broker.fault
+        return self.broker.fault or ("" if self._mapping is None else self._mapping.trouble)
+
+    def start_mapping(
+        self, mapping: PortalMapping, open_space: Callable[[], Awaitable[AsyncSpace]]
+    ) -> None:
+        """Map publications to objects of the space that `open_space` returns, and back."""
+        self._mapping = MappingService(mapping, self.connection.config, open_space)
 
     def statistics(self) -> PortalStatistics:
         """Return an immutable snapshot of the counters."""
-        return self.broker.statistics()
+        found = self.broker.statistics()
+        if self._mapping is None:
+            return found
+        mapped = self._mapping.statistics()
+        return replace(
+            found,
+            mapped_publications=mapped.into_space_count,
+            mapped_updates=mapped.into_portal_count,
+            unmapped=mapped.unmapped_count,
+            returned=mapped.returned_count,
+            unmapped_removes=mapped.removes_count,
+            unpublished=mapped.dropped_count,
+        )
 
     async def close(self) -> None:
-        """End the portal, after what its own client has published is sent."""
+        """End the portal, after what its own clients have published is sent."""
+        if self._mapping is not None:
+            await self._mapping.close()
         await self.connection.close()
         self.broker.close()
 

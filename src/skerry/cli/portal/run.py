@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from skerry.cli.output import current_output, json_option_of
+from skerry.cli.parameters import CheckedText, check_endpoint
 
 
 @click.command()
@@ -29,7 +30,7 @@ from skerry.cli.output import current_output, json_option_of
 @click.option(
     "--socket-name",
     metavar="PATH",
-    help="Path of the IPC sockets without their suffixes. Default: /tmp/goby_PLATFORM.",
+    help="Path of the IPC sockets without their suffixes. Default: that of Goby.",
 )
 @click.option(
     "--tcp-port",
@@ -57,6 +58,13 @@ from skerry.cli.output import current_output, json_option_of
     " Goby. Default: pass all on, in C.",
 )
 @click.option(
+    "--node",
+    metavar="URI",
+    type=CheckedText(check_endpoint),
+    help="Endpoint of the node with whose space the mapping in section `portal.mapping` exchanges"
+    " objects. Default: the node of this computer.",
+)
+@click.option(
     "--metrics",
     metavar="HOST:PORT|off",
     help="Address at which metrics and health are served. Default: off.",
@@ -79,6 +87,7 @@ def run(*, cfg: Path | None, **given: Any) -> None:
       skerry portal run
       skerry portal run --platform auv --require pilot --require logger
       skerry portal run --cfg gobyd.pb.cfg
+      skerry --config mapping.toml portal run --node tcp://127.0.0.1:11235
       skerry portal run --transport tcp --listen '*' --metrics 127.0.0.1:11238
     """
     import sys
@@ -123,6 +132,7 @@ _FLAGS: Final = {
     "portal.filter": ("--filter", "filter_"),
     "portal.listen": ("--listen", "listen"),
     "portal.log.level": ("--log-level", "log_level"),
+    "portal.mapping.node": ("--node", "node"),
     "portal.metrics": ("--metrics", "metrics"),
     "portal.platform": ("--platform", "platform"),
     "portal.required_clients": ("--require", "required"),

@@ -52,7 +52,14 @@ log = logging.getLogger(__name__)
 class PortalLink:
     """A connection until `close`. Made on its loop; methods are called there unless they say so."""
 
-    def __init__(self, config: PortalClientConfig, on_event: OnPortalEvent | None) -> None:
+    def __init__(
+        self,
+        config: PortalClientConfig,
+        on_event: OnPortalEvent | None,
+        *,
+        thread: int | None = None,
+    ) -> None:
+        """`thread` is the thread id of its publications; None for a random one."""
         name = config.client_name or PurePath(sys.argv[0] if sys.argv else "").stem or "skerry"
         self.config = replace(config, client_name=name)
         self._on_event = on_event
@@ -61,7 +68,7 @@ class PortalLink:
             self.config,
             process=os.getpid(),
             # Any number that no other connection has.
-            thread=rng.getrandbits(64),
+            thread=rng.getrandbits(64) if thread is None else thread,
             rng=rng,
             now_ns=monotonic_ns(),
         )

@@ -15,6 +15,7 @@ from skerry.errors import DecodeError
 from skerry.ids import hash64
 from skerry.protocol.machine import Address
 from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
     PICTURE_NODE_COUNT_MAX,
     PICTURE_TEXT_CHAR_COUNT_MAX,
     NodeCounters,
@@ -122,7 +123,7 @@ def read_raw(body: bytes) -> RawStatistics:
         election_id=found.election_id,
         incarnation_id=found.incarnation_id,
         nodes=_entries("Raw", found.nodes),
-        more_dead=tuple(found.more_dead),
+        more_dead=_ids("Raw", found.more_dead),
     )
 
 
@@ -158,7 +159,7 @@ def write_forget(nodes: tuple[int, ...]) -> bytes:
 
 def read_forget(body: bytes) -> tuple[int, ...]:
     """Return the nodes that are to be forgotten. Raises DecodeError."""
-    return tuple(_parsed("Forget", body).nodes)
+    return _ids("Forget", _parsed("Forget", body).nodes)
 
 
 def _bytes(message: Any) -> bytes:
@@ -201,6 +202,13 @@ def _entries(name: str, nodes: Sequence[Any]) -> tuple[NodeEntry, ...]:
         detail = f"{len(nodes)} nodes; the limit is {PICTURE_NODE_COUNT_MAX}"
         raise DecodeError(type_name=name, field="nodes", detail=detail)
     return tuple(map(_entry, nodes))
+
+
+def _ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
+    if len(ids) > MORE_DEAD_COUNT_MAX:
+        detail = f"{len(ids)} dead nodes; the limit is {MORE_DEAD_COUNT_MAX}"
+        raise DecodeError(type_name=name, detail=detail)
+    return tuple(ids)
 
 
 def _entry(node: Any) -> NodeEntry:

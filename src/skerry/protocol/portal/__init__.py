@@ -13,5 +13,6 @@ session_states      the states of a client, as a transition table
 session_messages    what the machine of a client asks of its driver, and what it reports
 subscriptions       which subscriptions a frame matches
 publication_buffer  publications that wait, bounded
+mapping/            publications as objects of a space, and back
 programs/           health of programs, and requests to terminate them
 """

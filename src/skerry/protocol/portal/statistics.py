@@ -43,3 +43,15 @@ class PortalStatistics:
     requests: int
     hold_requests: int
     malformed_requests: int
+    mapped_publications: int = 0
+    """Publications that were mapped into a space."""
+    mapped_updates: int = 0
+    """Updates of a space that were mapped to the portal."""
+    unmapped: int = 0
+    """Publications and updates that match a rule of the mapping and could not be mapped."""
+    returned: int = 0
+    """Publications and updates that the mapping dropped because a mapping is their origin."""
+    unmapped_removes: int = 0
+    """Removes of objects, for which a portal has no publication."""
+    unpublished: int = 0
+    """What was mapped and could not be published, such as while the node is not connected."""
