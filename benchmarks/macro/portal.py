@@ -120,7 +120,7 @@ class Load:
         rng.shuffle(self._frames)
         for socket in self._subscribers:
             while not socket.poll(50):
-                self._publisher.send(b"/bench/first")
+                self._publisher.send(b"/bench/CSTR/CSTR/1/1/\0")
         for socket in self._subscribers:
             while socket.poll(200):
                 socket.recv()

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from skerry import portal
-from skerry.protocol.portal.program_messages import (
+from skerry.protocol.portal.programs.program_messages import (
     HEALTH_REQUEST,
     HEALTH_RESPONSE,
     TERMINATE_REQUEST,

@@ -4,6 +4,7 @@ node/               the node: configuration, listeners, storage, multicast, self
 portal/             a portal, and the mapping between portals and spaces
 recorder/           writes the updates of a node or a group into a recording
 replayer/           plays a recording back
+portal/             a broker for Goby programs
 demo/               the guided tour
 doctor/             checks of this computer
 system_watch        nodes of a system, the links between them, and what is wrong

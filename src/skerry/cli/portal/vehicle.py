@@ -16,7 +16,7 @@ from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from skerry.client.portal.sync import PortalConnection
-    from skerry.protocol.portal.program_messages import ProgramTopic, VehicleHealth
+    from skerry.protocol.portal.programs.program_messages import ProgramTopic, VehicleHealth
 
 _STEP_S = 0.05
 """Interval at which deadlines, processes and stop requests are looked at."""
@@ -36,7 +36,7 @@ def terminate(*, targets: tuple[str, ...], chosen: dict[str, Any]) -> int:
       skerry portal terminate pilot
       skerry portal terminate 4711 gobyd --platform auv
     """
-    from skerry.protocol.portal.program_messages import (
+    from skerry.protocol.portal.programs.program_messages import (
         TERMINATE_REQUEST,
         TERMINATE_RESPONSE,
         TERMINATE_RESULT,
@@ -44,7 +44,7 @@ def terminate(*, targets: tuple[str, ...], chosen: dict[str, Any]) -> int:
         write_target,
         write_terminate_result,
     )
-    from skerry.protocol.portal.terminator import Terminator
+    from skerry.protocol.portal.programs.terminator import Terminator
 
     output = current_output()
     wanted = [
@@ -116,8 +116,8 @@ def coroner(
       skerry portal coroner --expect pilot --expect logger
       skerry portal coroner --interval 1 --count 1 --json
     """
-    from skerry.protocol.portal.coroner import Coroner
-    from skerry.protocol.portal.program_messages import (
+    from skerry.protocol.portal.programs.coroner import Coroner
+    from skerry.protocol.portal.programs.program_messages import (
         HEALTH_REPORT,
         HEALTH_REQUEST,
         HEALTH_RESPONSE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.protocol.portal.config import PortalClientConfig, PortalConfig
+from skerry.protocol.portal.config import IPC_PATH_BYTES_MAX, PortalClientConfig, PortalConfig
 from skerry.protocol.portal.hold import HOLD_TRANSITIONS, Hold, HoldEvent, HoldState
 from skerry.protocol.portal.manager import (
     PORTAL_CLIENT_COUNT_MAX,
@@ -135,14 +135,14 @@ def test_clients_are_remembered_up_to_a_bound() -> None:
 
 def test_the_table_of_the_hold() -> None:
     one = Hold(frozenset({"a", "b"}))
-    assert one.state is HOLD_TRANSITIONS.start is HoldState.HELD
+    assert one.is_held
     assert not one.client_ready("c")
     assert not one.client_ready("a")
     assert one.client_ready("b")
     assert not one.client_ready("b")
-    assert one.state is HoldState.RELEASED
+    assert not one.is_held
     with pytest.raises(AssertionError, match="not possible"):
-        HOLD_TRANSITIONS.next_state(one.state, HoldEvent.ALL_READY)
+        HOLD_TRANSITIONS.next_state(HoldState.RELEASED, HoldEvent.ALL_READY)
 
 
 def test_addresses_follow_from_the_configuration() -> None:
@@ -160,7 +160,7 @@ def test_addresses_follow_from_the_configuration() -> None:
         {"platform": ""},
         {"platform": "a/b"},
         {"socket_name": "a\0b"},
-        {"socket_name": "/" + "x" * 107},
+        {"socket_name": "/" + "x" * (IPC_PATH_BYTES_MAX - len(".manager"))},
         {"tcp_port": 0},
         {"address": "a b"},
         {"send_queue_size": -1},

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import ConfigError, DecodeError
-from skerry.protocol.portal.coroner import TRACKED_PROGRAM_COUNT_MAX, Coroner
 from skerry.protocol.portal.goby_config import read_interprocess, read_program_config
 from skerry.protocol.portal.identifiers import read_frame
-from skerry.protocol.portal.program_answers import ProgramAnswers
-from skerry.protocol.portal.program_messages import (
+from skerry.protocol.portal.programs.coroner import TRACKED_PROGRAM_COUNT_MAX, Coroner
+from skerry.protocol.portal.programs.program_answers import ProgramAnswers
+from skerry.protocol.portal.programs.program_messages import (
     HEALTH_REPORT,
     HEALTH_RESPONSE,
     TERMINATE_REQUEST,
@@ -34,7 +34,7 @@ from skerry.protocol.portal.program_messages import (
     write_terminate_result,
     write_vehicle_health,
 )
-from skerry.protocol.portal.terminator import Terminator
+from skerry.protocol.portal.programs.terminator import Terminator
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "goby"
 SECOND = 1_000_000_000
