@@ -65,7 +65,7 @@ def test_the_rules_of_the_configuration_may_be_used(
     )
     done = run("record", "import", goby_log, "--to", "rec", "--rules")
     assert done.code == 0, done.err
-    assert done.out == "rec: 10 rows, 10 of them objects; 3 entries left out\n"
+    assert done.out == "rec: 10 rows, 10 of them objects; 2 entries left out\n"
     info = run("record", "info", "rec", "--json")
     assert '"Report"' in info.out
 

@@ -27,7 +27,7 @@ def follow(table: RawTable, entry: Entries, **dead: int) -> None:
         accused = dead.get(f"n{node}")
         nodes = tuple(entry(other, is_dead=other == accused) for other in everyone if other != node)
         tracked.raw_received(RawStatistics(me=entry(node), election_id=ELECTION, nodes=nodes))
-        tracked.is_clock_known = True
+        tracked.clock_offset_ns = 0
 
 
 def propose(production: Production, last: SystemState | None = None, now_ns: int = 0) -> Proposal:
@@ -66,9 +66,9 @@ def test_a_node_that_joins_is_admitted_when_all_see_each_other(
     first = propose(production).state
     table.add(entry(9), server, 0)
     follow(table, entry)
-    table.nodes[9].is_clock_known = False
+    table.nodes[9].clock_offset_ns = None
     assert propose(production, first).state is first
-    table.nodes[9].is_clock_known = True
+    table.nodes[9].clock_offset_ns = 0
     joined = propose(production, first).state
     assert joined is not None
     assert joined.entry(9) is not None
