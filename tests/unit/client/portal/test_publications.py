@@ -19,6 +19,12 @@ def test_scheme_and_type_follow_from_the_content() -> None:
     message = Proto(name="a")
     assert encode_content(message, None, None) == (Scheme.PROTOBUF, NAME, b"\x0a\x01a")
     assert encode_content(message, Scheme.DCCL, NAME)[0] == Scheme.DCCL
+    assert encode_content({"k": 5}, None, None) == (
+        Scheme.JSON,
+        "nlohmann::json",
+        b"\x0c\x00\x00\x00\x10k\x00\x05\x00\x00\x00\x00",
+    )
+    assert encode_content({}, None, "Own")[1] == "Own"
     assert encode_content(bytearray(b"x"), 99, "t") == (99, "t", b"x")
 
 
@@ -29,6 +35,7 @@ def test_scheme_and_type_follow_from_the_content() -> None:
         (b"x", 1, None),
         (5, None, None),
         ("text", Scheme.JSON, None),
+        ({}, Scheme.CSTR, None),
         (Proto(), None, "other"),
     ],
 )
@@ -49,6 +56,8 @@ def test_a_publication_is_read_as_text_or_message() -> None:
     one = PortalPublication(*read_frame(b"/g/CSTR/CSTR/1/1/\0text\0"))
     assert (one.group, one.scheme, one.type_name, one.text()) == ("g", 0, "CSTR", "text")
     assert PortalPublication(one.identifier, b"").text() == ""
+    made = encode_content({"k": [1, None, "x"]}, None, None)[2]
+    assert PortalPublication(one.identifier, made).json() == {"k": [1, None, "x"]}
     other = PortalPublication(one.identifier, b"\x0a\x01a")
     assert other.message(Proto).name == "a"
     with pytest.raises(DecodeError):
