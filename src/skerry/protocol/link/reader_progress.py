@@ -116,7 +116,8 @@ class ReaderProgress:
             self.done.discard(number)
             if number in self.skipped:
                 self.skipped.remove(number)
-                self.backlog_bytes -= _SKIPPED_BYTES
+                if self.is_lagging:
+                    self.backlog_bytes -= _SKIPPED_BYTES
         self.base_seq = seq
         for packet, (_, stop_seq) in list(self.gaps.items()):
             if stop_seq <= seq:
@@ -203,7 +204,8 @@ class ReaderProgress:
         self.blocked_ns = 0
         self.is_blocking = False
         self.next_seq, self.next_fragment = seq, fragment
-        self.backlog_bytes = 0
+        # Numbers that were left out before may still wait for their acknowledgement.
+        self.backlog_bytes = _SKIPPED_BYTES * len(self.skipped)
         self._conflation = Conflation()
         replaced: list[Sample] = []
         for sample in list(samples.values()):
