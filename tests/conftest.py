@@ -24,6 +24,8 @@ pytest_plugins = ["skerry.testing.plugin"]
 settings.register_profile(
     "skerry", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+# For the second, uncompiled run of tests that already ran with all examples.
+settings.register_profile("again", settings.get_profile("skerry"), max_examples=30)
 settings.load_profile("skerry")
 
 

@@ -60,7 +60,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     cls=LazyGroup,
     package="skerry.cli",
     summaries=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.option(
     "--config",

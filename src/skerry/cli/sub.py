@@ -43,7 +43,6 @@ _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
     "--on-slow",
     type=click.Choice(["disconnect", "conflate"]),
     default="disconnect",
-    show_default=True,
     help="If the command is too slow: end with an error, or skip to the last state of each object.",
 )
 @types_option

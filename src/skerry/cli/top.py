@@ -49,7 +49,6 @@ _LEDGER_COLUMNS: Final = (
     "interval_s",
     type=FiniteFloat(min=0.1),
     default=1.0,
-    show_default=True,
     metavar="S",
     help="Seconds between two snapshots.",
 )

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from skerry.client.api import container, picture, service_handles
@@ -172,12 +171,7 @@ class AsyncSpace(SpaceBase):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __del__(self) -> None:

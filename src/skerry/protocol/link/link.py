@@ -87,7 +87,6 @@ class Link:
             self.config.fragment_bytes,
             wall_offset_ns,
         )
-        self._own_tag = own_type.tag
         self._shared: dict[str, OutgoingStream] = {}
         """Acknowledged streams to all nodes of a type, by its name."""
         self._shared_best: dict[str, BestEffortOutput] = {}

@@ -34,11 +34,6 @@ class SampleWriter:
         self._body = BytesWriter()
         self._body.write(_HEAD)
 
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of the records of the open sample."""
-        return len(self._body) - SAMPLE_BYTES
-
     def add(self, data_type: i64, flags: i64, data: bytes) -> None:
         """Append a record."""
         body = self._body

@@ -7,9 +7,11 @@ import pytest
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import MS, SECOND, Node, World
-from skerry.testing.machines.echo import Answered, GaveUp, Served
-from skerry.testing.machines.scenarios import (
+from skerry.testing.machines.echo import (
     AllAnswered,
+    Answered,
+    GaveUp,
+    Served,
     answered_once,
     genuine,
     served_once,
