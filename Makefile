@@ -14,16 +14,22 @@ export ONLY MINUTES
 # Targets share .venv and two cores, so running them in parallel gains nothing.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test spark-test check format sim bench soak docs clean
+.PHONY: help venv demo-venv wheel demo test spark-test check format sim bench soak docs clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-venv:  ## set up .venv (the other targets do so, too)
-	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py
+venv:  ## set up .venv with all tools (the targets below do so, too)
+	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py all
 
-demo: venv  ## a guided tour [DEMO_ARGS=...]
-	@.venv/bin/skerry demo $(DEMO_ARGS)
+demo-venv:
+	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py demo
+
+demo: demo-venv  ## a guided tour; .venv with what it needs [DEMO_ARGS=...]
+	@.venv/bin/skerry demo --keep build/demo $(DEMO_ARGS)
+
+wheel:  ## a wheel of the package in build/dist, to install elsewhere
+	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py wheel
 
 test: venv  ## all tests except tidy, compiled and uncompiled [ARGS="pytest arguments"]
 	@$(PY) tools/run_tests.py $(ARGS)

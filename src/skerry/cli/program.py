@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "node": "Run a node.",
     "picture": "Show the nodes of the system.",
     "pipeline": "Turn recordings into tables, and query them.",
+    "portal": "Run a portal for Goby programs, and be a client of one.",
     "pub": "Publish objects to a node.",
     "record": "Record a space, and work with recordings.",
     "replay": "Play a recording back.",

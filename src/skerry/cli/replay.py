@@ -177,7 +177,7 @@ def _follow_lines(replayer: Replayer, stop: Stop) -> None:
     threading.Thread(target=read, name="steps", daemon=True).start()
 
 
-def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
+def apply_key(key: str, pacer: Pacer[Any], stop: Stop) -> None:
     """Pause, resume, step or stop, as the key demands; other keys are ignored."""
     from skerry.runtime.clock import monotonic_ns
 
@@ -193,7 +193,7 @@ def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
         stop.request()
 
 
-def progress_text(pacer: Pacer) -> str:
+def progress_text(pacer: Pacer[Any]) -> str:
     """State, time and count of a playback as one line."""
     state = "paused" if pacer.is_paused else "playing"
     at = f" at {shown_time(pacer.time_ns)}" if pacer.time_ns is not None else ""

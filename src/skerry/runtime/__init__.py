@@ -8,6 +8,7 @@ health          the HTTP server for health and metrics
 clock           wall time and monotonic time
 loops           selects the event loop
 machine_driver  drives a machine on an asyncio loop: its turns, its timer and the wall clock
+request_spans   spans of OpenTelemetry for requests that cross programs
 loop_turns      the readers, the wake-up and the timer of a user of sockets on an asyncio loop
 collector       shortens the pauses of the garbage collector
 whole_files     reads whole files, and replaces files atomically

@@ -131,7 +131,7 @@ def test_wrong_use_is_exit_code_two(run: Run, arguments: tuple[str, ...], compla
     assert complaint in done.err
 
 
-def pacer() -> Pacer:
+def pacer() -> Pacer[Update]:
     def begin() -> Iterator[Update]:
         return iter(())
 

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 from skerry.client.api.subscription import check_callback
@@ -25,7 +25,9 @@ from skerry.errors import (
     SkerryError,
 )
 from skerry.objects.base import Struct
+from skerry.runtime import request_spans
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.request_spans import HandlingSpan
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,8 @@ class RequestHandling:
         self._cls = cls
         self._handler = handler
         self._may_await = may_await
+        self._spans: dict[ReceivedRequest, HandlingSpan] = {}
+        """The spans of requests that are being handled, if the program has spans."""
 
     def handle(self, request: ReceivedRequest) -> None:
         """Call the handler. The response is sent now, or when an awaitable or future is done."""
@@ -88,8 +92,16 @@ class RequestHandling:
         except DecodeError as error:
             self._fail(request, f"its handler cannot decode it: {error}")
             return
+        span = request_spans.handling(request.type_name, request.handler, request.trace)
+        if span is not None:
+            self._spans[request] = span
         try:
-            result = self._handler(obj)
+            with nullcontext() if span is None else span.entered():
+                result = self._handler(obj)
+                if self._may_await and inspect.isawaitable(result):
+                    # The task has the context, and so the span, in which it is created.
+                    self._session.begin_task(self._await(request, result))
+                    return
         except BaseException as error:
             self._failed(request, error)
             if not self._session.core.intake.is_sheltered and not isinstance(error, Exception):
@@ -98,8 +110,6 @@ class RequestHandling:
             return
         if isinstance(result, Future):
             result.add_done_callback(lambda done: self._future_done(request, done))
-        elif self._may_await and inspect.isawaitable(result):
-            self._session.begin_task(self._await(request, result))
         else:
             self._respond(request, result)
 
@@ -111,6 +121,8 @@ class RequestHandling:
             self._session.core.requests_and_claims.answer(request, result, monotonic_ns())
         except SkerryError as error:
             self._failed(request, error)
+        else:
+            self._end_span(request)
         self._session.write_output()
 
     async def _await(self, request: ReceivedRequest, result: Awaitable[object]) -> None:
@@ -145,7 +157,13 @@ class RequestHandling:
         log.error("a callback failed", exc_info=error)
         self._fail(request, _words(error))
 
+    def _end_span(self, request: ReceivedRequest, failure: str = "") -> None:
+        span = self._spans.pop(request, None)
+        if span is not None:
+            span.end(failure)
+
     def _fail(self, request: ReceivedRequest, reason: str) -> None:
+        self._end_span(request, reason)
         self._session.core.requests_and_claims.fail(request, reason, monotonic_ns())
         self._session.write_output()
 

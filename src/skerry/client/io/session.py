@@ -34,6 +34,7 @@ from skerry.client.io.endpoint_opener import EndpointOpener
 from skerry.errors import ConnectFailed, Disconnected, Refused, RequestTimedOut
 from skerry.objects.base import Struct
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
+from skerry.runtime import request_spans
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.streams.socket_stream import Stream
 from skerry.suggestions import nearest
@@ -230,8 +231,12 @@ class Session:
     async def request(self, obj: Struct, to: Any, timeout: Any) -> Struct | None:
         """Send a request to another program, and wait for its answer."""
         # Any: the core checks the arguments with a better error than a compiled function.
+        with request_spans.sending(_type_name(obj), str(to)) as trace:
+            return await self._request(obj, to, timeout, trace)
+
+    async def _request(self, obj: Struct, to: Any, timeout: Any, trace: str) -> Struct | None:
         request = self.core.requests_and_claims.request(
-            obj, monotonic_ns(), to=to, timeout_s=timeout
+            obj, monotonic_ns(), to=to, timeout_s=timeout, trace=trace
         )
         answered = self.loop.create_future()
         request.wake = lambda: None if answered.done() else answered.set_result(None)
@@ -500,6 +505,10 @@ class _NodeStream:
 
     def paused(self, *, is_full: bool) -> None:
         self._session.paused(self, is_full=is_full)
+
+
+def _type_name(obj: object) -> str:
+    return obj.descriptor.name if isinstance(obj, Struct) else type(obj).__name__
 
 
 def _words(error: BaseException) -> str:

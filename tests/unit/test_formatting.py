@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skerry.spark.report.formatting import (
+from skerry.formatting import (
     amount,
     bytes_text,
     count,
+    counted,
     gaps_text,
     moment,
     span,
@@ -74,6 +75,12 @@ def test_the_day_of_a_range_is_written_once() -> None:
     assert span_text(first, first + timedelta(hours=1)) == "2026-11-15 14:00:00 to 15:00:00"
     later = first + timedelta(days=1)
     assert span_text(first, later) == "2026-11-15 14:00:00 to 2026-11-16 14:00:00"
+
+
+def test_words_are_singular_for_one() -> None:
+    assert counted(1, "pair") == "1 pair"
+    assert counted(0, "pair") == "0 pairs"
+    assert counted(2, "entry", "entries") == "2 entries"
 
 
 def test_one_gap_is_singular() -> None:

@@ -60,4 +60,9 @@ def span_text(since: datetime, until: datetime) -> str:
 
 
 def gaps_text(number: int) -> str:
-    return "1 gap" if number == 1 else f"{count(number)} gaps"
+    return counted(number, "gap")
+
+
+def counted(number: int, what: str, plural: str = "") -> str:
+    """A number of things: 1 file, 2 files. `plural` is for words that do not end in s."""
+    return f"1 {what}" if number == 1 else f"{count(number)} {plural or what + 's'}"
