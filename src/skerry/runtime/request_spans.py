@@ -2,9 +2,9 @@
 
 A program that has imported `opentelemetry.trace` gets a span for each request that it sends and for
 each one that it answers. The context travels with the request as a `traceparent` of W3C Trace
-Context, so that the span of the handler is a child of that of the caller. Programs that do not use
-OpenTelemetry do not import it, and neither does the compiler of this package: its modules are loaded
-by name.
+Context, so that the span of the handler is a child of that of the caller. The modules of
+OpenTelemetry are loaded by name: programs that do not use it do not import it, and the compiler of
+this package does not need its types.
 """
 
 from __future__ import annotations
