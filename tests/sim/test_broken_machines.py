@@ -18,17 +18,14 @@ from skerry.testing.machines.echo import (
     EchoMessage,
     EchoServer,
 )
-from skerry.testing.machines.heartbeat import Beat, HeartbeatConfig, HeartbeatDetector
-from skerry.testing.machines.scenarios import (
-    GROUP,
-    SERVER,
+from skerry.testing.machines.scenarios import SERVER, play_echo
+from tests.sim.heartbeat import GROUP, Beat, HeartbeatConfig, HeartbeatDetector, play_heartbeat
+from tests.sim.stream_echo import (
     STREAM_SERVER,
-    play_echo,
-    play_heartbeat,
+    StreamEchoClient,
     play_stream_echo,
     stream_echo_server,
 )
-from skerry.testing.machines.stream_echo import StreamEchoClient
 
 SEED_COUNT = 12
 

@@ -339,6 +339,19 @@ def test_fs_53_datagrams_for_the_node_that_had_the_address_before_are_dropped() 
     site.form("a", "b")
 
 
+def test_a_node_to_which_no_address_leads_is_found_by_its_keep_alives() -> None:
+    # d has no seed, and the node that it was a seed of is gone: nobody knows its address. Its
+    # keep-alives for that node are multicast, so they arrive at the others.
+    site = SystemSite()
+    for name, seeds in (("d", ()), ("c", ("d",))):
+        site.add(name, seeds=seeds, alone_timeout_ns=60 * SECOND)
+    site.world.run_for(5 * SECOND)
+    site.crash("c")
+    site.add("a")
+    site.add("b", seeds=("a",))
+    site.form("a", "b", "d")
+
+
 def test_a_node_that_restarts_at_once_joins_with_a_new_id_and_receives_all() -> None:
     """The old id is in the picture until its time is over."""
     site = SystemSite()

@@ -7,5 +7,6 @@ demo/               the guided tour
 doctor/             checks of this computer
 system_watch        nodes of a system, the links between them, and what is wrong
 top                 clients, types, rates and ledger of a node
+node_bench          benchmark of a node
 distributor_bench   benchmark of the distributor
 """

@@ -138,7 +138,7 @@ def current_output() -> Output:
 
 def json_option_of(text: str) -> Callable[[Command], Command]:
     """Add `--json` with this help to a command, as its argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help=text)
+    return click.option("-j", "--json", "as_json", is_flag=True, help=text)
 
 
 json_option = json_option_of("Print one JSON object per line instead of text.")

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, annotation_typing=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
 """The classes of `codec.uncompiled`, reading and writing the fields of objects in memory.
 
 This code handles the usual case only. All other cases are left to `encoder`, `decoder` and `pieces`,
@@ -21,6 +22,7 @@ from libc.string cimport memcmp, memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from skerry.codec import decoder, encoder, pieces
+from skerry.codec.operation import Operation
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import (
     HEADER_MEMO_BYTES_MAX,
@@ -127,8 +129,8 @@ cdef Py_ssize_t _payload_bytes_max = PAYLOAD_BYTES_MAX
 cdef Py_ssize_t _struct_count_max = STRUCT_COUNT_MAX
 cdef Py_ssize_t _vector_count_max = VECTOR_COUNT_MAX
 cdef object _NOTHING = ()
-cdef str CREATE = "create"
-cdef str UPDATE = "update"
+cdef object CREATE = Operation.CREATE
+cdef object UPDATE = Operation.UPDATE
 cdef Py_ssize_t _BARE_BYTES = object.__basicsize__
 
 
@@ -1875,14 +1877,14 @@ cdef class ObjectState:
     cdef readonly long long created_from
     cdef readonly double modified
     cdef readonly long long modified_from
-    cdef readonly str operation
+    cdef readonly object operation
     cdef readonly double received
     # The connection on which it was last received.
     cdef public long long epoch
 
     def __init__(self, bytes payload not None, long long present, str subject not None,
                  double created, long long created_from, double modified, long long modified_from,
-                 str operation not None, double received, long long epoch):
+                 operation not None, double received, long long epoch):
         self.payload = payload
         self.present = present
         self.subject = subject
@@ -1902,7 +1904,7 @@ cdef class ReceivedUpdate:
     """
 
     # `create`, `update` or `remove`. A message is always created.
-    cdef readonly str operation
+    cdef readonly object operation
     cdef public object _known
     """The header of the update. The times may be kept separately."""
     cdef public bint _has_times
@@ -1923,7 +1925,7 @@ cdef class ReceivedUpdate:
     # The error of decoding, if the bytes turned out not to be an object of the type.
     cdef readonly object fault
 
-    def __init__(self, str operation not None, header, shape, bytes payload not None, entry,
+    def __init__(self, operation not None, header, shape, bytes payload not None, entry,
                  long long own_id, double received):
         self.operation = operation
         self._known = header

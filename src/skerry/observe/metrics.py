@@ -20,7 +20,9 @@ from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.engine.system.events import MemberStatistics
 from skerry.observe.number_metrics import metric_family
+from skerry.observe.portal_metrics import PortalCollector
 from skerry.observe.system_metrics import SystemCollector
+from skerry.protocol.portal.statistics import PortalStatistics
 
 METRIC_TYPE_COUNT_MAX: Final = 50
 """Types with their own metrics. Those with less traffic are added up as `other`. A time series for
@@ -72,13 +74,16 @@ def node_registry(
     statistics: Callable[[], NodeStatistics],
     group: Callable[[], GroupStatistics | None] = lambda: None,
     member: Callable[[], MemberStatistics | None] = lambda: None,
+    portal: Callable[[], PortalStatistics | None] = lambda: None,
     turns: Callable[[], Durations] = Durations,
 ) -> CollectorRegistry:
-    """The registry with the metrics of a node, its multicast group, its system and its process."""
+    """The registry with the metrics of a node, its multicast group, its system, its portal and its
+    process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(statistics, turns))
     registry.register(GroupCollector(group))
     registry.register(SystemCollector(member))
+    registry.register(PortalCollector(portal))
     ProcessCollector(registry=registry)
     return registry
 

@@ -25,9 +25,7 @@ Play = Callable[[World, int], None]
 # By name and not by import, because each scenario imports the protocol that it tests.
 SHIPPED: Final[dict[str, str]] = {
     "echo": "skerry.testing.machines.scenarios:echo",
-    "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
     "node": "skerry.testing.machines.node_scenarios:node",
-    "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
     "system": "skerry.testing.machines.system_scenarios:system",
 }
 """The scenarios of skerry, with module and attribute."""

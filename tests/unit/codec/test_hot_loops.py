@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from skerry import build_info
 from skerry.codec import hot_loops
 from skerry.codec.encoder import head
+from skerry.codec.operation import Operation
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import (
     HEADER_MEMO_BYTES_MAX,
@@ -1102,7 +1103,7 @@ def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
     deliveries = stored_tellings(twin, subject="/a")
     told: list[Any] = []
     tick = Tick(id=1)
-    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, Operation.CREATE, 0.5, 1)
     deliveries.objects[key_of(tick)] = state
     assert deliveries.deliver([tick.encode()], Listener(told.append)).owner == "owner"
     assert deliveries.delivery.is_checked

@@ -88,6 +88,7 @@ def selection_options(command: Command) -> Command:
             help="End of the range, exclusive. Default: the end of the recording.",
         ),
         click.option(
+            "-t",
             "--types",
             multiple=True,
             metavar="NAME",

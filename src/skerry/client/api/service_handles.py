@@ -16,7 +16,14 @@ from skerry.client.core.claims import Claim, ClaimState
 from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.io.session import Session
 from skerry.closing import Closing
-from skerry.errors import DecodeError, Disconnected, LocalProtocolError, Refused, SkerryError
+from skerry.errors import (
+    DecodeError,
+    Disconnected,
+    LocalProtocolError,
+    Refused,
+    RequestError,
+    SkerryError,
+)
 from skerry.objects.base import Struct
 from skerry.runtime import request_spans
 from skerry.runtime.clock import monotonic_ns
@@ -29,6 +36,24 @@ H = TypeVar("H", bound="ClaimHandle")
 LoopCall: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function on the loop of a space, unless the space is closed."""
 _WORST_FIRST: Final = list(ClaimState)
+
+
+def check_answer(session: Session, cls: object) -> None:
+    """LocalProtocolError unless a class is that of a type; answers are then decoded as it."""
+    session.core.types.learn(check_class(cls))
+
+
+def answer_of(request: Struct, answer: Struct | None, cls: type[Struct]) -> Any:
+    """An answer as an object of a class; RequestError if it is another one, or None."""
+    if answer is None or answer.descriptor.name != cls.descriptor.name:
+        found = "no object" if answer is None else f"a {answer.descriptor.name}"
+        error = RequestError(
+            f"the handler of {request.descriptor.name} returned {found}, not a"
+            f" {cls.descriptor.name}"
+        )
+        error.hint = "the request was carried out; omit `answer` to accept any answer"
+        raise error
+    return answer if isinstance(answer, cls) else cls.decode(answer.encode())
 
 
 def check_handler(handler: object, *, may_await: bool) -> None:

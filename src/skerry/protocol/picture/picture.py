@@ -149,7 +149,7 @@ class PictureMachine:
                 self._outgoing.actions.append(Include(node=entry.node))
                 self._nodes_changed(now_ns)
             return
-        tracked = self.table.add(entry, node_type, now_ns)
+        tracked = self.table.add(entry, node_type, now_ns, self.state)
         if tracked.is_dead:
             reason = tracked.entry.dead_reason
             self._outgoing.actions.append(Exclude(node=entry.node, reason=reason))
@@ -428,7 +428,7 @@ class PictureMachine:
             return
         for node in self.table.merge_more_dead(raw.more_dead):
             self._outgoing.actions.append(Exclude(node=node, reason=ExclusionReason.COORDINATOR))
-        tracked.raw_received(raw)
+        self.table.raw_received(tracked, raw)
         self._is_update_due = True
         self._state_ns = earliest(self._state_ns, now_ns)
         self.election.compare(tracked, raw.election_id, now_ns)
@@ -450,8 +450,8 @@ class PictureMachine:
             )
             for entry in proposal.learned:
                 self._learn_dead(entry, now_ns)
-            for tracked in proposal.dead:
-                self._exclude(tracked, ExclusionReason.COORDINATOR, now_ns)
+            for tracked, reason in proposal.dead:
+                self._exclude(tracked, reason, now_ns)
             if proposal.state is not None and proposal.state is not self.state:
                 self._accept_state(proposal.state, now_ns)
                 self._state_pause_ns = _STATE_NS

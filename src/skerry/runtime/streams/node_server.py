@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
 
 from skerry.durations import DurationCounter
-from skerry.engine.admission.origins import Origin
+from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.node import NodeCore
 from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, MachineEvent
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.streams.dead_peer_watch import DeadPeerWatch
-from skerry.runtime.streams.endpoints import Endpoint
+from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.listeners import Listeners
 from skerry.runtime.streams.orderly_close import LINGER_S_MAX, OrderlyClose
 from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
@@ -38,6 +39,9 @@ _BATCH_BYTES_MAX: Final = 64 * 1024
 """Input after which its output is written at once, instead of at the end of the loop iteration."""
 _UNIX_SHARE: Final = 20
 """One in so many connections is reserved for Unix sockets."""
+
+_INSIDE_ENDPOINT: Final = parse_endpoint("uds:/inside")
+"""Stands for the endpoint of clients inside this program, which have none."""
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +149,19 @@ class NodeServer:
         self.core.set_endpoints(self._endpoints, monotonic_ns())
         self.carry()
         return text
+
+    async def connect_inside(self) -> socket.socket:
+        """The other end of the stream of a new client inside this program, which may do all."""
+        own, other = socket.socketpair()
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: _ClientProtocol(self, _INSIDE_ENDPOINT, INSIDE), own
+            )
+        except BaseException:
+            own.close()
+            other.close()
+            raise
+        return other
 
     async def close(self) -> None:
         """Stop listening, notify the clients and close all connections."""
@@ -383,9 +400,13 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     size for each read, which costs more than copying the received bytes.
     """
 
-    def __init__(self, server: NodeServer, endpoint: Endpoint) -> None:
+    def __init__(
+        self, server: NodeServer, endpoint: Endpoint, origin: Origin | None = None
+    ) -> None:
+        """`origin` is that of the connection, if it is not what the transport says."""
         self._server = server
         self._endpoint = endpoint
+        self._origin = origin
         self._view = server.buffer
         self._address: Address | None = None
         self._stream: asyncio.Transport | None = None
@@ -405,7 +426,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         self._address = self._server.opened(
             transport,
             OldWire() if endpoint.version == 1 else Wire(),
-            origin_of(transport, endpoint),
+            self._origin or origin_of(transport, endpoint),
             endpoint.extensions,
             self,
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import skerry
 from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
@@ -134,6 +136,26 @@ def test_counters_of_clients_are_published_every_five_seconds_if_they_changed(
     guest.publish(Boat(id=1))
     harbour.wait(5)
     assert [r.clientId for r in watcher.objects(ClientStatistics)][2:] == [guest.client_id]
+
+
+@pytest.mark.parametrize("group", ["DotsClientStatistics", "/...", "/*/3"])
+def test_counters_of_a_client_that_only_receives_are_published(
+    harbour: Harbour, group: str
+) -> None:
+    watcher, reader, writer = (harbour.guest(name) for name in ("watcher", "reader", "writer"))
+    watcher.join(group)
+    watcher.join("DotsClientStatistics")
+    reader.join("Boat")
+    harbour.wait(5)
+    before = len(watcher.objects(ClientStatistics))
+    writer.publish(Boat(id=1))
+    harbour.wait(5)
+    news = {row.clientId: row for row in watcher.objects(ClientStatistics)[before:]}
+    assert set(news) == {reader.client_id, writer.client_id}, "the watcher has sent nothing"
+    assert news[reader.client_id].sent.packages > 0
+    harbour.wait(5)
+    harbour.wait(5)
+    assert harbour.node.deadline_ns() is None
 
 
 def test_disconnected_clients_stay_while_objects_refer_to_them(harbour: Harbour) -> None:

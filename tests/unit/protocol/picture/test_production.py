@@ -16,6 +16,10 @@ ELECTION = 11
 SECOND = 1_000_000_000
 
 
+def dead_nodes(proposal: Proposal) -> list[int]:
+    return [tracked.entry.node for tracked, _ in proposal.dead]
+
+
 def follow(table: RawTable, entry: Entries, **dead: int) -> None:
     """Let all nodes see each other; `n3=7` lets node 3 call node 7 dead."""
     everyone = [table.me.node, *table.nodes]
@@ -77,7 +81,7 @@ def test_an_accused_node_is_excluded_if_the_accusation_lasts(
     follow(table, entry, n3=7)
     assert propose(production).dead == []
     # Of two that accuse each other, or one the other, the lower one goes.
-    assert [one.entry.node for one in propose(production, now_ns=2 * SECOND).dead] == [3]
+    assert dead_nodes(propose(production, now_ns=2 * SECOND)) == [3]
 
 
 def test_a_node_that_joins_costs_no_member_its_place(
@@ -90,9 +94,8 @@ def test_a_node_that_joins_costs_no_member_its_place(
     table.add(entry(9), server, 0)
     follow(table, entry, n9=3, n3=7)
     propose(production, first)
-    dead = propose(production, first, now_ns=2 * SECOND).dead
-    assert [one.entry.node for one in dead] == [9, 3]
-    assert [one.entry.node for one in propose(production, now_ns=4 * SECOND).dead] == [3]
+    assert dead_nodes(propose(production, first, now_ns=2 * SECOND)) == [9, 3]
+    assert dead_nodes(propose(production, now_ns=4 * SECOND)) == [3]
 
 
 def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
@@ -106,8 +109,27 @@ def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
         assert propose(production, now_ns=2 * number * SECOND).dead == []
     tracked.entry = replace(tracked.entry, generation=0)
     for late in (100, 102):
-        dead = propose(production, now_ns=late * SECOND).dead
-    assert [one.entry.node for one in dead] == [9]
+        dead = dead_nodes(propose(production, now_ns=late * SECOND))
+    assert dead == [9]
+
+
+def test_the_reason_of_a_refusal_is_adopted(
+    table: RawTable, entry: Entries, server: NodeType
+) -> None:
+    production = Production(table, is_light=False)
+    follow(table, entry)
+    first = propose(production).state
+    table.add(entry(9), server, 0)
+    for reason, adopted in (
+        (ExclusionReason.CLOCK, ExclusionReason.CLOCK),
+        (ExclusionReason.SILENT, ExclusionReason.COORDINATOR),
+    ):
+        follow(table, entry)
+        accused = entry(9, is_dead=True, dead_reason=reason)
+        table.raw_received(table.nodes[3], RawStatistics(me=entry(3), nodes=(accused,)))
+        propose(production, first)
+        found = propose(production, first, now_ns=2 * SECOND).dead
+        assert found == [(table.nodes[9], adopted)]
 
 
 def test_a_node_that_is_dead_for_all_and_was_never_known_is_learned(

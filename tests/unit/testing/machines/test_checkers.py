@@ -8,22 +8,22 @@ from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.echo import Answered, GaveUp, Served
-from skerry.testing.machines.heartbeat import (
+from skerry.testing.machines.scenarios import (
+    AllAnswered,
+    answered_once,
+    genuine,
+    served_once,
+)
+from tests.sim.heartbeat import (
+    AllHeard,
     Beat,
     Found,
     HeartbeatConfig,
     HeartbeatDetector,
+    NoHastySuspicion,
     Restored,
     Suspected,
-)
-from skerry.testing.machines.scenarios import (
-    AllAnswered,
-    AllHeard,
-    NoHastySuspicion,
     SuspicionsAlternate,
-    answered_once,
-    genuine,
-    served_once,
 )
 from tests.sim.probe import Probe
 

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from skerry.protocol.machine import Address, MachineEvent
-from skerry.testing.machines.heartbeat import (
+from skerry.tracing import DatagramDropped, DropReason, TraceEvent
+from tests.sim.heartbeat import (
     Beat,
     Found,
     HeartbeatConfig,
@@ -16,7 +17,6 @@ from skerry.testing.machines.heartbeat import (
     Restored,
     Suspected,
 )
-from skerry.tracing import DatagramDropped, DropReason, TraceEvent
 
 OWN = Address("own", 1)
 PEER = Address("peer", 1)

@@ -12,7 +12,7 @@ from skerry.errors import WouldBlock
 from skerry.protocol.backoff import Backoff
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.testing.machines.echo import Answered, EchoMessage, Served
-from skerry.testing.machines.stream_echo import (
+from tests.sim.stream_echo import (
     FRAME_BYTES_MAX,
     FrameBuffer,
     StreamEchoClient,

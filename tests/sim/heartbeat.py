@@ -11,11 +11,30 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final, cast
 
 from skerry.protocol.deadlines import Deadlines
 from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.protocol.outbox import Outbox
+from skerry.testing import (
+    SECOND,
+    Checker,
+    ClockDrift,
+    ClockJumps,
+    Clogs,
+    Duplication,
+    Factory,
+    Loss,
+    Node,
+    Packet,
+    Partitions,
+    Pauses,
+    Reordering,
+    Restarts,
+    Setting,
+    World,
+    scenario,
+)
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
 _BEAT: Final = struct.Struct(">4sQI")
@@ -199,3 +218,124 @@ class HeartbeatDetector(Outbox):
 
     def _drop(self, reason: DropReason, source: Address, now_ns: int) -> None:
         self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))
+
+
+# -- the scenario and its checkers
+
+GROUP: Final = Address("239.192.7.1", 4711)
+
+
+class NoHastySuspicion(Checker):
+    """No member suspects a peer whose new beat arrived within the timeout.
+
+    A beat counts from its arrival at the node, even if the node is paused and has not read it.
+    """
+
+    def __init__(self, config: HeartbeatConfig) -> None:
+        # The clocks of the nodes may drift by a thousandth.
+        self._recent_ns = config.timeout_ns - config.timeout_ns // 1000
+        # A pause may begin just before the end of the last call and end just in time after it.
+        self._unread_ns = 2 * config.last_call_ns + config.last_call_ns // 500
+        self._arrivals: dict[tuple[str, str], tuple[Beat, list[int]]] = {}
+
+    def arrived(self, packet: Packet) -> str | None:
+        beat = Beat.decode(packet.data)
+        link = (packet.destination.name, packet.source.name)
+        # A beat of a past life is not a sign of the current one.
+        if beat is None or not packet.source.is_up or packet.source.machine.life != beat.life:
+            return None
+        last, times_ns = self._arrivals.get(link, (None, []))
+        if last is not None and last.life == beat.life and last.number >= beat.number:
+            return None
+        now_ns = packet.destination.world.now_ns
+        recent = [at_ns for at_ns in times_ns if now_ns - at_ns < self._recent_ns]
+        self._arrivals[link] = (beat, [*recent, now_ns])
+        return None
+
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if not isinstance(event, Suspected):
+            return None
+        _, times_ns = self._arrivals.get((node.name, event.peer), (None, []))
+        for at_ns in times_ns:
+            silent_ns = node.world.now_ns - at_ns
+            if self._unread_ns < silent_ns < self._recent_ns:
+                silent_ms = silent_ns / 1_000_000
+                return (
+                    f"{node.name} suspects {event.peer}, whose beat arrived {silent_ms:.1f} ms ago"
+                )
+        return None
+
+
+class SuspicionsAlternate(Checker):
+    """A peer is found before it is suspected, and restored before it is suspected again."""
+
+    def __init__(self) -> None:
+        self._trusted: dict[tuple[str, int, str], bool] = {}
+
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if not isinstance(event, (Found, Suspected, Restored)):
+            return None
+        key = (node.name, node.life, event.peer)
+        trusted = self._trusted.get(key)
+        expected = {Found: None, Suspected: True, Restored: False}[type(event)]
+        self._trusted[key] = not isinstance(event, Suspected)
+        if trusted is expected:
+            return None
+        return f"{node.name} reports {type(event).__name__} of {event.peer} in the wrong order"
+
+
+class AllHeard(Checker):
+    """Liveness: every member trusts every other member that is up."""
+
+    def liveness(self, world: World) -> str | None:
+        for node in world.nodes.values():
+            if not node.is_up:
+                continue
+            alive = cast("HeartbeatDetector", node.machine).alive()
+            for other in world.nodes.values():
+                if other is not node and other.is_up and other.name not in alive:
+                    return f"{node.name} does not receive beats of {other.name}"
+        return None
+
+
+def member(setting: Setting) -> HeartbeatDetector:
+    return HeartbeatDetector(
+        address=setting.address,
+        group=GROUP,
+        rng=setting.rng,
+        now_ns=setting.now_ns,
+        tracer=setting.tracer,
+    )
+
+
+def play_heartbeat(
+    world: World, node_count: int, *, factory: Factory[HeartbeatDetector] = member
+) -> None:
+    """Members of a group under all faults. Then one crashes, and all others detect it."""
+    config = HeartbeatConfig()
+    nodes = [world.add(f"member-{n}", factory, groups=[GROUP]) for n in range(node_count)]
+    world.watch(NoHastySuspicion(config))
+    world.watch(SuspicionsAlternate())
+    world.watch(AllHeard())
+    world.inject(Loss(0.3))
+    world.inject(Duplication(0.05))
+    world.inject(Reordering(0.1))
+    world.inject(Partitions(gap_ns=4 * SECOND, length_ns_max=3 * SECOND))
+    world.inject(Clogs(gap_ns=4 * SECOND, length_ns_max=2 * SECOND))
+    world.inject(Pauses(gap_ns=SECOND, length_ns_max=3 * SECOND))
+    world.inject(Restarts(gap_ns=4 * SECOND, down_ns_max=2 * SECOND))
+    world.inject(ClockDrift(drift_ppm_max=500))
+    world.inject(ClockJumps(gap_ns=2 * SECOND, jump_ns_max=3600 * SECOND))
+    world.run(faults_ns=10 * SECOND, calm_ns=2 * SECOND)
+    victim = nodes[world.random("victim").randrange(node_count)]
+    world.crash(victim)
+
+    def is_suspected_by_all() -> bool:
+        return all(victim.name not in node.machine.alive() for node in nodes if node is not victim)
+
+    world.run_until(is_suspected_by_all, config.timeout_ns + 2 * config.interval_ns)
+
+
+heartbeat = scenario(
+    "members of a multicast group detect members that stopped", node_count=5, node_count_min=2
+)(play_heartbeat)

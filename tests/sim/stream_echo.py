@@ -24,7 +24,23 @@ from skerry.protocol.machine import (
     Transmit,
 )
 from skerry.protocol.outbox import Outbox
+from skerry.testing import (
+    MS,
+    SECOND,
+    Factory,
+    Jitter,
+    Loss,
+    Partitions,
+    Pauses,
+    Refusals,
+    Restarts,
+    Setting,
+    StreamLosses,
+    World,
+    scenario,
+)
 from skerry.testing.machines.echo import Answered, EchoMessage, EchoServer
+from skerry.testing.machines.scenarios import drive_echo, echo_server
 
 FRAME_BYTES_MAX: Final = 65536
 """One message of the echo. A longer one closes the stream."""
@@ -211,3 +227,43 @@ class StreamEchoServer:
 
     def statistics(self) -> Statistics:
         return Statistics()
+
+
+# -- the scenario
+
+STREAM_SERVER: Final = Address("server", 7, is_stream=True)
+
+
+def stream_echo_client(setting: Setting) -> StreamEchoClient:
+    """A client that loses its questions in a crash."""
+    return StreamEchoClient(server=STREAM_SERVER, rng=setting.rng, now_ns=setting.now_ns)
+
+
+def stream_echo_server(setting: Setting) -> StreamEchoServer:
+    return StreamEchoServer(server=echo_server(setting))
+
+
+def play_stream_echo(
+    world: World,
+    node_count: int,
+    *,
+    client: Factory[StreamEchoClient] = stream_echo_client,
+    server: Factory[StreamEchoServer] = stream_echo_server,
+) -> None:
+    """One server and clients. Streams break, are refused, stall, and end with a crash."""
+    world.add("server", server, listens=True)
+    clients = [world.add(f"client-{n}", client) for n in range(1, node_count)]
+    drive_echo(world, clients)
+    world.inject(Loss(0.05))
+    world.inject(Jitter(delay_ns_max=2 * MS))
+    world.inject(StreamLosses(gap_ns=SECOND))
+    world.inject(Refusals(0.2))
+    world.inject(Partitions(gap_ns=3 * SECOND, length_ns_max=4 * SECOND))
+    world.inject(Pauses(gap_ns=2 * SECOND, length_ns_max=SECOND))
+    world.inject(Restarts(gap_ns=4 * SECOND, down_ns_max=SECOND))
+    world.run(faults_ns=10 * SECOND)
+
+
+stream_echo = scenario(
+    "clients send questions to a server over streams that break", node_count=4, node_count_min=2
+)(play_stream_echo)
