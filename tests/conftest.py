@@ -24,6 +24,8 @@ pytest_plugins = ["skerry.testing.plugin"]
 settings.register_profile(
     "skerry", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+# For the second, uncompiled run of tests that already ran with all examples.
+settings.register_profile("again", settings.get_profile("skerry"), max_examples=30)
 settings.load_profile("skerry")
 
 
@@ -39,10 +41,51 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with the object store as slow, because each may have to start it."""
+    """Mark tests with the object store as slow, because each may have to start it.
+
+    The longest tests come first. One that started last would run on its own.
+    """
     for item in items:
         if "object_store" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+# -- how parallel runs distribute tests
+
+LONGEST = (
+    "tests/apps/test_demo.py",
+    "tests/apps/test_setup.py",
+    "tests/apps/test_system.py",
+    "tests/apps/test_recorder.py",
+    "tests/apps/test_commands.py",
+    "tests/runtime/test_system_network.py",
+    "tests/sim/test_fresh_seeds.py",
+    "tests/sim/test_distributor.py",
+    "tests/sim/test_determinism.py",
+)
+"""The files that take longest. Their tests share no fixtures."""
+
+SHARED = "tests/apps/storage/"
+"""Tests that share one database server."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute the tests of the longest files one by one, and all others by file.
+
+    The tests of one file share the fixtures of its module.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(LONGEST):
+                return nodeid
+            return SHARED if nodeid.startswith(SHARED) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
 
 
 # -- Spark, recordings for it, and an object store

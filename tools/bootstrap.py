@@ -1,7 +1,16 @@
-"""Sets up `.venv`: a virtual environment with the tools of the project and the package itself.
+"""Sets up `.venv`: a virtual environment with the package itself and what a target needs.
+
+    python tools/bootstrap.py demo     what `skerry demo` needs
+    python tools/bootstrap.py all      also what tests, checks, benchmarks and documentation need
+    python tools/bootstrap.py wheel    only what the build needs; puts the wheel into build/dist
+
+An environment never loses packages: after `all`, `demo` has nothing to do.
 
 The package is installed as a wheel, not as a link to `src`. So the compiled modules exist only in
 `.venv`, and one environment tests both builds: uncompiled runs put `src` first on the path.
+
+Packages are downloaded while the hot modules are compiled: one waits for the network, and the other
+for the processor.
 
 A stamp records what was installed. Without a stamp, as after an interrupted set-up, everything is
 installed again. If the stamp is up to date, nothing is done. A lock serializes concurrent set-ups.
@@ -24,34 +33,49 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from setup_jobs import Job, SetupFailed, finish, say
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "skerry-stamp.json"
+PIP: list[str | Path] = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check"]
 PACKAGE_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 
 NOTICE = "skerry: "
 """Prefix of the notices that `setup.py` prints."""
 
+LEVELS = ("wheel", "demo", "all")
+"""Each level installs its packages and those of the levels before it."""
+
+DURATIONS = {
+    "wheel": "about a minute on two cores",
+    "demo": "one to two minutes on two cores, with a download of about 650 MB",
+    "all": "two to three minutes on two cores, with a download of about 950 MB",
+}
+"""How long the first set-up takes. Measured on two cores with an index that delivers 40 MB/s; see
+docs/start/install.md."""
+
+FAST_BUILDS = """\
+[bdist_wheel]
+compression = stored
+"""
+"""Configuration of setuptools for packages that the index has only as sources. PySpark is one:
+compressing its 450 MB to unpack them at once takes longer than all other packages."""
+
 Stamp = dict[str, str]
 
 
-class SetupFailed(Exception):
-    """The set-up failed. The hint describes the remedy."""
-
-    def __init__(self, what: str, hint: str) -> None:
-        super().__init__(what)
-        self.hint = hint
-
-
-def main() -> int:
+def main(level: str) -> int:
     os.chdir(ROOT)
     # The caller may use another environment, whose settings must not affect this one.
     for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PIP_TARGET", "PIP_USER", "PIP_PREFIX"):
         os.environ.pop(name, None)
     try:
         with only_one():
-            set_up()
+            set_up(level)
+            if level == "wheel":
+                keep_wheel()
     except SetupFailed as error:
         print(f"error: {error}\nhint:  {error.hint}", file=sys.stderr)
         return 1
@@ -65,23 +89,48 @@ def main() -> int:
     return 0
 
 
-def set_up() -> None:
-    """Update `.venv` to the state that the tree requires."""
-    old, new = read_stamp(), wanted_stamp()
-    if old == new:
+def set_up(level: str) -> None:
+    """Update `.venv` to the state that the tree requires for a level."""
+    old, new = read_stamp(), wanted_stamp(level)
+    if old is not None and level == "wheel" and not any(wheel_folder().glob("*.whl")):
+        old.pop("package", None)
+    if old is not None and all(old.get(key) == value for key, value in new.items()):
         return
     started_s = time.monotonic()
+    say(f"setting up .venv; the first time takes {DURATIONS[level]}")
     if old is None or any(old.get(key) != new[key] for key in ("place", "python")):
         make_environment()
         old = {}
     # Without the stamp, an interrupted set-up is recognized as incomplete.
     STAMP.unlink(missing_ok=True)
-    if old.get("dependencies") != new["dependencies"]:
-        install_dependencies()
+    missing = [name for name in LEVELS if name in new and old.get(name) != new[name]]
+    install(missing, started_s, has_package=old.get("package") == new["package"])
+    if "all" in missing:
         install_test_programs()
-    install_package()
-    STAMP.write_text(json.dumps(new, indent=2) + "\n", encoding="utf-8")
+    current = wanted_stamp("all")
+    kept = {name: old[name] for name in LEVELS if name in old and old[name] == current[name]}
+    STAMP.write_text(json.dumps(kept | new, indent=2) + "\n", encoding="utf-8")
     say(f"ready after {time.monotonic() - started_s:.0f} s: {installed_version()}")
+
+
+def install(missing: list[str], started_s: float, *, has_package: bool) -> None:
+    """Install the packages of the missing levels, and the package unless it is there."""
+    if "wheel" in missing:
+        finish([package_job("wheel")], started_s)
+    jobs = [package_job(missing[-1])] if missing and missing[-1] != "wheel" else []
+    if has_package:
+        finish(jobs, started_s)
+        return
+    mode = "uncompiled" if wants_pure() else "compiled if possible"
+    say(f"building skerry, {mode}")
+    build = build_job()
+    finish([*jobs, build], started_s)
+    report_build(build.output)
+    (wheel,) = wheel_folder().glob("*.whl")
+    run(
+        [*PIP, "install", "-qq", "--no-deps", "--force-reinstall", wheel],
+        "the package cannot be installed",
+    )
 
 
 # -- installed and required state
@@ -102,23 +151,24 @@ def read_stamp() -> Stamp | None:
     return stamp if works and isinstance(stamp, dict) else None
 
 
-def wanted_stamp() -> Stamp:
+def wanted_stamp(level: str) -> Stamp:
+    levels = LEVELS[: LEVELS.index(level) + 1]
     return {
         # An environment holds absolute paths, so a copy of the tree needs its own.
         "place": str(VENV),
         "python": f"{sys.version} {os.path.realpath(sys.executable)}",
-        "dependencies": hash_texts(requirements()),
         "package": hash_texts(package_state()),
+        **{name: hash_texts(requirements(name)) for name in levels},
     }
 
 
-def requirements() -> list[str]:
-    """All requirements of the project, from pyproject.toml."""
+def requirements(level: str) -> list[str]:
+    """The requirements of a level, from pyproject.toml."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
     wanted = set(project["build-system"]["requires"]) | set(project["project"]["dependencies"])
-    for extra in project["project"]["optional-dependencies"].values():
-        wanted.update(extra)
-    return sorted(wanted)
+    names = {"wheel": (), "demo": ("demo",), "all": tuple(extras)}[level]
+    return sorted(wanted.union(*(extras.get(name, ()) for name in names)))
 
 
 def package_state() -> Iterator[str]:
@@ -206,15 +256,17 @@ def install_venv_module() -> None:
         run(command, "the missing modules cannot be installed")
 
 
-def install_dependencies() -> None:
-    wanted = requirements()
-    if not wanted:
-        return
-    say(f"installing {len(wanted)} packages and what they need (a minute or so)")
-    run(
-        [VENV_PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *wanted],
-        "the packages cannot be installed",
-    )
+def package_job(level: str) -> Job:
+    """Install the packages of a level. Their bytecode is compiled when it is first imported."""
+    wanted = requirements(level)
+    builds = ROOT / "build" / "fast-builds.cfg"
+    builds.parent.mkdir(exist_ok=True)
+    builds.write_text(FAST_BUILDS, encoding="utf-8")
+    command = [*PIP, "install", "--no-compile", "--progress-bar", "off", *wanted]
+    env = {**os.environ, "DIST_EXTRA_CONFIG": str(builds)}
+    # Without requirements, as in the tests of the set-up, pip would report a usage error.
+    command = command if wanted else [VENV_PYTHON, "-c", ""]
+    return Job("packages", command, "the packages cannot be installed", env)
 
 
 def install_test_programs() -> None:
@@ -243,25 +295,37 @@ def install_by_apt(package: str, what: str) -> None:
     say(f"no {what} can be installed, its tests will be skipped: {last_line(done.stderr)}")
 
 
-def install_package() -> None:
-    """Build the wheel from a copy below `build`, so that `src` stays clean, and install it."""
-    say("building skerry uncompiled" if wants_pure() else "building skerry, compiled if possible")
-    work = refresh_copy(ROOT / "build" / ("wheel-pure" if wants_pure() else "wheel"))
-    wheels = work / "dist"
-    shutil.rmtree(wheels, ignore_errors=True)
-    pip: list[str | Path] = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check"]
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--verbose", "-w", wheels, work]
-    output = run(build, "the package cannot be built", quiet=True)
+def build_job() -> Job:
+    """Build the wheel from a copy below `build`, so that `src` stays clean."""
+    work = refresh_copy(wheel_folder().parent)
+    shutil.rmtree(wheel_folder(), ignore_errors=True)
+    options: list[str | Path] = ["--no-deps", "--no-build-isolation", "--verbose"]
+    command = [*PIP, "wheel", *options, "-w", wheel_folder(), work]
+    return Job("skerry", command, "the package cannot be built", dict(os.environ))
+
+
+def report_build(output: str) -> None:
+    """Print the notices of a build."""
     notices = [line.strip() for line in output.splitlines() if line.strip().startswith(NOTICE)]
     if any("above" in notice for notice in notices):
         print(output, file=sys.stderr)
     for notice in notices:
         say(notice.removeprefix(NOTICE))
-    (wheel,) = wheels.glob("*.whl")
-    run(
-        [*pip, "install", "-qq", "--no-deps", "--force-reinstall", wheel],
-        "the package cannot be installed",
-    )
+
+
+def wheel_folder() -> Path:
+    return ROOT / "build" / ("wheel-pure" if wants_pure() else "wheel") / "dist"
+
+
+def keep_wheel() -> None:
+    """Copy the wheel to `build/dist`, and print how to install it."""
+    (wheel,) = wheel_folder().glob("*.whl")
+    folder = ROOT / "build" / "dist"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shutil.copy2(wheel, folder)
+    place = folder.relative_to(ROOT) / wheel.name
+    print(f"built {place}\ninstall it with: pip install {place}", flush=True)
 
 
 def refresh_copy(work: Path) -> Path:
@@ -311,9 +375,5 @@ def run(command: Sequence[str | Path], failure: str, *, quiet: bool = False) -> 
     return done.stdout or ""
 
 
-def say(text: str) -> None:
-    print(f"venv: {text}", flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

@@ -37,15 +37,16 @@ PATHS_SHOWN = 8
 """More paths are counted instead of listed."""
 
 NICENESS = 5
-"""Niceness of the tests beside Spark. The tests of Spark take longest in one process, so they have
-priority where both could run."""
+"""Niceness of the tests beside Spark, added to that of this process. The tests of Spark take
+longest in one process, so they have priority where both could run."""
 
 NO_TESTS = 5
 """Exit code of pytest if it selected no tests."""
 
 PYTEST = (sys.executable, "-P", "-m", "pytest", "-q")
 
-JOBS = min(2, os.cpu_count() or 1)
+JOBS = min(4, 2 * (os.cpu_count() or 1))
+"""Processes of one run: two for each core, because tests of programs and networks mostly wait."""
 
 
 def main(arguments: list[str]) -> int:
@@ -56,6 +57,7 @@ def main(arguments: list[str]) -> int:
         return run_uncompiled_only(named or ["tests"], options)
     with beside_spark("compiled", named or ["tests"], options) as spark:
         compiled = run("compiled", None, named or ["tests"], options)
+        options = ["--hypothesis-profile=again", *options]
         uncompiled = run("plain", ROOT / "src", named or tests_of_hot_modules(), options)
     compiled = worst(compiled, spark.code)
     print(f"== compiled: {word(compiled)}, uncompiled: {word(uncompiled)}", flush=True)
@@ -127,7 +129,8 @@ def run(mode: str, source: Path | None, paths: Iterable[str], options: list[str]
     command = [*PYTEST, *options, *parallel(), *left_out, *paths]
     running = subprocess.Popen(command, env=environment(mode, source))
     if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, running.pid, NICENESS)
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, running.pid, own + NICENESS)
     return running.wait()
 
 
@@ -191,7 +194,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def parallel() -> list[str]:
-    # The tests of one file run in one process, so that fixtures of a module are set up once.
+    # `tests/conftest.py` says which tests are distributed together.
     return ["-n", str(JOBS), "--dist", "loadfile"] if JOBS > 1 else []
 
 

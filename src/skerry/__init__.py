@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skerry.client.core.events import Event, ObjectInfo
     from skerry.client.core.states import Refusal, SpaceState, StateChanged
     from skerry.codec.envelope import Update
+    from skerry.codec.operation import Operation
     from skerry.codec.values import AnyObject, PropertySet, Ref
     from skerry.errors import (
         AccessError,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from skerry.objects.declare import field, key, removed, struct
     from skerry.objects.enums import EnumBase as Enum
     from skerry.objects.enums import element
+    from skerry.objects.tables import to_arrow, to_dict, to_pandas, to_polars
     from skerry.objects.times import to_datetime, to_timepoint
     from skerry.objects.typeset import TypeSet, define_types, to_dots
     from skerry.runtime.type_files import load_types
@@ -102,6 +104,7 @@ __all__ = [
     "LocalProtocolError",
     "NotRegistered",
     "ObjectInfo",
+    "Operation",
     "Ownership",
     "Picture",
     "PictureNode",
@@ -154,8 +157,12 @@ __all__ = [
     "steady_timepoint",
     "struct",
     "timepoint",
+    "to_arrow",
     "to_datetime",
+    "to_dict",
     "to_dots",
+    "to_pandas",
+    "to_polars",
     "to_timepoint",
     "uint8",
     "uint16",
@@ -174,6 +181,7 @@ _NAMES: Final = {
     "client.core.events": "Event ObjectInfo",
     "client.core.states": "Refusal SpaceState StateChanged",
     "codec.envelope": "Update",
+    "codec.operation": "Operation",
     "codec.values": "AnyObject PropertySet Ref",
     "errors": (
         "AccessError CodecError ConfigError ConnectFailed ConnectRefused DecodeError "
@@ -189,6 +197,7 @@ _NAMES: Final = {
     "objects.base": "Struct key_of merge pack ref_to unpack",
     "objects.declare": "field key removed struct",
     "objects.enums": "element",
+    "objects.tables": "to_arrow to_dict to_pandas to_polars",
     "objects.times": "to_datetime to_timepoint",
     "objects.typeset": "TypeSet define_types to_dots",
     "runtime.type_files": "load_types",

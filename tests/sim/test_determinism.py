@@ -59,7 +59,7 @@ def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_different_seeds_give_different_runs(name: str) -> None:
-    assert len({run_scenario(name, seed).digest for seed in range(4)}) == 4
+    assert run_scenario(name, 0).digest != run_scenario(name, 1).digest
 
 
 def test_another_number_of_nodes_is_another_run() -> None:

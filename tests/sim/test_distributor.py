@@ -27,7 +27,7 @@ from tests.sim.group_starts import play_starts
 from tests.sim.group_storms import play_short_lives, play_storm
 
 SCENARIO = f"{distributor.__name__}:distributor"
-SEED_COUNT = 100
+SEED_COUNT = 40
 BROKEN_SEED_COUNT = 10
 
 
@@ -49,11 +49,13 @@ def test_the_scenario_meets_every_fault_it_is_made_of() -> None:
         if row["event"] == "UpdatesLost":
             reasons.add(row["reason"])
 
+    faults = {"stopped", "pause", "crash", "partition", "drift"}
+    events = {"Delivered", "SenderFound", "SenderRemoved", "UpdatesLost"}
     for seed in range(20):
         run_scenario(SCENARIO, seed, node_count=6, sink=look)
-    assert {"stopped", "pause", "crash", "partition", "drift"} <= seen
-    assert {"Delivered", "SenderFound", "SenderRemoved", "UpdatesLost"} <= seen
-    assert {"nak", "overflow", "retries"} <= reasons
+        if faults | events <= seen and {"nak", "overflow", "retries"} <= reasons:
+            return
+    pytest.fail(f"only {seen} and {reasons} were met")
 
 
 @pytest.mark.slow
@@ -89,20 +91,20 @@ def test_fifty_receivers_with_the_same_loss_send_few_requests_and_are_answered_o
 
 @pytest.mark.slow
 def test_no_update_of_changing_publishers_is_lost_silently() -> None:
-    for seed in range(10):
+    for seed in range(5):
         play_short_lives(World(seed), 32, loss=0.1)
         play_short_lives(World(seed), 32, loss=0.3)
 
 
 @pytest.mark.slow
 def test_updates_after_a_subscriber_joined_are_delivered_or_reported() -> None:
-    for seed in range(60):
+    for seed in range(30):
         play_starts(World(seed), 9)
 
 
 @pytest.mark.slow
 def test_a_stream_whose_start_is_lost_is_delivered_completely() -> None:
-    for seed in range(40):
+    for seed in range(20):
         accounted = play_starts(World(seed), 9, java_rate=0.0, loss=0.0, first_lost_count_max=5)
         assert accounted.is_whole()
 

@@ -71,7 +71,7 @@ def test_fs_03_a_node_that_does_not_exist_is_asked_but_never_reported() -> None:
         site.crash(name)
     site.form("b")
     # One is an address that b has heard of, the other one a node that was silent ever since.
-    b.do(partial(tell, site.host("nobody"), site.host("nowhere")))
+    b.do(partial(emit, site.host("nobody"), site.host("nowhere")))
     asked_ns: dict[str, list[int]] = {"nobody": [], "nowhere": []}
     lengths: list[int] = []
 
@@ -97,7 +97,7 @@ def test_fs_03_a_node_that_does_not_exist_is_asked_but_never_reported() -> None:
     assert sum(lengths) < 2 * 60 * 300, "bytes in a minute"
 
 
-def tell(nobody: str, nowhere: str, machine: SystemCore, now_ns: int) -> None:
+def emit(nobody: str, nowhere: str, machine: SystemCore, now_ns: int) -> None:
     """Let a machine know a node that is silent, and an address."""
     directory = machine.discovery.directory
     directory.add_seeds([Address(nobody, CONTROL_PORT)])
@@ -337,6 +337,19 @@ def test_fs_53_datagrams_for_the_node_that_had_the_address_before_are_dropped() 
     drops = site.nodes["b"].machine.statistics().control.drops
     assert drops["destination"] > 0
     site.form("a", "b")
+
+
+def test_a_node_to_which_no_address_leads_is_found_by_its_keep_alives() -> None:
+    # d has no seed, and the node that it was a seed of is gone: nobody knows its address. Its
+    # keep-alives for that node are multicast, so they arrive at the others.
+    site = SystemSite()
+    for name, seeds in (("d", ()), ("c", ("d",))):
+        site.add(name, seeds=seeds, alone_timeout_ns=60 * SECOND)
+    site.world.run_for(5 * SECOND)
+    site.crash("c")
+    site.add("a")
+    site.add("b", seeds=("a",))
+    site.form("a", "b", "d")
 
 
 def test_a_node_that_restarts_at_once_joins_with_a_new_id_and_receives_all() -> None:

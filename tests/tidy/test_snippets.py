@@ -4,12 +4,18 @@ A block of a page is marked by a comment on the line before its fence:
 
     <!-- run -->              Python, or shell commands that begin with `$ `; output that is shown
                               under a command is what it prints, and `...` in it stands for
-                              anything in its line, or alone for any lines
+                              anything in its line, or alone for any lines. A time of day at the
+                              beginning of a line stands for any
+    <!-- run in the background -->
+                              one shell command that runs until the end of the page, as in another
+                              terminal. The first line shown is waited for before the page goes on,
+                              the others at its end
     <!-- file: fleet.dots --> a file that later blocks of the page find beside them
     <!-- not run: why -->     an excerpt that cannot stand alone
 
-The blocks of a page run in order, in one folder, and its Python blocks share their names. Every
-Python block is marked one way or another.
+The blocks of a page run in order, in one folder and as a user with an empty home, and its Python
+blocks share their names. A node that a page starts listens in that folder only, whatever else runs
+on the computer. Every Python block is marked one way or another.
 """
 
 from __future__ import annotations
@@ -18,8 +24,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -29,6 +39,9 @@ BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>.+?) -->\n\n?)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+BACKGROUND = "run in the background"
+TIME = re.compile(r"^\d\d:\d\d:\d\d(\.\d+)? ")
+"""A time of day at the beginning of a line."""
 PATIENCE_S = 600.0
 """Long enough for Spark to start on a busy computer."""
 
@@ -55,7 +68,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def is_marked(page: Path) -> bool:
-    return any(block.mark == "run" for block in blocks(page))
+    return any(block.mark in ("run", BACKGROUND) for block in blocks(page))
 
 
 def name_of(page: Path) -> str:
@@ -76,11 +89,32 @@ def test_every_python_block_is_marked(page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if is_marked(page)], ids=name_of)
 def test_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # A node of a page keeps what it stores to itself.
-    monkeypatch.setenv("SKERRY_STATE_DIR", str(tmp_path / "state"))
+    for name in ("SKERRY_ENDPOINT", "DOTS_ENDPOINT", "DOTS_AUTH_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in user_settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    with ExitStack() as ending:
+        run_page(page, ending)
+
+
+def user_settings(folder: Path) -> dict[str, str]:
+    """The environment of a user with an empty home, whose node uses no port of the computer."""
+    (folder / "run").mkdir(mode=0o700)
+    return {
+        "HOME": str(folder / "home"),
+        "SKERRY_RUNTIME_DIR": str(folder / "run"),
+        "SKERRY_STATE_DIR": str(folder / "state"),
+        "SKERRY_NODE__LISTEN": f"uds:{folder}/run/node.sock",
+        "SKERRY_NODE__METRICS": "off",
+    }
+
+
+def run_page(page: Path, ending: ExitStack) -> None:
     pending: list[Block] = []
     for block in blocks(page):
-        if block.mark.startswith("file: "):
+        if block.mark == BACKGROUND:
+            ending.enter_context(in_background(page, block))
+        elif block.mark.startswith("file: "):
             target = Path(block.mark.removeprefix("file: "))
             assert not target.is_absolute()
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +141,44 @@ def run_python(page: Path, so_far: list[Block]) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, f"{name_of(page)}:{so_far[-1].line}\n{done.stdout}{done.stderr}"
+
+
+@contextmanager
+def in_background(page: Path, block: Block) -> Iterator[None]:
+    """Run a command until the end of the page, when all lines that the page shows have come."""
+    ((command, expected),) = commands(block.text)
+    with subprocess.Popen(
+        # exec: the signals reach the command itself.
+        f"exec {command}",
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+    ) as running:
+        limit = threading.Timer(PATIENCE_S, running.kill)
+        limit.start()
+        try:
+            assert running.stdout is not None
+            where = f"{name_of(page)}:{block.line}: {command}"
+            wait_lines(running.stdout, expected[:1], where)
+            yield
+            wait_lines(running.stdout, expected[1:], where)
+        finally:
+            limit.cancel()
+            running.terminate()
+
+
+def wait_lines(output: TextIO, expected: list[str], where: str) -> None:
+    """Read until the expected lines have come, in their order."""
+    seen = ""
+    for line in expected:
+        for got in output:
+            seen += got
+            if matches(got, [line]):
+                break
+        else:
+            raise AssertionError(f"{where}\nended without the line: {line}\n{seen}")
 
 
 def run_console(page: Path, block: Block) -> None:
@@ -145,6 +217,8 @@ def matches(output: str, expected: list[str]) -> bool:
 def line_pattern(line: str) -> str:
     if line == "...":
         return ".*"
+    if TIME.match(line):
+        return f"({TIME.pattern[1:]})?{line_pattern(TIME.sub('', line))}"
     return r"[^\n]*".join(re.escape(part) for part in line.split("..."))
 
 
@@ -152,7 +226,9 @@ def environment() -> dict[str, str]:
     """The commands of this environment, and its build of the package."""
     bin_folder = str(Path(sys.executable).parent)
     paths = [bin_folder, *os.environ.get("PATH", "").split(os.pathsep)]
-    return {**os.environ, "PATH": os.pathsep.join(paths), "NO_COLOR": "1"}
+    # Without a buffer, lines of a command in the background come as it prints them.
+    run = {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, "PATH": os.pathsep.join(paths), **run}
 
 
 def test_output_is_compared_line_by_line_with_dots_for_any() -> None:
@@ -161,3 +237,5 @@ def test_output_is_compared_line_by_line_with_dots_for_any() -> None:
     assert matches("ok, 3 nodes, 7 s\n", ["ok, ... nodes, ..."])
     assert not matches("ok\nno\n", ["ok..."])
     assert not matches("a\nb\n", ["a"])
+    assert matches("23:59:59.000 a\n", ["14:03:07.214 a"])
+    assert not matches("23:59:59.000 b\n", ["14:03:07.214 a"])

@@ -24,8 +24,11 @@ def blocking() -> None:
         for event in space.subscribe(Vessel):
             assert_type(event, skerry.Event[Vessel])
             assert_type(event.object, Vessel)
-            assert_type(event.update.mmsi, int | None)
-            assert_type(event.operation, str)
+            assert_type(event.update.mmsi, int)
+            assert_type(event.update.name, str | None)
+            assert_type(event.operation, skerry.Operation)
+            if event.operation == "create" or event.operation is skerry.Operation.REMOVE:
+                print(event.object)
             assert_type(event.data, bytes)
         for vessel in container.values():
             assert_type(vessel, Vessel)
@@ -39,6 +42,8 @@ def blocking() -> None:
         assert_type(space.serve(Alarm, lambda alarm: alarm, name="a"), skerry.Service)
         assert_type(space.own(Vessel, keys=[1, (2,)], standby=True), skerry.Ownership)
         assert_type(space.request(Alarm(), to="a", timeout=2.0), Any)
+        assert_type(space.request(Alarm(), answer=Vessel, timeout=2.0), Vessel)
+        assert_type(container.to_dict(), dict[Any, dict[str, Any]])
         assert_type(space.picture, skerry.Picture)
         assert_type(space.picture.nodes, tuple[skerry.PictureNode, ...])
 
@@ -52,6 +57,8 @@ def changed(change: skerry.StateChanged) -> None:
 
 
 async def with_a_loop() -> None:
+    async with aio.connect() as connected:
+        assert_type(connected, aio.Space)
     async with await aio.connect() as space:
         assert_type(space, aio.Space)
         vessels: aio.Container[Vessel] = await space.container(Vessel)
@@ -59,3 +66,5 @@ async def with_a_loop() -> None:
         async for event in space.subscribe(Vessel, fields=["name"]):
             assert_type(event.object, Vessel)
         await space.flush()
+        assert_type(await space.request(Alarm(), answer=Vessel), Vessel)
+        assert_type(await space.request(Alarm()), Any)

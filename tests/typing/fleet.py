@@ -40,7 +40,7 @@ class Vessel(skerry.Struct):
     Two fields have names that Python keeps for itself.
     """
 
-    mmsi: skerry.uint32 | None = skerry.key(1, ctor=True)
+    mmsi: skerry.uint32 = skerry.key(1, ctor=True)
     name: str | None = skerry.field(2, ctor=True)
     place: Place | None = skerry.field(3)
     purpose: Purpose | None = skerry.field(4, default=Purpose.cargo)
@@ -63,6 +63,6 @@ class Vessel(skerry.Struct):
 class Alarm(skerry.Struct):
     """Not kept, and without a constructor by position."""
 
-    id: skerry.uint32 | None = skerry.key(1)
+    id: skerry.uint32 = skerry.key(1)
     vessel: Vessel | None = skerry.field(2)
     level: skerry.uint8 | None = skerry.field(3, default=1)

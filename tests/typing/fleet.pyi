@@ -30,7 +30,7 @@ class Place(skerry.Struct):
     ) -> None: ...
 
 class Vessel(skerry.Struct):
-    mmsi: int | None
+    mmsi: int
     name: str | None
     place: Place | None
     purpose: Purpose | None
@@ -52,7 +52,7 @@ class Vessel(skerry.Struct):
 
     def __init__(
         self,
-        mmsi: int | None = None,
+        mmsi: int = ...,
         name: str | None = None,
         *,
         place: Place | None = None,
@@ -73,7 +73,7 @@ class Vessel(skerry.Struct):
     ) -> None: ...
 
 class Alarm(skerry.Struct):
-    id: int | None
+    id: int
     vessel: Vessel | None
     level: int | None
 
@@ -82,7 +82,7 @@ class Alarm(skerry.Struct):
     def __init__(
         self,
         *,
-        id: int | None = None,
+        id: int = ...,
         vessel: Vessel | None = None,
         level: int | None = ...,
     ) -> None: ...

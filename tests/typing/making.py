@@ -32,9 +32,10 @@ whole.track = [*(whole.track or []), Place()]
 class Declared(skerry.Struct):
     """The same by hand, without a stub."""
 
-    id: skerry.uint32 | None = skerry.key(1)
+    id: skerry.uint32 = skerry.key(1)
     note: str | None = skerry.field(2, default="none")
     vessels: list[Vessel] | None = skerry.field(3)
 
 
 by_hand = Declared(id=1, vessels=[whole])
+without_key = Declared(vessels=[whole])

@@ -10,7 +10,7 @@ from tests.typing.fleet import Place, Purpose, Vessel
 def positions(vessel: Vessel) -> float | None:
     match vessel:
         case Vessel(mmsi, name, place=Place(lat, lon)):
-            assert_type(mmsi, int | None)
+            assert_type(mmsi, int)
             assert_type(name, str | None)
             assert_type(lat, float | None)
             return lon

@@ -26,6 +26,7 @@ def unset_is_not_a_value(vessel: Vessel) -> float:
 
 def wrong_assignments(vessel: Vessel) -> None:
     vessel.mmsi = 1.5  # type: ignore[assignment]
+    vessel.mmsi = None  # type: ignore[assignment]
     vessel.purpose = 2  # type: ignore[assignment]
     vessel.sped = 3.0  # type: ignore[attr-defined]
     vessel.colours = []  # type: ignore[attr-defined]
@@ -59,6 +60,8 @@ def wrong_talk(space: skerry.Space) -> None:
     space.publish(1)  # type: ignore[call-overload]
     space.publish("/prices/X", "text")  # type: ignore[call-overload]
     space.remove("/prices/X")  # type: ignore[arg-type]
+    space.request(Alarm(), answer=int)  # type: ignore[type-var]
+    _ = space.request(Alarm(), answer=Vessel).speed  # type: ignore[attr-defined]
     space.subscribe(Vessel, on_slow="wait")  # type: ignore[arg-type]
     space.subscribe(Vessel, lambda event: event.object.speed)  # type: ignore[attr-defined]
     for event in space.subscribe(Vessel):

@@ -10,7 +10,8 @@ from tests.typing.fleet import Alarm, Place, Purpose, Vessel
 
 
 def fields(vessel: Vessel, alarm: Alarm) -> None:
-    assert_type(vessel.mmsi, int | None)
+    assert_type(vessel.mmsi, int)
+    assert_type(alarm.id, int)
     assert_type(vessel.name, str | None)
     assert_type(vessel.place, Place | None)
     assert_type(vessel.purpose, Purpose | None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final
 
 from skerry.apps.system_watch import NodeLink, SystemSnapshot, SystemWatch, node_name
@@ -16,7 +17,7 @@ from skerry.client.api.picture import PictureNode
 from skerry.client.api.sync import Space
 from skerry.client.core.events import Event
 from skerry.closing import Closing
-from skerry.errors import RequestTimedOut
+from skerry.errors import Disconnected, RequestTimedOut
 from skerry.schema.internal import RAW_STATISTICS_TYPE
 
 _ROW_S_MAX: Final = 3.5
@@ -25,6 +26,8 @@ disconnected."""
 _COUNTER_S_MAX: Final = 6.5
 """Age after which counters have not changed: the slowest are published every five seconds."""
 _CLOSED: Final = "closed"
+_SLOW_BYTES: Final = 64 * 1024
+"""Queue above which a client counts as slow: more than one read of a fast client takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,14 @@ class ClientLine:
     """Updates that the client received."""
     queued_bytes: int
     ledger: Counts | None
+    in_bytes_per_s: float = 0.0
+    """Bytes that the client sent, with headers and protocol messages."""
+    out_bytes_per_s: float = 0.0
+    delay_s: float | None = None
+    """How long the last of the queued bytes will wait, at the present rate; None if the client
+    receives nothing."""
+    is_slow: bool = False
+    """Whether much is queued for the client, or updates were conflated or expired for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,10 @@ class NodeSnapshot:
     """What each node observes of each other one."""
     problems: tuple[str, ...] = ()
     """What is wrong in the system."""
+    received_bytes_per_s: float = 0.0
+    sent_bytes_per_s: float = 0.0
+    answer_s: float | None = None
+    """How long the node took for an answer; None if it was not asked or did not answer in time."""
 
 
 class NodeRates:
@@ -135,10 +150,15 @@ class NodeRates:
 
     def at(self, name: object, now_s: float) -> tuple[float, float]:
         """The rates of the first two counters; 0 if they have not changed lately."""
-        rates = self._rates.get(name)
-        if rates is None or now_s - self._received_s[name] > _COUNTER_S_MAX:
-            return 0.0, 0.0
-        return rates[0], rates[1]
+        first, second, *_ = self.all_at(name, now_s)
+        return first, second
+
+    def all_at(self, name: object, now_s: float) -> tuple[float, ...]:
+        """The rates of all counters, at least four; 0 if they have not changed lately."""
+        rates = self._rates.get(name, ())
+        if not rates or now_s - self._received_s[name] > _COUNTER_S_MAX:
+            rates = ()
+        return (*rates, *(0.0,) * (4 - len(rates)))
 
     def forget(self, name: object) -> None:
         self._last.pop(name, None)
@@ -193,7 +213,16 @@ class NodeWatch(Closing):
             return False
         return True
 
-    def snapshot(self, now_s: float) -> NodeSnapshot:
+    def answer_time(self, timeout_s: float) -> float | None:
+        """Ask the node, and return how long the answer took; None if it did not come in time."""
+        begun_s = monotonic()
+        try:
+            self._space.flush(timeout=timeout_s)
+        except (RequestTimedOut, Disconnected):
+            return None
+        return monotonic() - begun_s
+
+    def snapshot(self, now_s: float, *, answer_s: float | None = None) -> NodeSnapshot:
         """The current state; `now_s` is wall time."""
         clients = _current(self._clients)
         ledger = self._rows(now_s)
@@ -215,6 +244,7 @@ class NodeWatch(Closing):
                 if kind == "type"
             ),
             **self._system_facts(now_s),
+            answer_s=answer_s,
         )
 
     # -- callbacks, on the thread of the space
@@ -224,7 +254,8 @@ class NodeWatch(Closing):
         where = (row.kind or "", row.name or "")
         with self._lock:
             self._ledger[where] = event.info.received, row
-            self._note(where, event, (row.accepted or 0, row.delivered or 0))
+            left_out = (row.conflated or 0) + (row.expired or 0)
+            self._note(where, event, (row.accepted or 0, row.delivered or 0, left_out))
         self._has_ledger.set()
 
     def _note_statistics(self, event: Event[Any]) -> None:
@@ -234,12 +265,12 @@ class NodeWatch(Closing):
             if event.operation == "remove":
                 self._rates.forget(where)
             else:
-                self._note(where, event, (_packages(status.received), _packages(status.sent)))
+                self._note(where, event, _traffic(status))
 
     def _note_status(self, event: Event[Any]) -> None:
         status = event.object
         with self._lock:
-            self._note("node", event, (_packages(status.received), _packages(status.sent)))
+            self._note("node", event, _traffic(status))
 
     def _note_link(self, event: Event[Any]) -> None:
         row = event.object
@@ -266,15 +297,21 @@ class NodeWatch(Closing):
         with self._lock:
             return self._rates.at(name, now_s)
 
+    def _all_rates(self, name: object, now_s: float) -> tuple[float, ...]:
+        with self._lock:
+            return self._rates.all_at(name, now_s)
+
     def _node_facts(self, now_s: float) -> dict[str, Any]:
         status: Any = next(iter(_current(self._status).values()), None)
-        received, sent = self._rate("node", now_s)
+        received, sent, received_bytes, sent_bytes, *_ = self._all_rates("node", now_s)
         usage = status.resourceUsage if status is not None else None
         return {
             "uptime_s": None if status is None else max(now_s - (status.startTime or now_s), 0.0),
             "object_count": status.cache.size if status is not None and status.cache else None,
             "received_per_s": received,
             "sent_per_s": sent,
+            "received_bytes_per_s": received_bytes,
+            "sent_bytes_per_s": sent_bytes,
             "memory_bytes_max": usage.maxRss * 1024 if usage and usage.maxRss else None,
             "cpu_s": (usage.userCpuTime or 0) + (usage.systemCpuTime or 0) if usage else None,
         }
@@ -325,13 +362,12 @@ class NodeWatch(Closing):
 
     def _client_line(self, client: Any, row: Any, now_s: float) -> ClientLine:
         statistics: Any = self._statistics.get(client.id)
-        if row is not None:
-            rates = self._rate(("client", str(client.id)), now_s)
-        else:
-            rates = self._rate(("statistics", client.id), now_s)
+        traffic = self._all_rates(("statistics", client.id), now_s)
+        rates = traffic if row is None else self._all_rates(("client", str(client.id)), now_s)
         queued = (row.queuedBytes or 0) if row is not None else 0
         if row is None and statistics is not None:
             queued = statistics.currentQueuedBytes or 0
+        out_bytes = traffic[3]
         return ClientLine(
             id=client.id,
             name=client.name or "",
@@ -342,6 +378,10 @@ class NodeWatch(Closing):
             out_per_s=rates[1],
             queued_bytes=queued,
             ledger=None if row is None else _counts(row),
+            in_bytes_per_s=traffic[2],
+            out_bytes_per_s=out_bytes,
+            delay_s=queued / out_bytes if out_bytes else None if queued else 0.0,
+            is_slow=queued >= _SLOW_BYTES or (row is not None and rates[2] > 0),
         )
 
     def _type_line(self, row: Any, publishers: tuple[str, ...], now_s: float) -> TypeLine:
@@ -367,8 +407,12 @@ def _counts(row: Any) -> Counts:
     return Counts(**{name: getattr(row, name) or 0 for name in Counts.__dataclass_fields__})
 
 
-def _packages(statistics: Any) -> int:
-    return (statistics.packages or 0) if statistics is not None else 0
+def _traffic(status: Any) -> tuple[int, int, int, int]:
+    """Frames received and sent, and bytes received and sent."""
+    ways = (status.received, status.sent)
+    frames, others = ((way.packages or 0 if way is not None else 0) for way in ways)
+    bytes_in, bytes_out = ((way.bytes or 0 if way is not None else 0) for way in ways)
+    return frames, others, bytes_in, bytes_out
 
 
 def _publishers(

@@ -21,6 +21,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "cli": "skerry.cli.output:CliConfig",
     "node": "skerry.apps.node.config:NodeConfig",
     "pipeline": "skerry.cli.pipeline.settings:PipelineConfig",
+    "portal": "skerry.apps.portal.config:PortalProgramConfig",
     "recorder": "skerry.apps.recorder.config:RecorderConfig",
 }
 """Sections of the configuration and their dataclasses, which are imported on use."""

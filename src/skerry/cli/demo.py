@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +14,7 @@ from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
+from skerry.formatting import span
 
 if TYPE_CHECKING:
     from skerry.apps.demo.tour import Check, Tour
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     "--seconds",
     type=FiniteFloat(min=0),
     default=20.0,
-    show_default=True,
     help="Duration in seconds. If it is too short, the tour runs as fast as possible; 0 means until"
     " Ctrl-C.",
 )
@@ -30,26 +32,24 @@ if TYPE_CHECKING:
     "--vessels",
     type=click.IntRange(1, 200),
     default=20,
-    show_default=True,
     help="Number of vessels in each of the two fleets.",
 )
 @click.option(
     "--seed",
     type=int,
     default=1,
-    show_default=True,
     help="Seed of the random courses of the vessels.",
 )
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder in which recording, tables and report are kept. Default: a temporary folder.",
+    help="Folder in which recording, tables and report are kept; those of an earlier tour are"
+    " replaced. Default: a temporary folder.",
 )
 @click.option(
     "--spark/--no-spark",
     default=True,
-    show_default=True,
     help="Whether to build tables and a report at the end, which takes a minute.",
 )
 @click.option("--headless", is_flag=True, help="Omit the progress bar and the types, for scripts.")
@@ -83,6 +83,7 @@ def demo(
     from skerry.apps.demo.processes import DemoProcesses
     from skerry.apps.demo.tour import Tour
 
+    started_s = monotonic()
     output = current_output()
     is_quiet = headless or as_json
     if not is_quiet:
@@ -100,6 +101,28 @@ def demo(
         )
         _play(tour, output, is_quiet=is_quiet, as_json=as_json)
     _report(tour.checks, output, as_json=as_json)
+    if not as_json:
+        _show_results(tour, output, is_kept=keep is not None)
+        output.note(f"\nthe tour took {span(timedelta(seconds=monotonic() - started_s))}")
+    if not all(check.holds for check in tour.checks):
+        output.error("a guarantee was broken: this is a bug in skerry, please report it")
+        click.get_current_context().exit(1)
+
+
+def _show_results(tour: Tour, output: Output, *, is_kept: bool) -> None:
+    """Print where the recording, the tables and the report are."""
+    if not is_kept:
+        output.note("\nWith --keep DIR, the recording, the tables and the report stay in a folder.")
+        return
+    output.note("")
+    for name, path in tour.results().items():
+        output.note(f"{name + ':':10} {_short(path)}")
+
+
+def _short(path: Path) -> str:
+    """The path as seen from the current folder if it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _introduce(output: Output) -> None:
@@ -130,9 +153,6 @@ def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
         output.note("guarantees:")
         rows = [("kept" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]
         output.table(("", "guarantee", "facts"), rows)
-    if not all(check.holds for check in checks):
-        output.error("a guarantee was broken: this is a bug in skerry, please report it")
-        click.get_current_context().exit(1)
 
 
 def _ignore(_what: object) -> None:

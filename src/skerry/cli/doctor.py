@@ -10,6 +10,7 @@ import click
 
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
+from skerry.formatting import counted
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
         counts[result.verdict] += 1
         _show(output, result, as_json=as_json)
     if not as_json:
-        output.note(f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failed")
+        warnings = counted(counts["warn"], "warning")
+        output.note(f"{counts['ok']} ok, {warnings}, {counts['fail']} failed")
     if counts["fail"]:
         click.get_current_context().exit(1)
 
@@ -69,7 +71,7 @@ def _show(output: Output, result: CheckResult, *, as_json: bool) -> None:
         )
         return
     verdict = click.style(f"{result.verdict:4}", fg=_COLORS[result.verdict], bold=True)
-    line = f"{verdict}  {result.check:16}  {visible(result.facts)}"
+    line = f"{verdict}  {result.check:18}  {visible(result.facts)}"
     click.echo(line, file=sys.stdout, color=output.uses_color(sys.stdout))
     if result.advice:
-        output.line(f"{'':22}  -> {visible(result.advice)}")
+        output.line(f"{'':24}  -> {visible(result.advice)}")

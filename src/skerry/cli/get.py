@@ -18,7 +18,7 @@ from skerry.cli.node_options import (
     types_option,
 )
 from skerry.cli.output import current_output, json_option
-from skerry.cli.parameters import as_wrong_value, field_names
+from skerry.cli.parameters import as_wrong_value, field_names, format_option
 from skerry.errors import DecodeError, SkerryError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @type_argument()
 @click.argument("key_parts", nargs=-1, metavar="[KEY]...")
 @filter_options
+@format_option("the object.")
 @types_option
 @node_options
 @json_option
@@ -38,6 +39,7 @@ def get(
     key_parts: tuple[str, ...],
     where: str | None,
     fields: str | None,
+    line_format: str | None,
     types: Mapping[str, Any],
     choice: NodeChoice,
     as_json: bool,
@@ -46,18 +48,23 @@ def get(
 
     A type with several key fields takes one KEY for each, in the order of their declaration. The
     command fails if there is no object with that key. With --json, each line has the fields of the
-    object by name, and _key, _sender and _age_s.
+    object by name, and _key, _sender, _time (of the last change, in seconds since the epoch) and
+    _age_s. --format can use the same names, and _object for the object as text.
 
     \b
     Examples:
       skerry get Vessel
       skerry get Vessel 244660000
       skerry get Vessel --where "lat > 50" --json
+      skerry get Vessel --format '{mmsi} {name}'
     """
-    from skerry.cli.rows import key_text, object_row
+    from skerry.cli.rows import RowFormat, key_text, object_row
     from skerry.json_values import visible
 
     output = current_output()
+    if as_json and line_format is not None:
+        raise click.UsageError("--format and --json exclude each other")
+    shape = None if line_format is None else RowFormat(line_format)
     names = field_names(fields)
     with choice.connect_or_fail("skerry-get", types=types) as space:
         cls = struct_class(space, type_name, types)
@@ -67,6 +74,8 @@ def get(
             raise _not_cached(type_name)
         wanted = _wanted(cls, key_parts) if key_parts else None
         check_filter(cls, where, names)
+        if shape is not None:
+            shape.check([field.name for field in cls.descriptor.fields])
         condition = _joined(where, wanted)
         with choice.fail_if_silent(space):
             # Without a timeout, since the number of objects is not known.
@@ -80,6 +89,9 @@ def get(
                 continue  # It was removed in the meantime.
             if as_json:
                 output.json_line(object_row(obj, info))
+            elif shape is not None:
+                row = {**object_row(obj, info), "_type": type_name, "_object": str(obj)}
+                output.line(shape.line(row))
             else:
                 output.line(visible(str(obj)))
 

@@ -14,13 +14,20 @@ from skerry.suggestions import nearest
 class LazyGroup(click.Group):
     """A group whose commands are modules of `package`; module and command have the same name.
 
-    `summaries` are the lines of the commands in the help of the group.
+    `summaries` are the lines of the commands in the help of the group. `synonyms` are names that
+    commands have in other systems.
     """
 
     def __init__(
-        self, *arguments: Any, package: str, summaries: Mapping[str, str], **options: Any
+        self,
+        *arguments: Any,
+        package: str,
+        summaries: Mapping[str, str],
+        synonyms: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        self._synonyms = synonyms or {}
         self._package = package
         self._summaries = summaries
 
@@ -37,7 +44,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self._summaries:
-            guess = nearest(args[0], self._summaries)
+            guess = self._synonyms.get(args[0]) or nearest(args[0], self._summaries)
             advice = f", did you mean {guess!r}?" if guess else ""
             raise click.UsageError(f"unknown command {args[0]!r}{advice}", ctx)
         return super().resolve_command(ctx, args)

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from skerry.cli.parameters import (
     CheckedText,
@@ -33,6 +34,7 @@ from skerry.errors import (
 from skerry.suggestions import nearest
 
 if TYPE_CHECKING:
+    from skerry.cli.saved_contexts import SavedContext
     from skerry.client.api.sync import Space
     from skerry.client.core.states import StateChanged
     from skerry.objects.base import Struct
@@ -63,6 +65,14 @@ class NodeChoice:
             key=self.key,
             timeout=timeout_s,
         )
+
+    @property
+    def shown_endpoint(self) -> str:
+        """The endpoint without its password."""
+        from skerry.client.io.endpoint_opener import default_endpoint
+        from skerry.runtime.streams.endpoints import parse_endpoint
+
+        return parse_endpoint(self.endpoint or default_endpoint(os.environ)).text
 
     @contextmanager
     def connect_or_fail(
@@ -105,9 +115,7 @@ class NodeChoice:
 
     def _no_answer(self, what: str, losses: list[str]) -> ConnectFailed:
         why = f" (the connection was lost: {losses[0]})" if losses else ""
-        from skerry.client.io.endpoint_opener import default_endpoint
-
-        endpoint = self.endpoint or default_endpoint(os.environ)
+        endpoint = self.shown_endpoint
         error = ConnectFailed(f"the node at {endpoint} did not answer: {what}{why}")
         error.hint = f"check with `skerry doctor --node {endpoint}` that it runs, then try again"
         return error
@@ -176,12 +184,19 @@ _COMPLETION_S_MAX: Final = 0.5
 _FILE: Final = click.Path(dir_okay=False)
 _OPTIONS: Final = (
     click.option(
+        "-n",
         "--node",
         "endpoint",
         metavar="URI",
         type=CheckedText(check_endpoint),
-        help="Endpoint of the node, such as tcp://host:port or uds:/path. Default: SKERRY_ENDPOINT,"
-        " DOTS_ENDPOINT, or the node of this computer.",
+        help="Endpoint of the node, such as host:port, tls://host or uds:/path. Default:"
+        " SKERRY_ENDPOINT, DOTS_ENDPOINT, the selected context, or the node of this computer.",
+    ),
+    click.option(
+        "--context",
+        "context_name",
+        metavar="NAME",
+        help="Node and credentials that `skerry context add` saved. Default: SKERRY_CONTEXT.",
     ),
     click.option(
         "--secret",
@@ -214,12 +229,41 @@ def node_options(command: Command) -> Command:
     return cast("Command", with_options(*_OPTIONS)(collected))
 
 
-_OPTION_NAMES: Final = frozenset({*NodeChoice.__dataclass_fields__, "secret_file"})
+_OPTION_NAMES: Final = frozenset({*NodeChoice.__dataclass_fields__, "context_name", "secret_file"})
+
+
+def is_node_named() -> bool:
+    """Whether an option of the running command names the node."""
+    given = click.get_current_context().params
+    return given.get("endpoint") is not None or given.get("context_name") is not None
 
 
 def _chosen_node(given: Mapping[str, Any]) -> NodeChoice:
     chosen = {name: given.get(name) for name in NodeChoice.__dataclass_fields__}
-    return NodeChoice(**{**chosen, "secret": _secret(chosen["secret"], given.get("secret_file"))})
+    file = given.get("secret_file")
+    saved = _saved_context(chosen["endpoint"], given.get("context_name"))
+    if saved is not None:
+        chosen["endpoint"] = saved.node
+        for name in ("ca", "cert", "key"):
+            chosen[name] = chosen[name] or getattr(saved, name)
+        if chosen["secret"] is None:
+            file = file or saved.secret_file
+    return NodeChoice(**{**chosen, "secret": _secret(chosen["secret"], file)})
+
+
+def _saved_context(endpoint: str | None, name: str | None) -> SavedContext | None:
+    """The context of a command, if it has one."""
+    if endpoint is not None and name is not None:
+        raise click.UsageError("--node and --context exclude each other")
+    name = name or os.environ.get("SKERRY_CONTEXT")
+    environment = os.environ.get("SKERRY_ENDPOINT") or os.environ.get("DOTS_ENDPOINT")
+    if endpoint is not None or (name is None and environment):
+        return None
+    from skerry.cli.saved_contexts import read_contexts
+
+    saved = read_contexts(os.environ)
+    name = name or saved.selected
+    return None if name is None else saved.named(name)
 
 
 def _secret(secret: str | None, file: str | None) -> str | None:
@@ -243,6 +287,7 @@ def types_option(command: Command) -> Command:
         return load_types(*files)
 
     return click.option(
+        "-t",
         "--types",
         "types",
         multiple=True,
@@ -355,9 +400,13 @@ def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
 
 def _complete_type(context: click.Context, _parameter: click.Parameter, prefix: str) -> list[str]:
     """Names of types that begin with `prefix`; empty on any error, which a shell cannot show."""
+    is_given = context.get_parameter_source("endpoint") == ParameterSource.COMMANDLINE
+    if is_given and context.params.get("endpoint") is None:
+        # It is no endpoint, which is not an error here. Another node may have other types.
+        return []
     try:
         names = _completable_types(context.params)
-    except (SkerryError, OSError):
+    except (SkerryError, OSError, click.UsageError):
         return []
     return sorted(name for name in names if name.startswith(prefix))
 

@@ -42,6 +42,8 @@ class Output:
         self.config = config or CliConfig()
         self.debug = debug
         """Whether to print a traceback with an error."""
+        self.live: Console | None = None
+        """The console of a progress bar that is shown: text is printed above the bar."""
 
     def line(self, text: str) -> None:
         # The stream is given, since click would otherwise bypass an ASCII stream and write bytes.
@@ -65,7 +67,10 @@ class Output:
         self.console(sys.stdout).print(make_table(columns, rows))
 
     def note(self, text: str) -> None:
-        click.echo(text, err=True)
+        if self.live is None:
+            click.echo(text, err=True)
+        else:
+            self.live.print(text, markup=False, soft_wrap=True)
 
     def warning(self, text: str) -> None:
         """Write a warning to stderr; the command continues."""
@@ -103,7 +108,13 @@ class Output:
 
     def _labelled(self, label: str, color: str, text: str) -> None:
         shown = click.style(f"{label}:", fg=color, bold=True)
-        click.echo(f"{shown} {text}", err=True, color=self.uses_color(sys.stderr))
+        if self.live is None:
+            click.echo(f"{shown} {text}", err=True, color=self.uses_color(sys.stderr))
+        else:
+            from rich.text import Text
+
+            words = Text.assemble((f"{label}:", f"bold {color}"), f" {text}")
+            self.live.print(words, soft_wrap=True)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -127,7 +138,7 @@ def current_output() -> Output:
 
 def json_option_of(text: str) -> Callable[[Command], Command]:
     """Add `--json` with this help to a command, as its argument `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help=text)
+    return click.option("-j", "--json", "as_json", is_flag=True, help=text)
 
 
 json_option = json_option_of("Print one JSON object per line instead of text.")

@@ -35,7 +35,19 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
 def count_option(what: str) -> Callable[[Command], Command]:
     """Add `--count` to a command: the number of events or the like after which it ends."""
     text = f"End after N {what}. Default: no limit."
-    return click.option("--count", type=click.IntRange(min=1), metavar="N", help=text)
+    return click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help=text)
+
+
+def format_option(default: str) -> Callable[[Command], Command]:
+    """Add `--format` to a command, as its argument `line_format`."""
+    return click.option(
+        "-f",
+        "--format",
+        "line_format",
+        metavar="TEXT",
+        help="Line to print, with values in braces, such as '{_time} {mmsi} {lat:.2f}'. Default: "
+        + default,
+    )
 
 
 class FiniteFloat(click.FloatRange):

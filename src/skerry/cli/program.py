@@ -34,18 +34,25 @@ COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
 """Environment variable by which the completion script of a shell calls the program."""
 
 COMMANDS: Final[Mapping[str, str]] = {
+    "bench": "Measure a node.",
+    "bw": "Show the bandwidth of a type or a subject.",
     "completion": "Print the completion script of a shell.",
     "config": "Show the configuration.",
+    "context": "Save nodes under names, and select one.",
+    "delay": "Show the age at arrival of a type or a subject.",
     "demo": "Run a guided tour.",
     "distributor": "Publish and subscribe by IP multicast.",
     "doctor": "Check this computer, and list what to change.",
     "get": "Show the current objects of a type.",
+    "hz": "Show the rate of a type or a subject.",
     "node": "Run a node.",
     "picture": "Show the nodes of the system.",
     "pipeline": "Turn recordings into tables, and query them.",
+    "portal": "Run a portal for Goby programs, and be a client of one.",
     "pub": "Publish objects to a node.",
     "record": "Record a space, and work with recordings.",
     "replay": "Play a recording back.",
+    "request": "Send a request, and print its answer.",
     "sim": "Run whole systems in a simulated world.",
     "sql": "Query the tables of the pipeline in SQL.",
     "sub": "Subscribe to a type or a subject.",
@@ -56,11 +63,42 @@ COMMANDS: Final[Mapping[str, str]] = {
 """Commands and their lines in `skerry --help`."""
 
 
+_SYNONYMS: Final[Mapping[str, str]] = {
+    "benchmark": "bench",
+    "broker": "node run",
+    "call": "request",
+    "consume": "sub",
+    "echo": "sub",
+    "listen": "sub",
+    "list": "types list",
+    "monitor": "top",
+    "play": "replay",
+    "produce": "pub",
+    "publish": "pub",
+    "put": "pub",
+    "query": "get",
+    "rate": "hz",
+    "req": "request",
+    "run": "node run",
+    "server": "node run",
+    "start": "node run",
+    "status": "top",
+    "subscribe": "sub",
+    "topic": "types list",
+}
+"""What people from other systems type, and the command that they mean."""
+
+
 @click.group(
     cls=LazyGroup,
     package="skerry.cli",
     summaries=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    synonyms=_SYNONYMS,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.option(
     "--config",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from skerry.cli.output import Output
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
@@ -31,7 +34,8 @@ def progress_bar(
     )
     with Progress(*columns, console=output.console(sys.stderr), transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda amount: progress.advance(task, amount)
+        with _above(output, progress.console):
+            yield lambda amount: progress.advance(task, amount)
 
 
 @contextmanager
@@ -46,8 +50,20 @@ def status_line(
     if not is_shown(output, stream):
         yield lambda _text: None
         return
-    with output.console(stream).status(what) as status:
+    console = output.console(stream)
+    above = console if stream is sys.stderr else None
+    with console.status(what) as status, _above(output, above):
         yield status.update
+
+
+@contextmanager
+def _above(output: Output, console: Console | None) -> Iterator[None]:
+    """Print messages above the bar or line of a console, not into it."""
+    output.live = console
+    try:
+        yield
+    finally:
+        output.live = None
 
 
 def is_shown(output: Output, stream: TextIO) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from time import sleep
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skerry.cli.given_fields import given_fields
 from skerry.cli.input import input_contents, input_lines
 from skerry.cli.node_options import (
     NodeChoice,
@@ -18,14 +21,17 @@ from skerry.cli.node_options import (
     types_option,
 )
 from skerry.cli.output import current_output, json_option_of
-from skerry.cli.parameters import CheckedText, WrongValue, as_wrong_value
+from skerry.cli.parameters import CheckedText, as_wrong_value
 from skerry.cli.stopping import Stop, stop_on_signals
-from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
+from skerry.errors import DecodeError, Disconnected, RequestTimedOut, SkerryError, WouldBlock
 from skerry.protocol.patterns import check_subject
 
 if TYPE_CHECKING:
     from skerry.client.api.sync import Space
     from skerry.objects.base import Struct
+
+_LOOK_S: Final = 0.1
+"""Interval at which a stop request is polled."""
 
 
 @click.command()
@@ -47,6 +53,12 @@ if TYPE_CHECKING:
     help="Bytes to publish under --subject: text, @FILE, hex:DIGITS, or - for the whole standard"
     " input. Default: each line of standard input.",
 )
+@click.option(
+    "--stay",
+    is_flag=True,
+    help="Stay connected until Ctrl-C: the node removes objects of cleanup types when their"
+    " publisher disconnects.",
+)
 @types_option
 @node_options
 @json_option_of("Print one JSON object at the end with the number of confirmed updates.")
@@ -58,6 +70,7 @@ def pub(
     cleared: tuple[str, ...],
     subject: str | None,
     data: str | None,
+    stay: bool,
     types: Mapping[str, Any],
     choice: NodeChoice,
     as_json: bool,
@@ -69,7 +82,9 @@ def pub(
     _ are ignored, and "_operation": "remove" removes the object: the output of `skerry sub --json`
     can be published.
 
-    The command ends when the node has confirmed all updates and stored the persistent ones.
+    The command ends when the node has confirmed all updates and stored the persistent ones. Objects
+    of a cleanup type belong to the connection that published them: they are removed when the
+    command ends, unless --stay keeps it connected.
 
     \b
     Examples:
@@ -81,6 +96,7 @@ def pub(
       skerry pub --subject /prices/ERIC-B --data 92.14
       skerry pub --subject /pictures/1 --data @harbour.png
       producer | skerry pub Vessel --json
+      skerry pub Pilot id=1 --stay
     """
     _check_use(type_name, fields, remove=remove, cleared=cleared, subject=subject, data=data)
     done = {"published": 0, "removed": 0}
@@ -95,13 +111,26 @@ def pub(
             publisher = _ObjectPublisher(space, cls, subject or "", done)
             if fields:
                 with as_wrong_value("FIELD=VALUE", DecodeError):
-                    publisher.publish(_given(cls, fields, cleared), is_removal=remove)
+                    publisher.publish(given_fields(cls, fields, cleared), is_removal=remove)
             else:
+                _announce_terminal()
                 for number, line in enumerate(input_lines(stop), 1):
                     with _naming_line(number):
                         publisher.publish_line(line, is_removal=remove)
         with choice.fail_if_silent(space):
             _confirm(space, stop)
+        if not any(done.values()) and not stop.is_requested:
+            current_output().warning(
+                "nothing was published: standard input was empty, and no FIELD=VALUE was given"
+            )
+        if stay:
+            current_output().note("published; Ctrl-C disconnects")
+            _wait(space, stop)
+        elif type_name is not None and cls.descriptor.flags.cleanup and done["published"]:
+            current_output().warning(
+                f"the node removes these objects now: {type_name} is a cleanup type, and the"
+                " command disconnects; --stay keeps them until Ctrl-C"
+            )
     if as_json:
         what = {"subject": subject} if type_name is None else {"type": type_name}
         current_output().json_line({**what, **done})
@@ -158,6 +187,9 @@ def _check_use(
         raise click.UsageError("give a TYPE to publish an object, or --subject to publish bytes")
     if type_name is None and remove:
         raise click.UsageError("bytes under a subject are not cached: there is nothing to remove")
+    if type_name is not None and type_name.startswith("/"):
+        error = f"{type_name!r:.80} is a subject: write `skerry pub --subject {type_name:.80}`"
+        raise click.UsageError(f"{error} and its bytes with --data")
     if type_name is not None and "=" in type_name:
         raise click.UsageError(f"{type_name!r} is not a type name; give the TYPE first")
     if type_name is not None and data is not None:
@@ -166,43 +198,10 @@ def _check_use(
         raise click.UsageError("--clear needs the key of the object as FIELD=VALUE")
 
 
-def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for field in fields:
-        name, equals, text = field.partition("=")
-        if not equals:
-            raise click.UsageError(f"{field!r} does not have the form FIELD=VALUE")
-        if name in plain:
-            raise click.UsageError(f"{name} is given twice")
-        plain[name] = _value(cls, name, text)
-    for name in cleared:
-        if plain.get(name) is not None:
-            raise click.UsageError(f"{name} has a value and is also in --clear")
-        plain[name] = None
-    known = cls.descriptor
-    for option, names in (("--clear", cleared), ("FIELD=VALUE", plain)):
-        for name in names:
-            if not known.has_field(name):
-                hint = f"its fields are {', '.join(field.name for field in known.fields)}"
-                message = f"{known.name} has no field {name:.60}"
-                raise WrongValue(message, option=option, hint=hint)
-    missing = [field.name for field in known.key_fields if plain.get(field.name) is None]
-    if missing:
-        raise click.UsageError(f"the key of {known.name} is incomplete: give {missing[0]}=VALUE")
-    return plain
-
-
-def _value(cls: type[Struct], name: str, text: str) -> Any:
-    """The value of a field: text for string fields, otherwise JSON, or text that is not JSON."""
-    from skerry.schema.model import Kind
-
-    descriptor = cls.descriptor
-    if descriptor.has_field(name) and descriptor.field(name).type.kind == Kind.STRING:
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+def _announce_terminal() -> None:
+    """Say what is waited for, if a person has to type it."""
+    if sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty():
+        current_output().note("publishing each JSON line that is typed; Ctrl-D ends")
 
 
 def _retry(space: Space, publish: Callable[[], None]) -> None:
@@ -227,6 +226,14 @@ def _confirm(space: Space, stop: Stop) -> None:
             current_output().note("still waiting for the node to confirm all updates")
         else:
             return
+
+
+def _wait(space: Space, stop: Stop) -> None:
+    """Wait for a stop request, or for the end of the connection."""
+    while not stop.is_requested:
+        if space.state == "closed":
+            raise Disconnected(space.wait_closed() or "the node closed the connection")
+        sleep(_LOOK_S)
 
 
 @contextmanager

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +14,8 @@ from click.core import ParameterSource
 
 from skerry.cli.group_options import group_segment_option
 from skerry.cli.input import input_lines
-from skerry.cli.node_options import NodeChoice, node_options
+from skerry.cli.keys import has_keys, key_presses
+from skerry.cli.node_options import NodeChoice, is_node_named, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.progress import status_line
@@ -46,7 +45,6 @@ _KEYS: Final = "space: pause, n: next update, q: quit"
     "--speed",
     type=FiniteFloat(min=0, min_open=True),
     default=1.0,
-    show_default=True,
     help="Speed as a multiple of the original.",
 )
 @click.option("--fast", is_flag=True, help="Play as fast as possible, instead of --speed.")
@@ -89,12 +87,13 @@ def replay(
 
     \b
     Examples:
+      skerry replay recordings/today
       skerry replay recordings/today --node tcp://127.0.0.1:4000
       skerry replay recordings/today --from 2026-11-15T14:00:00Z --speed 10 --node uds:/run/n.sock
       skerry replay recordings/prices --multicast 239.192.7.2:4711 --fast
     """
-    if (choice.endpoint is None) == (group["multicast"] is None):
-        raise click.UsageError("give either --node URI or --multicast GROUP as the target")
+    if is_node_named() and group["multicast"] is not None:
+        raise click.UsageError("--node and --multicast exclude each other: give one target")
     if (
         fast
         and click.get_current_context().get_parameter_source("speed") != ParameterSource.DEFAULT
@@ -120,9 +119,13 @@ def replay(
     with stop_on_signals() as stop, ExitStack() as stack:
         if step:
             _follow_lines(replayer, stop)
-        elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        elif has_keys():
             output.note(_KEYS)
-            stack.enter_context(_keys(replayer, stop))
+            stack.enter_context(
+                key_presses(
+                    lambda key: replayer.do_soon(partial(apply_key, key, replayer.pacer, stop))
+                )
+            )
         show = stack.enter_context(status_line(output, "replay"))
         summary = asyncio.run(
             replayer.run(lambda: stop.is_requested, show=lambda pacer: show(progress_text(pacer)))
@@ -133,7 +136,7 @@ def replay(
 def _target(
     choice: NodeChoice, group: dict[str, Any], output: Output, *, is_looping: bool
 ) -> ReplayTarget:
-    if choice.endpoint is None:
+    if group["multicast"] is not None:
         from skerry.apps.recorder.group_source import GroupOptions
         from skerry.apps.replayer.group_target import GroupTarget
 
@@ -141,6 +144,9 @@ def _target(
         return GroupTarget(GroupOptions(group=name, **group), report=output.warning)
     from skerry.apps.replayer.node_target import NodeTarget
 
+    if not is_node_named():
+        # It may be the node on which the recording was made.
+        output.note(f"playing to {choice.shown_endpoint}")
     return NodeTarget(node_options_of(choice), report=output.note, is_looping=is_looping)
 
 
@@ -170,28 +176,7 @@ def _follow_lines(replayer: Replayer, stop: Stop) -> None:
     threading.Thread(target=read, name="steps", daemon=True).start()
 
 
-@contextmanager
-def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
-    """Read keys from the terminal without waiting for a line, in a thread."""
-    import termios
-    import tty
-
-    number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
-
-    def read() -> None:
-        while key := sys.stdin.read(1):
-            replayer.do_soon(partial(apply_key, key, replayer.pacer, stop))
-
-    tty.setcbreak(number)
-    threading.Thread(target=read, name="keys", daemon=True).start()
-    try:
-        yield
-    finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
-
-
-def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
+def apply_key(key: str, pacer: Pacer[Any], stop: Stop) -> None:
     """Pause, resume, step or stop, as the key demands; other keys are ignored."""
     from skerry.runtime.clock import monotonic_ns
 
@@ -207,7 +192,7 @@ def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
         stop.request()
 
 
-def progress_text(pacer: Pacer) -> str:
+def progress_text(pacer: Pacer[Any]) -> str:
     """State, time and count of a playback as one line."""
     state = "paused" if pacer.is_paused else "playing"
     at = f" at {shown_time(pacer.time_ns)}" if pacer.time_ns is not None else ""

@@ -75,7 +75,11 @@ def list_scenarios(as_json: bool) -> None:
     help="Range of seeds, B excluded; instead of --seed and --count.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), metavar="N", help="Number of seeds. Default: 1."
+    "-c",
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of seeds. Default: 1.",
 )
 @click.option(
     "--nodes",

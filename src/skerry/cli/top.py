@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from time import monotonic, sleep, time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skerry.cli.keys import has_keys, key_presses
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat, count_option
 from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.cli.top_screen import (
+    LEDGER_COLUMNS,
+    SORT_KEYS,
+    View,
+    headline,
+    screen,
+    shown_clients,
+    shown_types,
+)
 from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from skerry.apps.system_watch import NodeLink
-    from skerry.apps.top import ClientLine, NodeSnapshot, PeerLine, TypeLine
+    from skerry.apps.top import ClientLine, NodeSnapshot, NodeWatch, PeerLine, TypeLine
 
 _LOOK_S: Final = 0.1
 """Interval at which a stop request is polled."""
 _LEDGER_S_MAX: Final = 2.5
 """Time that the first snapshot waits for the ledger, which a node publishes each second."""
-_WIDE: Final = 130
-"""Columns of a terminal that the whole ledger needs."""
-_ATTRIBUTES: Final = {"objects": "object_count", "members": "member_count"}
-"""Columns whose attribute has another name."""
-_LEDGER_COLUMNS: Final = (
-    "due",
-    "delivered",
-    "filtered",
-    "conflated",
-    "expired",
-    "refused",
-    "queued",
-    "unexplained",
-)
+_ANSWER_S_MAX: Final = 2.0
+"""Time to wait for the answer of the node whose delay is shown."""
+_KEYS: Final = "q quit, a all, s sort"
 
 
 @click.command()
@@ -49,65 +48,128 @@ _LEDGER_COLUMNS: Final = (
     "interval_s",
     type=FiniteFloat(min=0.1),
     default=1.0,
-    show_default=True,
     metavar="S",
     help="Seconds between two snapshots.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(list(SORT_KEYS)),
+    default="rate",
+    help="Order of types and clients.",
+)
+@click.option(
+    "-a",
+    "--all",
+    "shows_all",
+    is_flag=True,
+    help="Show the status types of the node and the clients of skerry's own commands, too.",
 )
 @count_option("snapshots")
 @node_options
 @json_option
-def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bool) -> None:
+def top(
+    *,
+    interval_s: float,
+    sort: str,
+    shows_all: bool,
+    count: int | None,
+    choice: NodeChoice,
+    as_json: bool,
+) -> None:
     """Show the clients, types and system of a node, their rates and the ledger, until Ctrl-C.
 
     In a system, each other node is shown with its state and the link to it: datagrams received and
     sent again, the round trip, how long it is behind, and the bytes that wait for it.
+
+    A client is SLOW if at least 64 KiB wait for it, or if updates were conflated or expired for it.
+    Its delay is the time that the queued bytes will wait at the present rate. `answers in` is the
+    round trip of a question to the node.
 
     The ledger accounts for all updates that were due to subscribers: due = delivered + filtered +
     conflated + expired + refused + queued. The rest is unexplained, and always 0. The row of a
     client counts the updates that were due to it. The row of a type counts its updates once for
     each subscriber.
 
+    On a terminal, q quits, a shows all, s changes the order, and the first letter of an order
+    chooses it. With --json, a line has everything.
+
     \b
     Examples:
       skerry top
+      skerry top --sort bytes --all
       skerry top --json --count 1
       skerry top --interval 5 >> node.log
     """
     from skerry.apps.top import NodeWatch
 
     output = current_output()
+    view = View(sort=sort, shows_all=shows_all)
     with stop_on_signals() as stop, choice.connect_or_fail("skerry-top") as space:
         watch = NodeWatch(space)
         watch.wait_ledger(_LEDGER_S_MAX)
-        with _screen(output, as_json=as_json) as show:
-            left = count
-            while not stop.is_requested and left != 0:
-                show(watch.snapshot(time()))
-                left = None if left is None else left - 1
-                if left != 0:
-                    _pause(interval_s, stop)
+        _show_all(watch, view, output, stop, interval_s=interval_s, count=count, as_json=as_json)
 
 
-def _pause(seconds: float, stop: Stop) -> None:
+def _show_all(
+    watch: NodeWatch,
+    view: View,
+    output: Output,
+    stop: Stop,
+    *,
+    interval_s: float,
+    count: int | None,
+    as_json: bool,
+) -> None:
+    pressed = threading.Event()
+
+    def press(key: str) -> None:
+        if key == "q" and not stop.is_requested:
+            stop.request()
+        view.press(key)
+        pressed.set()
+
+    with ExitStack() as stack:
+        if not as_json and sys.stdout.isatty() and has_keys():
+            view.keys = _KEYS
+            stack.enter_context(key_presses(press))
+        show = stack.enter_context(_screen(output, view, as_json=as_json))
+        left = count
+        while not stop.is_requested and left != 0:
+            answer_s = watch.answer_time(_ANSWER_S_MAX)
+            snapshot = watch.snapshot(time(), answer_s=answer_s)
+            show(snapshot)
+            left = None if left is None else left - 1
+            if left != 0:
+                _pause(interval_s, stop, pressed, partial(show, snapshot))
+
+
+def _pause(
+    seconds: float, stop: Stop, pressed: threading.Event, redraw: Callable[[], None]
+) -> None:
+    """Wait, and draw again when a key was pressed."""
     end_s = monotonic() + seconds
     while not stop.is_requested and (left_s := end_s - monotonic()) > 0:
-        sleep(min(left_s, _LOOK_S))
+        if pressed.wait(min(left_s, _LOOK_S)):
+            pressed.clear()
+            redraw()
 
 
 @contextmanager
-def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodeSnapshot], None]]:
+def _screen(
+    output: Output, view: View, *, as_json: bool
+) -> Iterator[Callable[[NodeSnapshot], None]]:
     """Yield the function that shows a snapshot: as JSON, live on a terminal, or as lines."""
     if as_json:
         yield lambda snapshot: output.json_line(_rounded(dataclasses.asdict(snapshot)))
     elif not sys.stdout.isatty():
-        yield lambda snapshot: _print_lines(output, snapshot)
+        yield lambda snapshot: _print_lines(output, snapshot, view)
     else:
         from rich.live import Live
 
         console = output.console(sys.stdout)
         with Live(console=console, auto_refresh=False, screen=True) as live:
             yield lambda snapshot: live.update(
-                _rendered(snapshot, height=console.size.height, width=console.size.width),
+                screen(snapshot, view, height=console.size.height, width=console.size.width),
                 refresh=True,
             )
 
@@ -120,21 +182,11 @@ def _rounded(value: Any) -> Any:
     return [_rounded(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _present(snapshot: NodeSnapshot) -> list[ClientLine]:
-    """The connected clients. A node also reports closed ones as long as it has objects of them."""
-    return [client for client in snapshot.clients if client.state != "closed"]
-
-
-def _is_used(line: TypeLine) -> bool:
-    """Whether a type has objects, subscribers or updates."""
-    return bool(line.object_count or line.member_count or line.ledger.due or line.ledger.accepted)
-
-
 # -- lines
 
 
-def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
-    output.line(f"node {_headline(snapshot)}")
+def _print_lines(output: Output, snapshot: NodeSnapshot, view: View) -> None:
+    output.line(f"node {headline(snapshot)}")
     for problem in snapshot.problems:
         output.line(visible(f"problem {problem}"))
     for peer in snapshot.peers:
@@ -144,26 +196,11 @@ def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
         # Those of this node are the peers.
         if link.observer in own:
             output.line(visible(f"link {_link_text(link)}"))
-    for client in _present(snapshot):
+    for client in shown_clients(snapshot, view):
         output.line(f"client {client.id} {_text(client, [client.state])}")
-    for type_ in filter(_is_used, snapshot.types):
+    for type_ in shown_types(snapshot, view):
         counts = [f"objects={type_.object_count}", f"members={type_.member_count}"]
         output.line(f"type {_text(type_, counts)}")
-
-
-def _headline(snapshot: NodeSnapshot) -> str:
-    memory = snapshot.memory_bytes_max
-    facts = [
-        snapshot.node,
-        snapshot.state,
-        f"up {_duration(snapshot.uptime_s)}",
-        f"{_number(snapshot.object_count)} objects",
-        f"{snapshot.received_per_s:.0f} in/s",
-        f"{snapshot.sent_per_s:.0f} out/s",
-        f"{'?' if memory is None else f'{memory / 1e6:.0f}'} MB at most",
-        f"unexplained {_number(snapshot.unexplained)}",
-    ]
-    return visible(", ".join(facts))
 
 
 def _peer_facts(peer: PeerLine) -> list[str]:
@@ -193,124 +230,15 @@ def _link_text(link: NodeLink) -> str:
 
 
 def _text(line: ClientLine | TypeLine, facts: list[str]) -> str:
-    rates = (f"in/s={line.in_per_s:.0f}", f"out/s={line.out_per_s:.0f}")
-    queued_bytes = getattr(line, "queued_bytes", None)
-    queued = [] if queued_bytes is None else [f"queued_bytes={queued_bytes}"]
-    ledger = line.ledger
-    counts = [] if ledger is None else [f"{n}={getattr(ledger, n)}" for n in _LEDGER_COLUMNS]
-    return visible(" ".join([line.name, *facts, *rates, *queued, *counts]))
-
-
-# -- a terminal
-
-
-def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
-    is_well = snapshot.unexplained in (0, None) and snapshot.state == "connected"
-    head = Text(_headline(snapshot), style="bold" if is_well else "bold red", overflow="ellipsis")
-    # 14 lines are the headline, the titles and heads of both tables, and blank lines.
-    room = max(height - 14, 4)
-    system: list[RenderableType] = []
-    if snapshot.system is not None:
-        peers = sorted(snapshot.peers, key=_peer_order)[: max(room // 3, 2)]
-        problems = snapshot.problems[: max(room // 6, 1)]
-        system = [Text(visible(f"! {one}"), style="yellow") for one in problems]
-        system.append(_peer_table(snapshot.system, peers))
-        room = max(room - len(problems) - len(peers) - 5, 4)
-    types = sorted(
-        filter(_is_used, snapshot.types),
-        key=lambda line: (-line.in_per_s - line.out_per_s, line.name),
-    )
-    type_count = min(len(types), max(room // 2, room - len(snapshot.clients)))
-    present = _present(snapshot)
-    clients = sorted(present, key=lambda line: (-line.in_per_s - line.out_per_s, line.id))
-    shown_types, shown_clients = types[:type_count], clients[: room - type_count]
-    counts = _ledger_columns([*shown_types, *shown_clients], width)
-    return Group(
-        head,
-        *system,
-        _table("types", ("name", "objects", "members"), shown_types, counts),
-        _table("clients", ("id", "name", "state"), shown_clients, counts),
-        Text("press Ctrl-C to end", style="dim"),
-    )
-
-
-def _peer_order(peer: PeerLine) -> tuple[bool, float, str]:
-    """Nodes that are alive first, and of these the one that is farthest behind."""
-    return peer.state != "alive", -(peer.lag_s or 0.0), peer.name
-
-
-def _peer_table(system: str, peers: list[PeerLine]) -> RenderableType:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    title = visible(f"other nodes of the system {system}")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for column in ("name", "state", "in/s", "resent/s", "round trip", "lag", "backlog", "clock"):
-        is_words = column in ("name", "state")
-        table.add_column(column, justify="left" if is_words else "right", no_wrap=True)
-    for peer in peers:
-        cells = (
-            f"{peer.name} (elected)" if peer.is_elected else peer.name,
-            peer.state,
-            f"{peer.in_per_s:.0f}",
-            f"{peer.resent_per_s:.0f}",
-            "" if peer.round_trip_s is None else f"{peer.round_trip_s * 1e3:.1f} ms",
-            "" if peer.lag_s is None else f"{peer.lag_s:.1f} s",
-            "" if peer.backlog_bytes is None else str(peer.backlog_bytes),
-            "" if peer.clock_offset_s is None else f"{peer.clock_offset_s:+.3f} s",
-        )
-        style = None if peer.state == "alive" else "dim"
-        table.add_row(*(Text(visible(cell)) for cell in cells), style=style)
-    return table
-
-
-def _ledger_columns(lines: list[Any], width: int) -> list[str]:
-    """The columns of the ledger: all of them, or on a narrow terminal those that are not 0."""
-    ledgers = [line.ledger for line in lines if line.ledger is not None]
-    return [
-        name
-        for name in _LEDGER_COLUMNS
-        if width >= _WIDE or any(getattr(ledger, name) for ledger in ledgers)
-    ]
-
-
-def _table(
-    title: str, columns: tuple[str, ...], lines: list[Any], ledger_columns: list[str]
-) -> RenderableType:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for column in (*columns, "in/s", "out/s", *ledger_columns):
-        is_words = column in ("name", "state")
-        table.add_column(column, justify="left" if is_words else "right", no_wrap=True)
-    for line in lines:
-        ledger = line.ledger
-        is_well = ledger is None or ledger.unexplained == 0
-        counts = ["" if ledger is None else str(getattr(ledger, name)) for name in ledger_columns]
-        cells = [str(getattr(line, _ATTRIBUTES.get(name, name))) for name in columns]
-        row = [*cells, f"{line.in_per_s:.0f}", f"{line.out_per_s:.0f}", *counts]
-        table.add_row(*(Text(visible(cell)) for cell in row), style=None if is_well else "red")
-    return table
-
-
-def _number(value: int | None) -> str:
-    return "?" if value is None else str(value)
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return (
-        f"{days}d {hours:02}:{minutes:02}:{rest:02}"
-        if days
-        else f"{hours:02}:{minutes:02}:{rest:02}"
-    )
+    words = [line.name, *facts, f"in/s={line.in_per_s:.0f}", f"out/s={line.out_per_s:.0f}"]
+    if not hasattr(line, "object_count"):
+        words += [
+            f"in_bytes/s={line.in_bytes_per_s:.0f}",
+            f"out_bytes/s={line.out_bytes_per_s:.0f}",
+            f"queued_bytes={line.queued_bytes}",
+            *([] if line.delay_s is None else [f"delay_s={line.delay_s:.3f}"]),
+            *(["slow"] if line.is_slow else []),
+        ]
+    if line.ledger is not None:
+        words += [f"{name}={getattr(line.ledger, name)}" for name in LEDGER_COLUMNS]
+    return visible(" ".join(words))

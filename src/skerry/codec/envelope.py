@@ -23,6 +23,7 @@ OPERATION_NAMES: Final = ("", "create", "update", "remove", "gap", "snapshot")
 ACCESS: Final = "access"
 DISTRIBUTOR: Final = "distributor"
 LINK: Final = "link"
+PORTAL: Final = "portal"
 INTERNAL: Final = "internal"
 
 _ATTRIBUTES: Final = (

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skerry.codec import decoder, encoder, pieces
+from skerry.codec.operation import Operation
 from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError
 from skerry.limits import STRUCT_COUNT_MAX
@@ -322,7 +323,7 @@ class ObjectState:
     created_from: int
     modified: float
     modified_from: int
-    operation: str
+    operation: Operation
     received: float
     epoch: int
     """The connection on which it was last received."""
@@ -349,7 +350,7 @@ class ReceivedUpdate:
 
     def __init__(
         self,
-        operation: str,
+        operation: Operation,
         header: Any,
         shape: Any,
         payload: bytes,
@@ -358,7 +359,7 @@ class ReceivedUpdate:
         received: float,
     ) -> None:
         self.operation = operation
-        """`create`, `update` or `remove`. A message is always created."""
+        """What the update did. A message is always created."""
         self._known = header
         self._has_times = False
         """Whether the times of the header are kept separately: only in the compiled build."""

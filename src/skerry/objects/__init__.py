@@ -12,6 +12,7 @@ typeset      a set of classes by name, from text of the type language
 names        Python names for names in types
 descriptors  types as descriptor objects, which are transmitted
 json         objects as JSON
+tables       objects as dictionaries, Arrow tables, data frames and HTML
 text         objects as text
 times        conversions of times
 generate     generates Python modules and stubs for types

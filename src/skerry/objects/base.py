@@ -93,6 +93,19 @@ class Struct:
         """The object in JSON text; raises DecodeError if the text is invalid."""
         return json.load(cls, data)  # type: ignore[no-any-return]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The set fields by name; elements of enums as text, nested objects as dictionaries."""
+        # Imported here, since that module imports this one.
+        from skerry.objects.tables import to_dict
+
+        found: dict[str, Any] = to_dict(self)
+        return found
+
+    def _repr_html_(self) -> str:
+        from skerry.objects.tables import object_html
+
+        return object_html(self)
+
     def __eq__(self, other: object) -> bool:
         if type(self) is type(other):
             return type(self)._values(self) == type(self)._values(other)

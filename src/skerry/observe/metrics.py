@@ -7,18 +7,22 @@ the numbers of one scrape are consistent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from skerry import build_info
+from skerry.durations import DURATION_BOUNDS_S, Durations
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.engine.system.events import MemberStatistics
 from skerry.observe.number_metrics import metric_family
+from skerry.observe.portal_metrics import PortalCollector
 from skerry.observe.system_metrics import SystemCollector
+from skerry.protocol.portal.statistics import PortalStatistics
 
 METRIC_TYPE_COUNT_MAX: Final = 50
 """Types with their own metrics. Those with less traffic are added up as `other`. A time series for
@@ -47,6 +51,8 @@ METRICS: Final[Mapping[str, str]] = {
     "skerry_requests_total": "Completed requests of clients, by outcome.",
     "skerry_requests_open": "Requests of clients without a response.",
     "skerry_requests_late_total": "Responses received after the request had timed out.",
+    "skerry_request_seconds": "Time from a request to its response at the node, any outcome.",
+    "skerry_turn_seconds": "Time from reading input to writing what follows from it to clients.",
     "skerry_queued_bytes": "Bytes waiting to be sent to clients.",
     "skerry_queued_bytes_max": "Bytes waiting for the client with the longest queue.",
     "skerry_storage_is_failing": "1 while the last attempt to store objects failed, else 0.",
@@ -68,12 +74,16 @@ def node_registry(
     statistics: Callable[[], NodeStatistics],
     group: Callable[[], GroupStatistics | None] = lambda: None,
     member: Callable[[], MemberStatistics | None] = lambda: None,
+    portal: Callable[[], PortalStatistics | None] = lambda: None,
+    turns: Callable[[], Durations] = Durations,
 ) -> CollectorRegistry:
-    """The registry with the metrics of a node, its multicast group, its system and its process."""
+    """The registry with the metrics of a node, its multicast group, its system, its portal and its
+    process."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeCollector(statistics))
+    registry.register(NodeCollector(statistics, turns))
     registry.register(GroupCollector(group))
     registry.register(SystemCollector(member))
+    registry.register(PortalCollector(portal))
     ProcessCollector(registry=registry)
     return registry
 
@@ -86,10 +96,12 @@ class NodeCollector(Collector):
     def __init__(
         self,
         statistics: Callable[[], NodeStatistics],
+        turns: Callable[[], Durations] = Durations,
         *,
         type_count_max: int = METRIC_TYPE_COUNT_MAX,
     ) -> None:
         self._statistics = statistics
+        self._turns = turns
         self._types = _Labels(type_count_max)
         self._reasons = _Labels(type_count_max)
 
@@ -99,6 +111,8 @@ class NodeCollector(Collector):
         info = {"version": build_info.version(), "build": build_info.mode()}
         yield _family("skerry_node_info", info, [(tuple(info.values()), 1)])
         yield from _totals(now)
+        yield _histogram("skerry_request_seconds", now.requests.durations)
+        yield _histogram("skerry_turn_seconds", self._turns())
         yield from self._by_reason(now)
         yield from self._by_type(now)
         yield _family("skerry_ledger_unexplained", (), [((), now.unexplained)])
@@ -203,6 +217,15 @@ def _totals(now: NodeStatistics) -> Iterator[Metric]:
         ("skerry_storage_pending_changes", now.storage_waiting_count),
     ):
         yield _family(name, (), [((), value)])
+
+
+def _histogram(name: str, durations: Durations) -> Metric:
+    """A histogram: each bucket counts the durations up to its bound."""
+    sums = list(accumulate(durations.counts))
+    bounds = [*map(str, DURATION_BOUNDS_S), "+Inf"]
+    family = HistogramMetricFamily(name, METRICS[name])
+    family.add_metric((), list(zip(bounds, sums, strict=True)), durations.sum_ns / 1e9)
+    return family
 
 
 def _family(

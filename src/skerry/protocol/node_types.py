@@ -50,8 +50,6 @@ class NodeType:
     """Whether such a node may start a system on its own."""
     light: bool = False
     """Whether these nodes only attach to full nodes and may come and go."""
-    keep_state_while_detached: bool = False
-    """Whether a detached light node keeps the objects of the system, read-only."""
     multicast_ttl: int = 1
     """Multicast TTL; 1 keeps datagrams on the local network."""
     lag_grace_ms: int = 500
@@ -90,8 +88,6 @@ class NodeType:
             raise ValueError("multicast_control and multicast_data are given together, or neither")
         for key in ("multicast_control", "multicast_data"):
             _check_group(key, getattr(self, key))
-        if self.keep_state_while_detached and not self.light:
-            raise ValueError("keep_state_while_detached is for light types")
 
     @property
     def id(self) -> int:

@@ -63,6 +63,42 @@ def check_pattern(text: str) -> str:
     return "/".join(levels)
 
 
+def foreign_wildcard(pattern: str) -> tuple[str, str] | None:
+    """Return a level of a pattern that is a wild card elsewhere but not here, and the pattern that
+    is probably meant; None if there is none.
+
+    Such a level is valid, and matches only itself: `**` of file names, `#` and `+` of MQTT, `>` of
+    NATS, and a `*` inside a level.
+    """
+    levels = pattern.split("/")[1:]
+    strange = next((level for level in levels if level in _FOREIGN or _is_glob(level)), None)
+    return None if strange is None else (strange, meant_pattern(pattern))
+
+
+def meant_pattern(text: str) -> str:
+    """Return the pattern that somebody probably meant who is used to other systems.
+
+    `prices.>` of NATS, `prices/#` of MQTT and `prices/**` of file names are all `/prices/...`.
+    """
+    levels = text.strip("/").split("/" if "/" in text else ".")
+    if text.strip(". ") in ("", *_FOREIGN, _ONE):
+        return f"/{_REST}"
+    meant: list[str] = []
+    for level in levels:
+        if level in _FOREIGN_REST or level in (_REST, _ELLIPSIS):
+            return "/".join(["", *meant, _REST])
+        meant.append(_ONE if level == "+" or _is_glob(level) else level)
+    return "/".join(["", *meant])
+
+
+_FOREIGN_REST: Final = ("**", "#", ">")
+_FOREIGN: Final = (*_FOREIGN_REST, "+")
+
+
+def _is_glob(level: str) -> bool:
+    return _ONE in level and level not in (_ONE, *_FOREIGN)
+
+
 def covers(pattern: str, other: str) -> bool:
     """Return whether `pattern` selects each subject that `other` selects. Both must be valid.
 

@@ -2,12 +2,15 @@
 
 streams         TCP, TLS, Unix sockets and WebSockets
 udp             UDP and multicast: the distributor, and the nodes of a system
+portal          ZeroMQ: the broker of a portal, and its clients
+goby_logs       Goby logs on disk
 recordings      recordings in folders and at remote paths
 storage         persistent objects in SQLite or PostgreSQL
 health          the HTTP server for health and metrics
 clock           wall time and monotonic time
 loops           selects the event loop
 machine_driver  drives a machine on an asyncio loop: its turns, its timer and the wall clock
+request_spans   spans of OpenTelemetry for requests that cross programs
 loop_turns      the readers, the wake-up and the timer of a user of sockets on an asyncio loop
 collector       shortens the pauses of the garbage collector
 whole_files     reads whole files, and replaces files atomically

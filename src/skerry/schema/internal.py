@@ -349,6 +349,7 @@ struct SkerryRequest [internal, cached=false] {
     4: bytes object;
     5: duration timeout;            //< after which the request times out
     6: uint32 client;               //< the client that sent the request; set by the node
+    7: string trace;                //< context of its trace, a traceparent of W3C Trace Context
 }
 
 /// Addition: how a request ended.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from zlib import adler32
 
 from skerry.limits import DATAGRAM_BYTES_MAX, SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import Address, Transmit
@@ -84,27 +84,27 @@ class Network:
                 f"{node.name} sends a datagram of {len(data)} bytes,"
                 f" the limit is {DATAGRAM_BYTES_MAX}",
             )
-        crc = crc32(data)
+        checksum = adler32(data)
         target = self._nodes.get(destination)
         if target is not None:
-            self._send_copy(node, target, transmit, crc, UNICAST)
+            self._send_copy(node, target, transmit, checksum, UNICAST)
             return
         members = self._groups.get(destination)
         if members is None:
             self._world.note("unroutable", node, to=str(destination), bytes=len(data))
             return
         for member in members.values():
-            self._send_copy(node, member, transmit, crc, MULTICAST)
+            self._send_copy(node, member, transmit, checksum, MULTICAST)
 
     def _send_copy(
-        self, source: Node[Any], target: Node[Any], transmit: Transmit, crc: int, kind: str
+        self, source: Node[Any], target: Node[Any], transmit: Transmit, checksum: int, kind: str
     ) -> None:
         world = self._world
         packet = Packet(
             source,
             target,
             transmit.data,
-            crc,
+            checksum,
             kind,
             world.now_ns,
             transmit.destination,
@@ -124,7 +124,7 @@ class Network:
         # long. A test compares it with the form of all other lines.
         self._write(
             f'{{"_at_ns":{world.now_ns},"_node":{node.label},"bytes":{len(packet.data)},'
-            f'"crc":{packet.crc},"event":"receive","from":{packet.source.label},'
+            f'"checksum":{packet.checksum},"event":"receive","from":{packet.source.label},'
             f'"kind":"{packet.kind}","sent_ns":{packet.sent_ns}}}'
         )
         if not node.is_up:
@@ -157,6 +157,6 @@ class Network:
     def _note_stopped(self, packet: Packet, shaper: LinkFault) -> None:
         self._write(
             f'{{"_at_ns":{self._world.now_ns},"_node":{packet.source.label},'
-            f'"bytes":{len(packet.data)},"by":"{type(shaper).__name__}","crc":{packet.crc},'
+            f'"bytes":{len(packet.data)},"by":"{type(shaper).__name__}","checksum":{packet.checksum},'
             f'"event":"stopped","kind":"{packet.kind}","to":{packet.destination.label}}}'
         )

@@ -16,16 +16,29 @@ STREAM: Final = "stream"
 
 
 class Packet:
-    """A datagram, or a part of a stream, from one node to another."""
+    """A datagram, or a part of a stream, from one node to another.
 
-    __slots__ = ("crc", "data", "destination", "kind", "sent_ns", "source", "source_port", "to")
+    `checksum` is the Adler-32 of its data, not the CRC-32: that is the same for all datagrams which
+    end with their own CRC-32, as those of RTPS do, so the trace would not show what they contain.
+    """
+
+    __slots__ = (
+        "checksum",
+        "data",
+        "destination",
+        "kind",
+        "sent_ns",
+        "source",
+        "source_port",
+        "to",
+    )
 
     def __init__(
         self,
         source: Node[Any],
         destination: Node[Any],
         data: bytes,
-        crc: int,
+        checksum: int,
         kind: str,
         sent_ns: int,
         to: Address | None = None,
@@ -37,7 +50,7 @@ class Packet:
         self.source = source
         self.destination = destination
         self.data = data
-        self.crc = crc
+        self.checksum = checksum
         self.kind = kind
         self.sent_ns = sent_ns
         self.to = destination.address if to is None else to

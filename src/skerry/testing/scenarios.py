@@ -24,10 +24,8 @@ Play = Callable[[World, int], None]
 
 # By name and not by import, because each scenario imports the protocol that it tests.
 SHIPPED: Final[dict[str, str]] = {
-    "echo": "skerry.testing.machines.scenarios:echo",
-    "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
+    "echo": "skerry.testing.machines.echo:echo",
     "node": "skerry.testing.machines.node_scenarios:node",
-    "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
     "system": "skerry.testing.machines.system_scenarios:system",
 }
 """The scenarios of skerry, with module and attribute."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
-from zlib import crc32
+from zlib import adler32
 
 from skerry.limits import SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import (
@@ -285,7 +285,7 @@ class Streams:
         if target is None or target is end.node:
             return [self._network.latency_ns]
         data = piece if isinstance(piece, bytes) else b""
-        packet = Packet(end.node, target, data, crc32(data), STREAM, self._world.now_ns)
+        packet = Packet(end.node, target, data, adler32(data), STREAM, self._world.now_ns)
         return self._network.plan(packet)
 
     def _retry_later(self, end: StreamEnd, piece: Piece) -> None:
@@ -468,7 +468,9 @@ class Streams:
     def _note_piece(self, end: StreamEnd, piece: Piece) -> None:
         data = piece if isinstance(piece, bytes) else b""
         what = "piece" if isinstance(piece, bytes) else piece.value
-        self._world.note(what, end.node, bytes=len(data), crc=crc32(data), peer=str(end.peer))
+        self._world.note(
+            what, end.node, bytes=len(data), checksum=adler32(data), peer=str(end.peer)
+        )
 
 
 def _stream_machine(node: Node[Any]) -> StreamMachine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,19 @@ def test_guarantees_are_a_table_or_json_lines(capsys: pytest.CaptureFixture[str]
     assert row == {"promise": "it works", "holds": True, "facts": "3 vessels"}
     module._report(checks, Output(), as_json=False)
     assert "kept  it works   3 vessels" in " ".join(capsys.readouterr().out.split(" "))
+
+
+def test_paths_of_what_is_kept_are_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_play", lambda *_words, **_options: None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept" / "recording").mkdir(parents=True)
+    (tmp_path / "kept" / "report.html").touch()
+    done = run("demo", "--headless", "--keep", "kept")
+    assert "report:    kept/report.html\nrecording: kept/recording\n" in done.err
+    assert "the tour took 0" in done.err
+    assert "With --keep DIR" in run("demo", "--headless").err
 
 
 def test_broken_guarantee_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ def test_objects_are_shown_without_type_files(run: Run, harbour: Any) -> None:
 def test_json_has_fields_by_name_and_additional_values(run: Run, harbour: Any) -> None:
     row = json.loads(run("get", "Vessel", "1", "--json").out)
     assert row.pop("_age_s") >= 0
+    assert row.pop("_time") > 1.7e9
     assert row.pop("_sender") > 1
     assert row == {"mmsi": 1, "name": "Maren", "lat": 52.5, "_key": 1}
 
@@ -111,3 +112,11 @@ def test_other_definition_than_the_nodes_is_an_error(
     assert "two definitions of Vessel" in done.err
     assert "another by the node" in done.err
     assert "omit --types" in done.err
+
+
+def test_a_format_replaces_the_line(run: Run, harbour: Any) -> None:
+    shape = "{_key} {name:>6} {lat:.2f} {_object}"
+    done = run("get", "Vessel", "1", "--format", shape)
+    assert done.out == '1  Maren 52.50 Vessel{ .mmsi = 1u, .name = "Maren", .lat = 52.5 }\n'
+    assert run("get", "Vessel", "--format", "{nam}").code == 2
+    assert run("get", "Vessel", "--format", "{name}", "--json").code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -28,6 +29,21 @@ def test_bar_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(monkeypatch, Terminal(), CliConfig(color="never"))
     assert "seeds" in text
     assert "3/3" in text
+
+
+def test_messages_have_lines_of_their_own_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    output = Output(CliConfig(color="never"))
+    with progress_bar(output, "seeds", total=3) as advance:
+        advance(1)
+        output.note("1. a node: [it] starts")
+        output.error("no node")
+    output.note("the end")
+    # Without the codes that move the cursor, each message begins and ends a line.
+    lines = re.sub(r"\x1b\[[\d?]*[A-Za-z]", "", stream.getvalue()).replace("\r", "\n").splitlines()
+    assert {"1. a node: [it] starts", "error: no node", "the end"} <= set(lines)
 
 
 def test_bar_is_not_shown_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,7 +139,10 @@ def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> No
         (("Vessel", "mmsi=-1"), "'FIELD=VALUE': Vessel.mmsi: -1 is out of the range of uint32"),
         (("Vessel", "mmsi=x"), "'FIELD=VALUE': Vessel.mmsi: expected uint32"),
         (("Vessel", "mmsi=1", "nam=x"), "'FIELD=VALUE': Vessel has no field nam"),
-        (("Vessel", "mmsi=1", "nam=x"), "its fields are mmsi, name, lat, kind"),
+        (("Vessel", "mmsi=1", "nam=x"), "did you mean name?"),
+        (("Vessel", "mmsi=1", "qqq=x"), "its fields are mmsi, name, lat, kind"),
+        (("Vessel", "mmsi", "=", "1"), "which is one argument without spaces around ="),
+        (("/Vessel/1",), "'/Vessel/1' is a subject: write `skerry pub --subject /Vessel/1`"),
         (("Vessel", "mmsi=1", "--clear", "nam"), "'--clear': Vessel has no field nam"),
         (("Vessel", "name=x"), "the key of Vessel is incomplete: give mmsi=VALUE"),
         (("Vessel", "name=x", "--clear", "mmsi"), "the key of Vessel is incomplete"),
@@ -207,3 +213,41 @@ def test_confirmed_updates_are_counted_as_json(run: Run, node: Any, types: Path,
     assert json.loads(done.out) == {"type": "Vessel", "published": 2, "removed": 1}
     done = run("pub", "--subject", "/a/b", "--data", "x", "--json")
     assert json.loads(done.out) == {"subject": "/a/b", "published": 1, "removed": 0}
+
+
+PILOT = "struct Pilot [cleanup] { 1: [key] uint32 id; }"
+
+
+def test_objects_that_leave_with_the_command_are_announced(
+    run: Run, node: Any, clean_place: Path
+) -> None:
+    (clean_place / "pilot.dots").write_text(PILOT)
+    done = run("pub", "Pilot", "id=1", "--types", "pilot.dots")
+    assert done.code == 0
+    assert "warning: the node removes these objects now: Pilot is a cleanup type" in done.err
+    assert run("get", "Pilot").out == ""
+    removal = run("pub", "Pilot", "id=1", "--remove")
+    assert "warning" not in removal.err
+
+
+def test_stay_keeps_objects_of_cleanup_types_until_a_signal(
+    run: Run, node: Any, clean_place: Path
+) -> None:
+    (clean_place / "pilot.dots").write_text(PILOT)
+    pilot = skerry.define_types(PILOT).Pilot
+    seen: list[str] = []
+
+    def note(event: Any) -> None:
+        seen.append(event.operation)
+        if event.operation == "create":
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            removed.set()
+
+    removed = threading.Event()
+    with skerry.connect(node.place, types=[pilot]) as space:
+        space.subscribe(pilot, note)
+        done = run("pub", "Pilot", "id=1", "--stay")
+        assert removed.wait(10)
+    assert (done.code, seen) == (0, ["create", "remove"])
+    assert "published; Ctrl-C disconnects" in done.err

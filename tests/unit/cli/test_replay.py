@@ -96,10 +96,20 @@ def test_lines_are_steps(
     assert "2 updates played" in done.out
 
 
-def test_it_asks_where_to(run: Run, recording: Path) -> None:
-    assert run("replay", recording).code == 2
+def test_the_default_target_is_the_node_of_other_commands(
+    run: Run, node: Any, recording: Path
+) -> None:
+    done = run("replay", recording, "--fast")
+    assert done.code == 0, done.err
+    assert f"playing to {node.place}" in done.err
+    assert ships(node) == {1, 2, 3, 4}
+
+
+def test_there_is_one_target(run: Run, recording: Path) -> None:
     both = ("--node", "tcp://127.0.0.1:1", "--multicast", "239.1.1.1:1")
-    assert run("replay", recording, *both).code == 2
+    done = run("replay", recording, *both)
+    assert done.code == 2
+    assert "--node and --multicast exclude each other" in done.err
 
 
 def test_missing_target_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
@@ -121,7 +131,7 @@ def test_wrong_use_is_exit_code_two(run: Run, arguments: tuple[str, ...], compla
     assert complaint in done.err
 
 
-def pacer() -> Pacer:
+def pacer() -> Pacer[Update]:
     def begin() -> Iterator[Update]:
         return iter(())
 

@@ -65,9 +65,9 @@ def test_a_run_that_passes_is_one_line(run: Run) -> None:
 
 
 def test_the_same_seed_gives_the_same_line_and_another_seed_another(run: Run) -> None:
-    first = run("sim", "run", "--scenario", "heartbeat", "--seed", "1").out
-    assert run("sim", "run", "--scenario", "heartbeat", "--seed", "1").out == first
-    assert run("sim", "run", "--scenario", "heartbeat", "--seed", "2").out != first
+    first = run("sim", "run", "--scenario", "echo", "--seed", "1").out
+    assert run("sim", "run", "--scenario", "echo", "--seed", "1").out == first
+    assert run("sim", "run", "--scenario", "echo", "--seed", "2").out != first
 
 
 def test_without_a_scenario_all_are_run_with_seed_0(run: Run) -> None:

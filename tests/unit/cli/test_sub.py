@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,9 +15,15 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.cli import sub as module
+from skerry.cli.following import check_flow
 
 Run = Callable[..., Any]
+
+
+def untimed(out: str) -> list[str]:
+    """The lines without their times, which are of today."""
+    assert all(re.match(r"\d\d:\d\d:\d\d\.\d\d\d ", line) for line in out.splitlines())
+    return [line[13:] for line in out.splitlines()]
 
 
 @contextmanager
@@ -48,6 +55,7 @@ def test_existing_objects_are_printed_first(run: Run, node: Any, types: Path) ->
         done = run("sub", "Vessel", "--count", "1", "--json")
         row = json.loads(done.out)
         assert row.pop("_age_s") >= 0
+        assert row.pop("_time") > 1.7e9
         assert row == {
             "mmsi": 1,
             "name": "Maren",
@@ -59,7 +67,7 @@ def test_existing_objects_are_printed_first(run: Run, node: Any, types: Path) ->
             "_sender": space.client_id,
         }
         text = run("sub", "Vessel", "--count", "1").out
-        assert text == 'create Vessel{ .mmsi = 1u, .name = "Maren", .lat = 53.0 }\n'
+        assert untimed(text) == ['create Vessel{ .mmsi = 1u, .name = "Maren", .lat = 53.0 }']
 
 
 def test_condition_and_fields_choose(run: Run, node: Any, types: Path) -> None:
@@ -102,7 +110,7 @@ def test_wildcard_subjects_omit_status_objects(run: Run, node: Any, types: Path)
 
     with publishing(node, types) as (space, known), when_joined(space, "/...", act):
         done = run("sub", "/...", "--count", "3")
-    assert done.out.splitlines() == [
+    assert untimed(done.out) == [
         "/prices/X 92.14",
         "/prices/Y ff",
         'create Hail{ .text = "ahoy" }',
@@ -118,7 +126,7 @@ def test_signal_ends_it_orderly(run: Run, node: Any, types: Path, number: signal
         with when_joined(space, "Vessel", lambda: os.kill(os.getpid(), number)):
             done = run("sub", "Vessel")
     assert done.code == 0
-    assert done.out == "create Vessel{ .mmsi = 1u }\n"
+    assert untimed(done.out) == ["create Vessel{ .mmsi = 1u }"]
 
 
 @pytest.mark.slow
@@ -173,10 +181,59 @@ def test_space_that_is_closed_for_good_is_an_error() -> None:
         def wait_closed(self) -> str:
             return "the node rejects the client"
 
-        def get(self, timeout: float) -> None:
-            return None
-
     over: Any = Over()
-    stop: Any = type("Stop", (), {"is_requested": False})()
     with pytest.raises(skerry.SkerryError, match="rejects the client"):
-        module._follow(over, over, stop, over, None, [])
+        check_flow(over, [])
+
+
+def test_a_format_replaces_the_line(run: Run, node: Any, types: Path) -> None:
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1, name="Maren", lat=53.0))
+        space.publish("/prices/X", b"92.14")
+        space.flush()
+        shape = "{_operation} {_key:06} {name} {kind}|{lat:.2f}"
+        assert (
+            run("sub", "Vessel", "-c", "1", "--format", shape).out == "create 000001 Maren |53.00\n"
+        )
+        done = run("sub", "Vessel", "-c", "1", "-f", "{nam}")
+        assert (done.code, done.out) == (2, "")
+        assert "'--format': there is no value nam" in done.err
+        assert "did you mean name?" in done.err
+        assert run("sub", "Vessel", "-j", "-f", "{mmsi}").code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("/Vessel/**", "/Vessel/..."),
+        ("/Vessel/#", "/Vessel/..."),
+        ("/Vessel/>", "/Vessel/..."),
+        ("/+/7", "/*/7"),
+        ("/Vessel/24*", "/Vessel/*"),
+    ],
+)
+def test_wild_cards_of_other_systems_are_answered_at_once(
+    run: Run, node: Any, types: Path, pattern: str, meant: str
+) -> None:
+    with (
+        publishing(node, types) as (space, _),
+        when_joined(space, pattern, lambda: space.publish(pattern, b"literal")),
+    ):
+        done = run("sub", pattern, "-c", "1")
+    assert "literal" in done.out, "such a level is an ordinary one"
+    assert f"did you mean '{meant}'?" in done.err
+
+
+@pytest.mark.slow
+def test_a_misspelled_type_has_a_suggestion_at_once(run: Run, node: Any, types: Path) -> None:
+    def act() -> None:
+        space.publish(other.Vesel(mmsi=2))
+
+    other = skerry.define_types("struct Vesel { 1: [key] uint32 mmsi; }")
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1))
+        space.flush()
+        with when_joined(space, "Vesel", act):
+            done = run("sub", "Vesel", "-c", "1")
+    assert "warning: the node does not know Vesel yet (did you mean Vessel?)" in done.err

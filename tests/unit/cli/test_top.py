@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import skerry
 from skerry.apps.top import ClientLine, Counts, NodeSnapshot, PeerLine, TypeLine
 from skerry.cli import top as module
 from skerry.cli.output import Output
+from skerry.cli.top_screen import View
 from tests.unit.apps.test_system_watch import LINK
 
 Run = Callable[..., Any]
@@ -102,7 +102,7 @@ SYSTEM = replace(
 
 
 def test_the_other_nodes_of_a_system_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    module._print_lines(Output(), SYSTEM)
+    module._print_lines(Output(), SYSTEM, View())
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "problem dock is excluded: silent"
     assert lines[2] == (
@@ -116,22 +116,6 @@ def test_the_other_nodes_of_a_system_are_lines(capsys: pytest.CaptureFixture[str
     )
 
 
-def test_the_other_nodes_of_a_system_are_a_table_that_fits() -> None:
-    console = Console(file=io.StringIO(), width=120, height=40)
-    console.print(module._rendered(SYSTEM, height=40, width=120))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "! dock is excluded: silent" in text
-    assert "other nodes of the system bay" in text
-    assert text.index("tug") < text.index("quay (elected)") < text.index("dead (silent)"), (
-        "the node that is farthest behind is first"
-    )
-    assert text.count("\n") <= 40
-    many = replace(SYSTEM, peers=tuple(peer(f"n{number}", id=number) for number in range(90)))
-    console = Console(file=io.StringIO(), width=120, height=40)
-    console.print(module._rendered(many, height=40, width=120))
-    assert console.file.getvalue().count("\n") <= 40  # type: ignore[attr-defined]
-
-
 @pytest.fixture
 def harbour(node: Any) -> Iterator[Any]:
     """A node with a vessel."""
@@ -140,13 +124,6 @@ def harbour(node: Any) -> Iterator[Any]:
         space.publish(types.Vessel(mmsi=1))
         space.flush()
         yield node
-
-
-def rendered(height: int, *, width: int = 160) -> str:
-    stream = io.StringIO()
-    console = Console(file=stream, width=width)
-    console.print(module._rendered(PICTURE, height=height, width=width))
-    return stream.getvalue()
 
 
 @pytest.mark.slow
@@ -164,37 +141,21 @@ def test_json_is_one_object_a_refresh(run: Run, harbour: Any) -> None:
 
 @pytest.mark.slow
 def test_piped_it_gives_plain_lines(run: Run, harbour: Any) -> None:
-    done = run("top", "--count", "1")
+    assert "skerry-top" not in run("top", "--count", "1").out
+    done = run("top", "--count", "1", "--all")
     assert done.out.startswith("node harbour, connected, up ")
     assert re.search(r"^client \d+ skerry-top connected in/s=", done.out, re.MULTILINE)
     assert re.search(r"^type Vessel objects=1 .* unexplained=0$", done.out, re.MULTILINE)
+    assert re.search(r"^client \d+ fleet .* out_bytes/s=\d+ queued_bytes=0", done.out, re.MULTILINE)
 
 
 def test_lines_omit_disconnected_clients(capsys: pytest.CaptureFixture[str]) -> None:
-    from skerry.cli.output import Output
-
-    module._print_lines(Output(), PICTURE)
+    module._print_lines(Output(), PICTURE, View())
     out = capsys.readouterr().out
     assert "node harbour, connected, up 1d 02:03:04, 12 objects, 100 in/s" in out
     assert "client 2 fleet" in out
     assert "gone" not in out
     assert "unexplained=3" in out
-
-
-@pytest.mark.parametrize("height", [10, 24, 60])
-def test_table_fits_the_terminal_with_the_busiest_first(height: int) -> None:
-    shown = rendered(height)
-    assert len(shown.splitlines()) <= max(height, 18)
-    assert "Type29" in shown
-    assert ("Type00" in shown) == (height == 60)
-
-
-def test_narrow_terminal_omits_columns_of_zeros() -> None:
-    shown = rendered(60, width=80)
-    assert "delivered" in shown
-    assert "unexplained" in shown
-    assert "conflated" not in shown
-    assert "conflated" in rendered(60, width=200)
 
 
 @pytest.mark.slow
@@ -204,7 +165,7 @@ def test_on_a_terminal_a_signal_ends_it(
     ours, theirs = pty.openpty()
     shown_count = 0
 
-    def snapshot(*_arguments: Any) -> NodeSnapshot:
+    def snapshot(*_arguments: Any, **_facts: Any) -> NodeSnapshot:
         nonlocal shown_count
         shown_count += 1
         if shown_count == 2:
@@ -225,3 +186,30 @@ def test_on_a_terminal_a_signal_ends_it(
 def test_interval_must_make_sense(run: Run) -> None:
     assert run("top", "--interval", "0").code == 2
     assert run("top", "--interval", "nan").code == 2
+
+
+def test_q_ends_it_and_keys_change_the_order(
+    run: Run, node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pty.openpty()
+    shown: list[str] = []
+
+    def screen(_snapshot: NodeSnapshot, view: View, **_size: int) -> str:
+        shown.append(f"{view.sort} {view.shows_all} {view.keys}")
+        press = {1: b"b", 2: b"a", 3: b"q"}.get(len(shown))
+        if press is not None:
+            os.write(ours, press)
+        return ""
+
+    monkeypatch.setattr(module, "screen", screen)
+    monkeypatch.setattr("skerry.apps.top.NodeWatch.wait_ledger", lambda *_: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(theirs, "r+b", buffering=0) as raw, os.fdopen(ours, "rb", buffering=0):
+        terminal = io.TextIOWrapper(raw, write_through=True)
+        for name in ("stdin", "stdout", "stderr"):
+            monkeypatch.setattr(f"sys.{name}", terminal)
+        assert run("top", "--interval", "60").code == 0
+        monkeypatch.undo()
+    assert shown[0].startswith("rate False q quit")
+    assert shown[1].startswith("bytes False")
+    assert shown[2].startswith("bytes True")

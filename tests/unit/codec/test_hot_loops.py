@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from skerry import build_info
 from skerry.codec import hot_loops
 from skerry.codec.encoder import head
+from skerry.codec.operation import Operation
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import (
     HEADER_MEMO_BYTES_MAX,
@@ -438,6 +439,33 @@ def test_alternating_headers_are_all_known(twin: Any) -> None:
     assert len(passing.relay) == 0
     assert passing.pass_on(data) is None
     assert (passing.relay.count, passing.relay.is_new) == (0, True)
+
+
+@TWINS
+def test_a_header_in_place_of_the_usual_next_one_is_not_mistaken_for_it(twin: Any) -> None:
+    payload = Tick(id=1).encode()
+    usual, other = headed(payload), headed(payload).replace(b"\x61T", b"\x61U")
+    passing = Passing(twin)
+    for frame in (usual, other):
+        passing.learn(frame, frame.hex())
+    assert passing.pass_on((usual + other) * 3) is None
+    assert passing.relay.count == 6
+    passing.taken()
+    unknown = [
+        usual.replace(REST, REST[:-1] + b"\xf5"),
+        framed(WHOLE + bytes(8) + b"\x07\xfb" + bytes(8) + REST + payload),
+        usual.replace(b"\x61T", b"\x61V"),
+    ]
+    incomplete = [framed(usual[5:size]) for size in range(5, len(usual) - len(payload))]
+    incomplete += [usual[:size] for size in range(len(usual))]
+    for strange in [*unknown, *incomplete]:
+        assert passing.pass_on(usual + other + strange) is None
+        assert passing.relay.count == 2
+        assert passing.relay.is_new == (strange in unknown)
+    assert passing.pass_on(other + other + usual + usual + other) is None
+    assert passing.relay.count == 5
+    plain = passing.taken()[0]
+    assert plain.count(expected(payload)[0]) == 5 + 2 * len([*unknown, *incomplete])
 
 
 @TWINS
@@ -1102,7 +1130,7 @@ def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
     deliveries = stored_tellings(twin, subject="/a")
     told: list[Any] = []
     tick = Tick(id=1)
-    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, Operation.CREATE, 0.5, 1)
     deliveries.objects[key_of(tick)] = state
     assert deliveries.deliver([tick.encode()], Listener(told.append)).owner == "owner"
     assert deliveries.delivery.is_checked

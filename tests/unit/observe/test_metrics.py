@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from skerry.durations import DurationCounter
 from skerry.engine.dispatch.ledger import (
     ClientRow,
     LedgerRow,
@@ -208,6 +209,19 @@ def test_real_node_can_be_scraped_with_its_process() -> None:
     assert samples["skerry_ledger_unexplained", ()] == 0
     assert samples["process_resident_memory_bytes", ()] > 0
     assert any(name == "skerry_node_info" for name, _ in samples)
+
+
+def test_latencies_are_histograms_with_cumulative_buckets() -> None:
+    counter = DurationCounter()
+    for duration_ns in (200_000, 300_000, 20_000_000_000):
+        counter.add(duration_ns)
+    now = replace(statistics(), requests=RequestCounts(durations=counter.durations()))
+    samples = scraped(scrape(node_registry(lambda: now, turns=counter.durations)))
+    for name in ("skerry_request_seconds", "skerry_turn_seconds"):
+        buckets = [samples[f"{name}_bucket", (("le", le),)] for le in ("0.00025", "10.0", "+Inf")]
+        assert buckets == [1, 2, 3]
+        assert samples[f"{name}_count", ()] == 3
+        assert samples[f"{name}_sum", ()] == 20.0005
 
 
 def test_every_metric_is_documented_and_no_other() -> None:

@@ -19,9 +19,9 @@ from skerry.protocol.machine import (
 )
 from skerry.testing import Setting, World
 from skerry.testing.machines.echo import EchoClient, EchoServer
-from skerry.testing.machines.heartbeat import HeartbeatDetector
-from skerry.testing.machines.stream_echo import StreamEchoClient, StreamEchoServer
+from tests.sim.heartbeat import HeartbeatDetector
 from tests.sim.probe import Probe
+from tests.sim.stream_echo import StreamEchoClient, StreamEchoServer
 
 
 def test_a_stream_and_a_datagram_address_are_not_the_same() -> None:

@@ -37,7 +37,6 @@ GROUPS: dict[str, Any] = {"multicast_control": "239.1.1.1:1", "multicast_data": 
         ("backlog_bytes_max", 0),
         ("name", ""),
         ("multicast_control", "239.1.1.1:1"),
-        ("keep_state_while_detached", True),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_its_name(key: str, value: Any) -> None:

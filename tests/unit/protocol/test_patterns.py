@@ -16,6 +16,8 @@ from skerry.protocol.patterns import (
     check_pattern,
     check_subject,
     covers,
+    foreign_wildcard,
+    meant_pattern,
     overlaps,
 )
 
@@ -323,3 +325,39 @@ def test_patterns_overlap_if_both_select_some_subject(
 ) -> None:
     assert overlaps(pattern, other) is is_shared
     assert overlaps(other, pattern) is is_shared
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "meant"),
+    [
+        ("/a/**", "**", "/a/..."),
+        ("/a/**/b", "**", "/a/..."),
+        ("/a/#", "#", "/a/..."),
+        ("/a/>", ">", "/a/..."),
+        ("/+/b", "+", "/*/b"),
+        ("/a/b*", "b*", "/a/*"),
+    ],
+)
+def test_wild_cards_of_other_systems_are_found(text: str, level: str, meant: str) -> None:
+    assert foreign_wildcard(text) == (level, meant)
+
+
+def test_ordinary_patterns_have_no_foreign_wild_card() -> None:
+    assert [foreign_wildcard(text) for text in ("/a/*", "/...", "/a", "/a/#1")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("prices/*", "/prices/*"),
+        ("prices.>", "/prices/..."),
+        ("prices.*.bid", "/prices/*/bid"),
+        ("prices/#", "/prices/..."),
+        ("#", "/..."),
+        ("*", "/..."),
+        (">", "/..."),
+        ("...", "/..."),
+    ],
+)
+def test_texts_without_a_slash_are_patterns_of_other_systems(text: str, meant: str) -> None:
+    assert meant_pattern(text) == meant

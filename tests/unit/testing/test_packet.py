@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zlib import crc32
+from zlib import adler32, crc32
 
 from skerry.protocol.machine import Address
 from skerry.testing import MULTICAST, UNICAST, LoseIf, Packet, World
@@ -27,4 +27,17 @@ def test_a_packet_has_source_and_kind(world: World) -> None:
         ("sender", "receiver", b"one", UNICAST, 1000),
         ("sender", "receiver", b"two", MULTICAST, 1000),
     ]
-    assert [packet.crc for packet in seen] == [crc32(b"one"), crc32(b"two")]
+    assert [packet.checksum for packet in seen] == [adler32(b"one"), adler32(b"two")]
+
+
+def test_datagrams_that_end_with_their_own_checksum_differ_in_the_trace(world: World) -> None:
+    sender = world.add("sender", Probe)
+    world.add("receiver", Probe)
+    lines: list[str] = []
+    for body in (b"one!", b"two!"):
+        data = body + crc32(body).to_bytes(4, "little")
+        sender.do(lambda machine, _, data=data: machine.send(Address("receiver", 7), data))
+        world.run_for(1_000_000)
+        found = [line for line in world.trace.tail(5) if "receive" in line and "checksum" in line]
+        lines.append(found[-1].partition("checksum")[2].partition(",")[0])
+    assert lines[0] != lines[1]

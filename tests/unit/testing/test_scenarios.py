@@ -34,7 +34,17 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 ROOT = Path(__file__).parents[3]
-OWN_NAMES = ["carrier", "direct", "distributor", "link", "moves", "requests", "slow"]
+OWN_NAMES = (
+    "carrier",
+    "direct",
+    "distributor",
+    "heartbeat",
+    "link",
+    "moves",
+    "requests",
+    "slow",
+    "stream-echo",
+)
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, *OWN_NAMES])

@@ -5,6 +5,7 @@ Recorder and pipeline are separate processes. If a package is not installed, the
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any, Final
 
 from skerry.apps.demo.processes import DemoProcess, DemoProcesses
 from skerry.client.api.sync import Space
+from skerry.errors import RecordingError
 
+_MARK: Final = "made-by-skerry-demo"
+"""File in the folder of a tour."""
 RECORDER_NAME: Final = "skerry-record"
 """Client name of a recorder."""
 _PIPELINE_S_MAX: Final = 600.0
@@ -44,15 +48,33 @@ class DemoHistory:
         return self._recorder is not None
 
     def start(self, endpoint: str) -> None:
-        """Start the recorder if its packages are installed."""
+        """Start the recorder if its packages are installed. What an earlier tour left is removed;
+        RecordingError if the folder contains a recording or tables of something else."""
         missing = missing_extra("recording")
         if missing:
             self._report(f"no recording: {missing}")
             return
-        self.recording.parent.mkdir(parents=True, exist_ok=True)
+        self._remove_former()
         arguments = ("record", "--to", str(self.recording), "--node", endpoint, "--json")
         self._recorder = self._processes.start("recorder", "-m", "skerry", *arguments)
         self._report(f"recorder: process {self._recorder.number}")
+
+    def _remove_former(self) -> None:
+        """Remove the files of the tour before, which the mark in the folder shows to be such."""
+        folder = self.recording.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        former = [path for path in (self.recording, self.tables, self.page) if path.exists()]
+        mark = folder / _MARK
+        if former and not mark.exists():
+            error = RecordingError(f"{former[0]} exists and is not of a tour; nothing was removed")
+            error.hint = "name another folder with --keep"
+            raise error
+        mark.write_text("Made by `skerry demo`, which replaces the files here.\n", encoding="utf-8")
+        for path in former:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def is_subscribed(self, space: Space) -> bool:
         """Whether the recorder has subscribed to all subjects at the node."""

@@ -11,6 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any, Final
@@ -22,6 +23,7 @@ from skerry.apps.demo.system import DemoSystem, connect_when_ready
 from skerry.apps.top import NodeWatch
 from skerry.client.api.sync import Space
 from skerry.errors import Refused, RequestError, StartFailed, StopTimedOut
+from skerry.formatting import bytes_text, count, counted, moment
 from skerry.runtime.clock import wall_ns
 
 _WAIT_S_MAX: Final = 20.0
@@ -146,6 +148,15 @@ class Tour:
         yield TourStep("the tables", "Spark makes tables, which give the state at any time")
         self._query_tables()
 
+    def results(self) -> dict[str, Path]:
+        """The files and folders that the tour has made, by what they are."""
+        found = {
+            "report": self._history.page,
+            "tables": self._history.tables,
+            "recording": self._history.recording,
+        }
+        return {name: path for name, path in found.items() if path.exists()}
+
     # -- the steps
 
     def _start_node(self) -> DemoProcess:
@@ -173,7 +184,8 @@ class Tour:
         self._report(f"{len(vessels)} vessels")
         self._sail_until(0.2)
         alarms = len(space.container(Alarm))
-        self._report(f"{self._events.total()} updates received so far; {alarms} alarms")
+        updates = counted(self._events.total(), "update")
+        self._report(f"{updates} received so far; {counted(alarms, 'alarm')}")
 
     def _stop_display(self, space: Space) -> None:
         display = self._others["display"]
@@ -190,13 +202,13 @@ class Tour:
         ledger = self._ledger(space, display)
         conflated = ledger.conflated if ledger is not None else 0
         self._report(
-            f"meanwhile others received {received} updates;"
-            f" {conflated} pictures were conflated for the display"
+            f"meanwhile others received {counted(received, 'update')};"
+            f" {counted(conflated, 'picture')} conflated for the display"
         )
         self._check(
             "a slow subscriber delays no other program",
             received >= 2 * self._count,
-            f"{received} updates received by others meanwhile",
+            f"{counted(received, 'update')} received by others meanwhile",
         )
         self._check_ledger(space)
         self._sail_until(0.4)
@@ -208,7 +220,7 @@ class Tour:
         self._note_confirmed(south)
         self._report(f"south: process {south.number} killed")
         is_removed = self._wait(lambda: all(not _is_of("south", mmsi) for mmsi in vessels))
-        self._report(f"its vessels are removed; {len(vessels)} remain")
+        self._report(f"its vessels are removed; {counted(len(vessels), 'vessel')} left")
         self._fleets["south"] = self._start_fleet("south")
         self._fleets["south"].wait_event("ready")
         is_back = self._wait(lambda: sum(_is_of("south", mmsi) for mmsi in vessels) >= self._count)
@@ -216,7 +228,7 @@ class Tour:
         self._check(
             "the objects of a killed program are removed, and return with it",
             is_removed and is_back,
-            f"{self._count} vessels",
+            counted(self._count, "vessel"),
         )
         self._sail_until(0.6)
 
@@ -249,7 +261,7 @@ class Tour:
         self._check(
             "only the owner can change its objects",
             "owned" in answer and vessel.name not in names,
-            f"{vessel.mmsi} is unchanged",
+            f"vessel {vessel.mmsi} is unchanged",
         )
 
     def _ask(self, space: Space) -> str | None:
@@ -280,7 +292,7 @@ class Tour:
         self._node.kill()
         self._report(f"node: process {self._node.number} killed")
         is_lost = self._wait(lambda: self._states[-1:] == ["disconnected"])
-        self._report(f"{len(self._confirmed)} voyages were confirmed before")
+        self._report(f"{counted(len(self._confirmed), 'voyage')} confirmed before")
         self._node = self._start_node()
         is_back = self._wait(lambda: self._states[-1:] == ["connected"])
         for program in programs:
@@ -322,19 +334,21 @@ class Tour:
         self._check(
             "the node and the collision alarm have the actual positions of all vessels",
             seen == places == _places(reports["alarm"]["places"]),
-            f"{len(places)} vessels, {reports['alarm']['event_count']} events",
+            f"{counted(len(places), 'vessel')}, "
+            f"{counted(reports['alarm']['event_count'], 'event')}",
         )
         expected, alarms = set(close_pairs(places)), set(space.container(Alarm))
         self._check(
             "no alarm is missing, and none is false",
             alarms == expected,
-            f"{len(alarms)} now, {reports['alarm']['raised_count']} in total",
+            f"{counted(len(alarms), 'pair')} too close now, "
+            f"{reports['alarm']['raised_count']} in total",
         )
-        number, count = frozen["north"]["number"], reports["display"]["seen_count"]
+        number, shown = frozen["north"]["number"], reports["display"]["seen_count"]
         self._check(
             "a slow subscriber has the newest state",
             reports["display"]["number"] == number,
-            f"picture {reports['display']['number']} of {number}; {count} were shown",
+            f"picture {reports['display']['number']} of {number}; {shown} shown",
         )
         self._check_ledger(space)
 
@@ -352,7 +366,9 @@ class Tour:
         wrong = {name: code for name, code in codes.items() if code != 0}
         ends = ", ".join(f"{name} with exit code {code}" for name, code in wrong.items())
         self._check(
-            "all programs end in order", not wrong, ends or f"{self._ended_count} processes"
+            "all programs end in order",
+            not wrong,
+            ends or counted(self._ended_count, "process", "processes"),
         )
 
     def _play_system(self) -> None:
@@ -366,14 +382,15 @@ class Tour:
         if not self._history.is_recording:
             return
         done = self._recorded
-        self._report(f"{done['updates']} updates, {done['rows']} rows, {done['bytes']} bytes")
+        counts = counted(done["updates"], "update"), counted(done["rows"], "row")
+        self._report(", ".join([*counts, bytes_text(done["bytes"])]))
         verified = self._history.verify()
         self._check(
             "only updates that were lost with the node are missing in the recording",
             verified["is_sound"]
             and 1 <= done["gaps"] <= done["disconnects"]
             and not done["lost_rows"],
-            f"{done['gaps']} gaps, {verified['row_count']} rows are sound",
+            f"{counted(done['gaps'], 'gap')}, {count(verified['row_count'])} rows are sound",
         )
 
     def _query_tables(self) -> None:
@@ -385,16 +402,16 @@ class Tour:
             return
         instant_ns, places = self._final_state
         try:
-            self._report(f"{self._history.build()['rows']} rows in the tables")
+            self._report(f"{counted(self._history.build()['rows'], 'row')} in the tables")
             for line in self._history.report()[:1]:
-                self._report(", ".join(f"{name} {line.get(name)}" for name in _FIGURES))
+                self._report(", ".join(f"{count(line[name])} {name}" for name in _FIGURES))
             state = self._history.state_at("Vessel", instant_ns)
         except (StartFailed, StopTimedOut) as error:
             self._check(_TABLES, False, str(error))
             return
         found = {row["mmsi"]: (row["lat"], row["lon"]) for row in state}
-        self._check(_TABLES, found == places, f"{len(found)} vessels at {instant_ns}")
-        self._report(f"report: {self._history.page}")
+        when = moment(datetime.fromtimestamp(instant_ns / 1e9, UTC))
+        self._check(_TABLES, found == places, f"{counted(len(found), 'vessel')} at {when} UTC")
 
     # -- shared by the steps
 
@@ -429,7 +446,7 @@ class Tour:
         self._check(
             "the ledger accounts for every update",
             has_ledger and snapshot.unexplained == 0,
-            f"{due} due, {snapshot.unexplained} unexplained",
+            f"{counted(due, 'delivery', 'deliveries')} due, {snapshot.unexplained} unexplained",
         )
 
     def _check(self, promise: str, holds: bool, facts: str) -> None:

@@ -27,6 +27,7 @@ from skerry.apps.doctor.system_checks import examine_system
 from skerry.client.api.sync import Space
 from skerry.client.io.endpoint_opener import default_endpoint
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
+from skerry.formatting import bytes_text, count, counted
 from skerry.runtime.java import find_java
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.system_folders import default_socket, make_folder, runtime_folder, state_folder
@@ -88,10 +89,10 @@ def examine(computer: CheckedComputer) -> Iterable[CheckResult]:
 
 
 def _build() -> CheckResult:
-    count = len(build_info.compiled_modules())
+    modules = len(build_info.compiled_modules())
     facts = f"skerry {build_info.version()}, {build_info.mode()}"
     if build_info.mode() == "compiled":
-        return passed("build", f"{facts}, {count} modules")
+        return passed("build", f"{facts}, {counted(modules, 'module')}")
     return warning(
         "build",
         facts,
@@ -148,7 +149,7 @@ def _folder(check: str, path: Path) -> CheckResult:
 def _descriptors() -> CheckResult:
     # The node raises its soft limit to the hard one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    facts = "no limit" if hard == resource.RLIM_INFINITY else f"{hard} at most"
+    facts = "no limit" if hard == resource.RLIM_INFINITY else f"{count(hard)} at most"
     advice = "each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the service"
     is_well = hard == resource.RLIM_INFINITY or hard >= _DESCRIPTORS_FEW
     return judged("file descriptors", facts, advice, is_well=is_well)
@@ -158,7 +159,11 @@ def _buffers() -> CheckResult:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES_MIN)
         size = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-    facts = f"{size} bytes of {_SEND_BYTES_MIN} requested"
+    if sys.platform == "linux":
+        size //= 2  # Linux reports twice the usable size, for its own bookkeeping.
+    facts = bytes_text(size)
+    if size < _SEND_BYTES_MIN:
+        facts += f" of {bytes_text(_SEND_BYTES_MIN)} that a node requests for each connection"
     advice = f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}"
     return judged("socket buffers", facts, advice, is_well=size >= _SEND_BYTES_MIN)
 
@@ -194,11 +199,11 @@ def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
     named = computer.endpoint or default_endpoint(computer.environ)
     endpoint = parse_endpoint(named).text
     try:
-        started_s = perf_counter()
+        began_s, started_s = time(), perf_counter()
         with computer.connect() as space:
             connected_ms = (perf_counter() - started_s) * 1e3
             yield _round_trip(space, endpoint, connected_ms)
-            yield _clock_difference(space)
+            yield _clock_difference(space, began_s)
             yield from examine_system(space)
     except ConnectFailed as error:
         # The default node need not run.
@@ -217,22 +222,30 @@ def _round_trip(space: Space, endpoint: str, connected_ms: float) -> CheckResult
     round_ms = median(rounds)
     facts = (
         f"{space.node_name} at {endpoint}: connected in {connected_ms:.0f} ms, "
-        f"round trip {round_ms:.2f} ms"
+        f"round trip {round_ms:.3g} ms"
     )
     advice = "the node, this computer or the network is busy; see `skerry top`"
     return judged("node", facts, advice, is_well=round_ms <= _ROUND_MS_SLOW)
 
 
-def _clock_difference(space: Space) -> CheckResult:
-    """Compare the clock with the node's, by the time in the node's status object of this client."""
+def _clock_difference(space: Space, began_s: float) -> CheckResult:
+    """Compare the clock with the node's, by the time in the node's status object of this client.
+
+    The node sent it after `began_s` and before now. Within that period the clocks may be equal, so
+    only what the time is outside of it is a difference.
+    """
     with space.subscribe("DotsClient") as events:
         for event in iter(lambda: events.get(timeout=2.0), None):
             if event.object.id == space.client_id and event.header.server_sent_time > 0:
-                difference_s = abs(time() - event.header.server_sent_time)
+                node_s, now_s = event.header.server_sent_time, time()
                 break
         else:
             return passed("clocks", "the node does not send its time")
-    facts = f"{difference_s:.3f} s difference from the node"
+    difference_s = max(began_s - node_s, node_s - now_s, 0.0)
+    if difference_s == 0.0:
+        return passed("clocks", f"equal to the node's, within {(now_s - began_s) * 1e3:.0f} ms")
+    order = "behind" if node_s < began_s else "ahead of"
+    facts = f"that of the node is at least {difference_s:.3g} s {order} this one"
     advice = "synchronise both clocks: ages of objects are wrong by this difference"
     return judged("clocks", facts, advice, is_well=difference_s <= _CLOCK_S_MAX)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from skerry.apps.doctor.results import CheckResult, judged, passed, warning
 from skerry.errors import SkerryError
+from skerry.formatting import bytes_text, count
 from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
 from skerry.runtime.udp.datagrams import set_buffers
@@ -100,7 +101,9 @@ def _mtu(interface: Interface) -> CheckResult:
 def _buffers() -> CheckResult:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         receive, _ = set_buffers(probe, RECEIVE_BYTES_GOOD)
-    facts = f"{receive.bytes} bytes of {RECEIVE_BYTES_GOOD} that high rates need"
+    facts = bytes_text(receive.bytes)
+    if receive.is_clipped:
+        facts += f" of {bytes_text(RECEIVE_BYTES_GOOD)} that high rates need"
     advice = f"bursts are lost and repaired; sysctl -w {receive.sysctl}={RECEIVE_BYTES_GOOD}"
     return judged("receive buffer", facts, advice, is_well=not receive.is_clipped)
 
@@ -121,7 +124,9 @@ def _drops(proc: Path) -> CheckResult:
     if "RcvbufErrors" not in counts:
         return passed(check, "not reported by the kernel")
     dropped = counts["RcvbufErrors"]
-    facts = f"{dropped} of {counts.get('InDatagrams', 0)} since boot, because buffers were full"
+    # The kernel counts a datagram either as received or as dropped.
+    total = counts.get("InDatagrams", 0) + dropped
+    facts = f"{count(dropped)} of {count(total)} since boot, because buffers were full"
     remedies = "faster callbacks, or a bandwidth limit for publishers"
     advice = f"if it grows: larger buffers (socket_buffer_bytes), {remedies}"
     return judged(check, facts, advice, is_well=not dropped)

@@ -8,6 +8,7 @@ from typing import Final
 
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
 from skerry.apps.node.peers import NodePeersConfig
+from skerry.apps.node.portal import NodePortalConfig
 from skerry.engine.admission.admission import AdmissionConfig
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.observe.logs import Form, Level
@@ -78,6 +79,7 @@ class NodeConfig:
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
     distributor: NodeDistributorConfig = field(default_factory=NodeDistributorConfig)
     recording: NodeRecordingConfig = field(default_factory=NodeRecordingConfig)
+    portal: NodePortalConfig = field(default_factory=NodePortalConfig)
 
     def __post_init__(self) -> None:
         if not self.name:

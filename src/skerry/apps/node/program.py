@@ -18,6 +18,7 @@ from urllib.parse import quote
 from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
 from skerry.apps.node.distributor_carriage import NodeDistributorCarriage, group_of_node
 from skerry.apps.node.pages import node_pages
+from skerry.apps.node.portal import portal_of_node
 from skerry.apps.node.storage import NodeStorage
 from skerry.apps.node.system_member import SystemMember
 from skerry.engine.admission.admission import Admission
@@ -32,12 +33,13 @@ from skerry.runtime.machine_driver import WallClockWatch
 from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.sockets import raise_descriptor_limit
-from skerry.runtime.system_folders import default_socket, make_folder
+from skerry.runtime.system_folders import default_socket, make_folder, state_folder
 from skerry.runtime.udp.system_addresses import find_local_address
 from skerry.runtime.usage import resource_usage
 
 if TYPE_CHECKING:
     from skerry.apps.node.recording import NodeRecorder
+    from skerry.apps.portal.service import PortalService
 
 DEFAULT_ENDPOINTS = ("tcp://127.0.0.1:11235", "tcp-v1://127.0.0.1:11234")
 """Default endpoints, in addition to the Unix socket in the runtime folder."""
@@ -163,14 +165,17 @@ async def _running(
         members += [] if member is None else [member]
         carriers: list[NodeDistributorCarriage] = []
         recorders: list[NodeRecorder] = []
+        portals: list[PortalService] = []
         pages_address: str | None = None
         if config.metrics != "off":
             pages = HealthServer(
                 node_pages(
                     core,
-                    partial(_faults, server, storage, recorders, members),
+                    partial(_faults, server, storage, recorders, members, portals),
                     lambda: carriers[0].statistics() if carriers else None,
                     lambda: None if member is None else member.statistics(),
+                    lambda: portals[0].statistics() if portals else None,
+                    server.turns.durations,
                 )
             )
             ending.push_async_callback(pages.close)
@@ -188,6 +193,12 @@ async def _running(
             ending.push_async_callback(carrier.close)
             carrier.start()
             report(f"node {config.name} exchanges messages by {carrier.address_text}")
+        portal = portal_of_node(config.portal, state_folder(environ), server)
+        if portal is not None:
+            portals.append(portal)
+            ending.push_async_callback(portal.close)
+            portal.ready()
+            report(f"node {config.name} is a portal at {config.portal.manager}")
         endpoints = await _listen(server, _configured(config, environ), report, environ)
         if member is not None:
             # The last part: what follows from its picture needs all others.
@@ -291,6 +302,7 @@ def _faults(
     storage: NodeStorage | None,
     recorders: Sequence[NodeRecorder] = (),
     members: Sequence[SystemMember] = (),
+    portals: Sequence[PortalService] = (),
 ) -> list[str]:
     """Why the node is not ready; empty if it is."""
     found = [] if server.listeners.is_open else ["the node does not listen"]
@@ -298,6 +310,7 @@ def _faults(
         found.append(f"objects are not stored: {storage.trouble}")
     found += [f"updates are not recorded: {one.trouble}" for one in recorders if one.trouble]
     found += [one.trouble for one in members if one.trouble]
+    found += [one.trouble for one in portals if one.trouble]
     return found
 
 

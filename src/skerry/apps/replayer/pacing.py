@@ -7,9 +7,9 @@ stepped and looped. Snapshot rows are due at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from skerry.codec.envelope import GAP, SNAPSHOT, Update
+from skerry.codec.envelope import GAP, SNAPSHOT
 
 _FAR_NS: Final = 1e18
 """Bound of times in the future: dividing by a small speed may even give infinity."""
@@ -18,7 +18,19 @@ DUE_COUNT_MAX: Final = 1000
 """Updates that are returned at once, so that other tasks of the loop can run in between."""
 
 
-class Pacer:
+class Timed(Protocol):
+    """An update, or anything else that has its time."""
+
+    @property
+    def time_ns(self) -> int: ...
+    @property
+    def operation(self) -> int: ...
+
+
+U = TypeVar("U", bound=Timed)
+
+
+class Pacer(Generic[U]):
     """Returns updates when they are due; without a speed at once. `updates` starts a round.
 
     The order of the rows is kept: an update is never due before the rows that precede it.
@@ -26,7 +38,7 @@ class Pacer:
 
     def __init__(
         self,
-        updates: Callable[[], Iterator[Update]],
+        updates: Callable[[], Iterator[U]],
         *,
         speed: float | None = 1.0,
         is_looping: bool = False,
@@ -43,7 +55,7 @@ class Pacer:
         """The round of the last returned update; the next round may have started already."""
         self.played_count = 0
         self._updates = updates()
-        self._next: Update | None = None
+        self._next: U | None = None
         self._step_count = 0
         self.time_ns: int | None = None
         """Time of the recording that is played, as wall time; None before the first update."""
@@ -52,9 +64,9 @@ class Pacer:
         self._was_empty = True
         """Whether this round has returned no update yet."""
 
-    def take_due(self, now_ns: int, count_max: int = DUE_COUNT_MAX) -> list[Update]:
+    def take_due(self, now_ns: int, count_max: int = DUE_COUNT_MAX) -> list[U]:
         """The updates that are due, in order, at most `count_max`, all of the same round."""
-        due: list[Update] = []
+        due: list[U] = []
         round_count = self.round_count
         while len(due) < count_max:
             update = self._peek()
@@ -93,7 +105,7 @@ class Pacer:
         if self.is_paused:
             self._step_count += count
 
-    def _peek(self) -> Update | None:
+    def _peek(self) -> U | None:
         """The next update, without removing it; None at the end of the last round."""
         while self._next is None and not self.is_over:
             self._next = next(self._updates, None)
@@ -108,7 +120,7 @@ class Pacer:
                 self.is_over = True
         return self._next
 
-    def _is_due(self, update: Update, now_ns: int) -> bool:
+    def _is_due(self, update: U, now_ns: int) -> bool:
         if self.is_paused:
             if not self._step_count:
                 return False
@@ -119,7 +131,7 @@ class Pacer:
             self.time_ns = max(update.time_ns, self.time_ns or update.time_ns)
         return True
 
-    def _due_ns(self, update: Update, now_ns: int) -> int:
+    def _due_ns(self, update: U, now_ns: int) -> int:
         if self._speed is None or update.operation == SNAPSHOT:
             return now_ns
         if self._anchor is None:

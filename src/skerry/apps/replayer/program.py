@@ -80,7 +80,7 @@ class Replayer:
         self._rows = RowReader(recordings, selection, has_state=has_state)
         self._target = target
         self._report = report
-        self.pacer = Pacer(
+        self.pacer: Pacer[Update] = Pacer(
             self._rows.__iter__, speed=speed, is_looping=is_looping, is_paused=is_paused
         )
         """The clock, which callers can pause, step and read."""
@@ -94,7 +94,10 @@ class Replayer:
         self._missing_count = 0
 
     async def run(
-        self, is_stopped: Callable[[], bool], *, show: Callable[[Pacer], None] = lambda _pacer: None
+        self,
+        is_stopped: Callable[[], bool],
+        *,
+        show: Callable[[Pacer[Update]], None] = lambda _pacer: None,
     ) -> ReplaySummary:
         """Play to the end or until stopped; the target has received all updates when this returns.
 
@@ -122,7 +125,9 @@ class Replayer:
         """End when no update is due any more: no steps follow. May be called from any thread."""
         self._is_finishing = True
 
-    async def _run(self, is_stopped: Callable[[], bool], show: Callable[[Pacer], None]) -> None:
+    async def _run(
+        self, is_stopped: Callable[[], bool], show: Callable[[Pacer[Update]], None]
+    ) -> None:
         while not is_stopped():
             # Read before the actions are called: those that precede `finish` must be called.
             is_finishing = self._is_finishing

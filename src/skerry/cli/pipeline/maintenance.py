@@ -41,8 +41,8 @@ def tables(*, tables: str, as_json: bool) -> None:
     from skerry.spark.startup.extras import require_lake
 
     require_lake()
+    from skerry.formatting import bytes_text
     from skerry.lake.reader import OpenLake
-    from skerry.spark.report.formatting import bytes_text
 
     output = current_output()
     found = OpenLake(tables).tables()
@@ -99,7 +99,6 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
     "keep_hours",
     type=FiniteFloat(min=0),
     default=168.0,
-    show_default=True,
     metavar="HOURS",
     help="Only files that no table has named for this many hours.",
 )
@@ -118,9 +117,9 @@ def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> N
       skerry pipeline vacuum --tables lake --older-than 24
     """
     require_tables(tables)
+    from skerry.formatting import bytes_text, count
     from skerry.spark.jobs.maintenance import vacuum as vacuum_tables
     from skerry.spark.lake.lake import Lake
-    from skerry.spark.report.formatting import bytes_text, count
 
     output = current_output()
     # Only files are listed and deleted, which does not need a session.

@@ -104,7 +104,7 @@ def report(
 
 def figures(findings: Findings) -> list[tuple[str, str]]:
     """The main figures as pairs of name and text."""
-    from skerry.spark.report.formatting import amount, bytes_text, count, gaps_text, span, span_text
+    from skerry.formatting import amount, bytes_text, count, gaps_text, span, span_text
 
     summary = findings.summary
     if summary is None:
@@ -172,7 +172,7 @@ def _print_text(output: Output, findings: Findings) -> None:
     _print_node_links(output, findings)
     alarms = findings.alarms[:_ALARMS_SHOWN]
     if alarms:
-        from skerry.spark.report.formatting import amount, span_text
+        from skerry.formatting import amount, span_text
 
         rows = [
             (a.kind, a.who, span_text(a.since, a.until), amount(a.score), a.evidence)
@@ -187,7 +187,7 @@ def _print_text(output: Output, findings: Findings) -> None:
 
 
 def _print_delays(output: Output, findings: Findings) -> None:
-    from skerry.spark.report.formatting import amount, count
+    from skerry.formatting import amount, count
 
     slow = [delay for delay in findings.delays if delay.slow_minutes]
     if not slow:
@@ -206,7 +206,7 @@ def _print_delays(output: Output, findings: Findings) -> None:
 
 
 def _print_node_links(output: Output, findings: Findings) -> None:
-    from skerry.spark.report.formatting import amount, bytes_text, count
+    from skerry.formatting import amount, bytes_text, count
 
     if not findings.node_links:
         return
@@ -227,7 +227,7 @@ def _print_node_links(output: Output, findings: Findings) -> None:
 
 
 def _line(line: Line) -> tuple[str, str, str]:
-    from skerry.spark.report.formatting import count
+    from skerry.formatting import count
 
     return line.name, count(int(line.total)), _bars(line.values)
 

@@ -88,6 +88,7 @@ def selection_options(command: Command) -> Command:
             help="End of the range, exclusive. Default: the end of the recording.",
         ),
         click.option(
+            "-t",
             "--types",
             multiple=True,
             metavar="NAME",
@@ -121,7 +122,6 @@ group_options = with_options(
         "--kind",
         type=click.Choice(["bytes", "objects"]),
         default="bytes",
-        show_default=True,
         help="Content of the group: bytes, or objects as nodes publish them.",
     ),
     group_key_option,

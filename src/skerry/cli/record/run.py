@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.node_options import NodeChoice, node_options
+from skerry.cli.node_options import NodeChoice, is_node_named, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import CheckedText, FiniteFloat, count_option
 from skerry.cli.progress import status_line
@@ -55,6 +55,7 @@ def _checked_folder(
     help="Folder of the recording. An existing recording is continued.",
 )
 @click.option(
+    "-t",
     "--types",
     multiple=True,
     metavar="NAME",
@@ -190,7 +191,7 @@ def _add_sources(
         reach = {name: given[name] for name in ("interface", "ttl", "dialect", "kind", "key_file")}
         group = GroupOptions(group=given["multicast"], types=types, subjects=subjects, **reach)
         recorder.add(GroupSource(queue, group, space=space, report=report, ending=ending))
-    if choice.endpoint or not given["multicast"]:
+    if is_node_named() or not given["multicast"]:
         node = node_options_of(choice, types=types, subjects=subjects)
         recorder.add(NodeSource(queue, node, space=space, report=report, ending=ending))
 

@@ -14,7 +14,6 @@ from skerry.cli.types.sources import (
     STDIN,
     Examined,
     TypeFiles,
-    counted,
     examine,
     files_argument,
     load_files,
@@ -22,6 +21,7 @@ from skerry.cli.types.sources import (
     show_problem,
 )
 from skerry.errors import SchemaSyntaxError, Severity
+from skerry.formatting import counted
 
 if TYPE_CHECKING:
     from skerry.schema.changes import Change, Verdict

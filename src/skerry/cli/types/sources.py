@@ -14,6 +14,7 @@ import click
 from skerry.cli.output import Output, current_output
 from skerry.cli.parameters import Command
 from skerry.errors import LimitExceeded, Problem, SchemaError, SchemaSyntaxError, Severity
+from skerry.formatting import counted
 
 if TYPE_CHECKING:
     from skerry.schema.check import Checked
@@ -140,11 +141,6 @@ def problem_row(problem: Problem) -> dict[str, object]:
         "text": problem.text,
         "hint": problem.hint,
     }
-
-
-def counted(count: int, what: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _content(name: str) -> bytes:

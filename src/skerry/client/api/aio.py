@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client.api import container, picture, service_handles
 from skerry.client.api.service_handles import Ownership, Service
@@ -29,11 +29,12 @@ from skerry.runtime.secret_files import given_secret
 from skerry.runtime.streams.endpoints import parse_endpoint
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Struct)
 
 Types: TypeAlias = Mapping[str, Any] | Iterable[Any]
 
 
-async def connect(
+def connect(
     endpoint: str | None = None,
     *,
     name: str = "skerry-client",
@@ -49,9 +50,60 @@ async def connect(
     send_bytes_max: int = SEND_BYTES_MAX,
     receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
-) -> AsyncSpace:
-    """Connect to the node at an endpoint. Arguments and errors are those of `skerry.connect`."""
-    return AsyncSpace(await open_session(**locals()))  # all arguments, unchanged
+) -> Connecting:
+    """Connect to the node at an endpoint. Arguments and errors are those of `skerry.connect`.
+
+    Await the result, or use it in `async with`, with or without `await`.
+    """
+    return Connecting(_connected(**locals()))  # all arguments, unchanged
+
+
+async def _connected(endpoint: str | None, **options: Any) -> AsyncSpace:
+    return AsyncSpace(await open_session(endpoint, **options))
+
+
+class Connecting(Coroutine[Any, Any, "AsyncSpace"]):
+    """A space that is about to be connected: `await` it, or use it in `async with`.
+
+    It is a coroutine, so that `asyncio.create_task` and `asyncio.run` accept it.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, AsyncSpace]) -> None:
+        self._work = work
+        self._space: AsyncSpace | None = None
+
+    def __await__(self) -> Generator[Any, Any, AsyncSpace]:
+        return self._work.__await__()
+
+    async def __aenter__(self) -> AsyncSpace:
+        self._space = await self._work
+        return self._space
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        assert self._space is not None
+        await self._space.close()
+
+    def send(self, value: Any) -> Any:
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    if not TYPE_CHECKING:  # A type checker finds it by itself.
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"this space is not connected yet, so it has no {name}: write"
+                " `async with skerry.aio.connect(...) as space:`, or `await` it"
+            )
 
 
 async def open_session(
@@ -172,12 +224,7 @@ class AsyncSpace(SpaceBase):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __del__(self) -> None:
@@ -255,10 +302,26 @@ class AsyncSpace(SpaceBase):
 
     # -- other programs
 
-    async def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
+    @overload
+    async def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any: ...
+    @overload
+    async def request(
+        self, obj: Struct, *, answer: type[A], to: str = "", timeout: float = 7.0
+    ) -> A: ...
+    async def request(
+        self,
+        obj: Struct,
+        *,
+        answer: type[Struct] | None = None,
+        to: str = "",
+        timeout: float = 7.0,
+    ) -> Any:
         """Send a request, and wait for its answer, an object or None; as `skerry.Space.request`."""
         self._check_loop()
-        return await self._session.request(obj, to, timeout)
+        if answer is not None:
+            service_handles.check_answer(self._session, answer)
+        found = await self._session.request(obj, to, timeout)
+        return found if answer is None else service_handles.answer_of(obj, found, answer)
 
     async def serve(
         self,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skerry.client.core.events import ObjectInfo, info_of
 from skerry.client.core.keys import Keys
 from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.received_types import ReceivedType
 from skerry.codec.hot_loops import ObjectState
+from skerry.objects import tables
 from skerry.objects.base import Struct
+
+if TYPE_CHECKING:
+    import polars as pl
 
 S = TypeVar("S", bound=Struct)
 Events = TypeVar("Events")
@@ -90,6 +94,31 @@ class Container(Mapping[Any, S], Generic[S, Events]):
     def items(self) -> ItemsView[Any, S]:
         """Keys and objects, as they are when the iteration begins."""
         return _Items(self)
+
+    def to_dict(self) -> dict[Any, dict[str, Any]]:
+        """The set fields of each object by name, by key."""
+        found: dict[Any, dict[str, Any]] = tables.to_dict(self)
+        return found
+
+    def to_arrow(self) -> Any:
+        """The objects as an Arrow table, with a column for each field."""
+        return tables.to_arrow(self, self._shape.cls)
+
+    def to_pandas(self) -> Any:
+        """The objects as a DataFrame of pandas."""
+        return tables.to_pandas(self, self._shape.cls)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The objects as a DataFrame of polars."""
+        return tables.to_polars(self, self._shape.cls)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        count = len(self)
+        title = f"{count} objects of {self._shape.name}"
+        return tables.objects_html(title, self._shape.cls, self.values(), count)
 
     def __repr__(self) -> str:
         return f"<{len(self)} objects of {self._shape.name}>"

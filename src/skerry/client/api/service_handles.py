@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 from skerry.client.api.subscription import check_callback
@@ -16,9 +16,18 @@ from skerry.client.core.claims import Claim, ClaimState
 from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.io.session import Session
 from skerry.closing import Closing
-from skerry.errors import DecodeError, Disconnected, LocalProtocolError, Refused, SkerryError
+from skerry.errors import (
+    DecodeError,
+    Disconnected,
+    LocalProtocolError,
+    Refused,
+    RequestError,
+    SkerryError,
+)
 from skerry.objects.base import Struct
+from skerry.runtime import request_spans
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.request_spans import HandlingSpan
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +36,24 @@ H = TypeVar("H", bound="ClaimHandle")
 LoopCall: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function on the loop of a space, unless the space is closed."""
 _WORST_FIRST: Final = list(ClaimState)
+
+
+def check_answer(session: Session, cls: object) -> None:
+    """LocalProtocolError unless a class is that of a type; answers are then decoded as it."""
+    session.core.types.learn(check_class(cls))
+
+
+def answer_of(request: Struct, answer: Struct | None, cls: type[Struct]) -> Any:
+    """An answer as an object of a class; RequestError if it is another one, or None."""
+    if answer is None or answer.descriptor.name != cls.descriptor.name:
+        found = "no object" if answer is None else f"a {answer.descriptor.name}"
+        error = RequestError(
+            f"the handler of {request.descriptor.name} returned {found}, not a"
+            f" {cls.descriptor.name}"
+        )
+        error.hint = "the request was carried out; omit `answer` to accept any answer"
+        raise error
+    return answer if isinstance(answer, cls) else cls.decode(answer.encode())
 
 
 def check_handler(handler: object, *, may_await: bool) -> None:
@@ -55,6 +82,8 @@ class RequestHandling:
         self._cls = cls
         self._handler = handler
         self._may_await = may_await
+        self._spans: dict[ReceivedRequest, HandlingSpan] = {}
+        """The spans of requests that are being handled, if the program has spans."""
 
     def handle(self, request: ReceivedRequest) -> None:
         """Call the handler. The response is sent now, or when an awaitable or future is done."""
@@ -63,8 +92,16 @@ class RequestHandling:
         except DecodeError as error:
             self._fail(request, f"its handler cannot decode it: {error}")
             return
+        span = request_spans.handling(request.type_name, request.handler, request.trace)
+        if span is not None:
+            self._spans[request] = span
         try:
-            result = self._handler(obj)
+            with nullcontext() if span is None else span.entered():
+                result = self._handler(obj)
+                if self._may_await and inspect.isawaitable(result):
+                    # The task has the context, and so the span, in which it is created.
+                    self._session.begin_task(self._await(request, result))
+                    return
         except BaseException as error:
             self._failed(request, error)
             if not self._session.core.intake.is_sheltered and not isinstance(error, Exception):
@@ -73,8 +110,6 @@ class RequestHandling:
             return
         if isinstance(result, Future):
             result.add_done_callback(lambda done: self._future_done(request, done))
-        elif self._may_await and inspect.isawaitable(result):
-            self._session.begin_task(self._await(request, result))
         else:
             self._respond(request, result)
 
@@ -86,6 +121,8 @@ class RequestHandling:
             self._session.core.requests_and_claims.answer(request, result, monotonic_ns())
         except SkerryError as error:
             self._failed(request, error)
+        else:
+            self._end_span(request)
         self._session.write_output()
 
     async def _await(self, request: ReceivedRequest, result: Awaitable[object]) -> None:
@@ -120,7 +157,13 @@ class RequestHandling:
         log.error("a callback failed", exc_info=error)
         self._fail(request, _words(error))
 
+    def _end_span(self, request: ReceivedRequest, failure: str = "") -> None:
+        span = self._spans.pop(request, None)
+        if span is not None:
+            span.end(failure)
+
     def _fail(self, request: ReceivedRequest, reason: str) -> None:
+        self._end_span(request, reason)
         self._session.core.requests_and_claims.fail(request, reason, monotonic_ns())
         self._session.write_output()
 

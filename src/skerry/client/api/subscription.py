@@ -8,6 +8,7 @@ itself. So a subscription without references is collected, and ended by its fina
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -21,6 +22,7 @@ from skerry.client.io.session import Session
 from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
+from skerry.protocol.patterns import foreign_wildcard
 from skerry.runtime.clock import monotonic_ns
 
 T = TypeVar("T")
@@ -105,6 +107,8 @@ class SubscriptionBase(Closing, Generic[T]):
     """Receives events, by a callback or by iteration."""
 
     inbox_class: ClassVar[type[Inbox[Any]]] = Inbox
+    _caller_depth: ClassVar[int] = 4
+    """Calls between a warning and the program that called `subscribe`."""
     _state: SubscriptionState | None = None
 
     def __init__(
@@ -119,6 +123,7 @@ class SubscriptionBase(Closing, Generic[T]):
             raise LocalProtocolError(f"on_slow is {on_slow!r:.40}; it must be one of {ON_SLOW}")
         if callback is not None:
             check_callback(callback)
+        self._warn_of_wildcard(what)
         self._session = session
         self._what = what
         self._callback = callback
@@ -149,6 +154,7 @@ class SubscriptionBase(Closing, Generic[T]):
         )
         assert self._state is not None
         self._state.opened(joined, self._inbox.wake)
+        self._session.warn_of_unknown(self._what)
 
     def open_beside(self, subscription: NodeSubscription, shape: ReceivedType) -> None:
         """Subscribe to what a container holds; on the loop."""
@@ -158,6 +164,16 @@ class SubscriptionBase(Closing, Generic[T]):
         )
         assert self._state is not None
         self._state.opened((subscription, target), self._inbox.wake)
+
+    def _warn_of_wildcard(self, what: object) -> None:
+        strange = foreign_wildcard(what) if isinstance(what, str) else None
+        if strange is not None:
+            level, meant = strange
+            warnings.warn(
+                f"the level {level} of {what} is no wild card and matches only itself;"
+                f" did you mean {meant!r}?",
+                stacklevel=self._caller_depth,
+            )
 
     def end(self) -> None:
         """End the subscription; on the loop."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client.api import container, service_handles
 from skerry.client.api.aio import Types, open_session
@@ -32,6 +32,7 @@ from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_M
 from skerry.objects.base import Struct
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Struct)
 
 _PICTURE_S: Final = 20.0
 """How long the first access to the picture waits for the node. A node that is alone in its system
@@ -98,6 +99,7 @@ class Subscription(SubscriptionBase[T], Generic[T]):
     """
 
     inbox_class = _Inbox
+    _caller_depth = 5
     _inbox: _Inbox[T]
 
     def __init__(
@@ -248,17 +250,34 @@ class Space(SpaceBase, Closing):
 
     # -- other programs
 
-    def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
+    @overload
+    def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any: ...
+    @overload
+    def request(self, obj: Struct, *, answer: type[A], to: str = "", timeout: float = 7.0) -> A: ...
+    def request(
+        self,
+        obj: Struct,
+        *,
+        answer: type[Struct] | None = None,
+        to: str = "",
+        timeout: float = 7.0,
+    ) -> Any:
         """Send a request to the handler with a name, and wait for its answer, an object or None.
+
+        With `answer`, the answer is an object of this class; RequestError if it is not.
 
         The request is sent after everything published before. Raises NotRegistered if no program
         serves such requests, RequestTimedOut after `timeout` seconds, RequestError if the handler
         failed, Refused if the node refused it, WouldBlock if too many requests wait, Disconnected
         if the connection was lost: as after a timeout, it may have been carried out or not.
         """
-        return self._thread.run(
-            self._session.request(obj, to, timeout), timeout=timeout, what="the answer"
+        session = self._session
+        if answer is not None:
+            self._thread.call(lambda: service_handles.check_answer(session, answer))
+        found = self._thread.run(
+            session.request(obj, to, timeout), timeout=timeout, what="the answer"
         )
+        return found if answer is None else service_handles.answer_of(obj, found, answer)
 
     def serve(
         self,

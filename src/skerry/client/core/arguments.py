@@ -7,12 +7,15 @@ the connection, and each connection after it, since a space repeats its joins an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from skerry.errors import LocalProtocolError
 from skerry.limits import NAME_BYTES_MAX
 from skerry.objects.base import Struct
-from skerry.protocol.patterns import check_pattern
+from skerry.protocol.patterns import check_pattern, meant_pattern
+
+_FOREIGN_SIGNS: Final = "/*#>+"
+"""Signs of subjects and wild cards of other systems, which no name of a type has."""
 
 
 def check_class(cls: Any) -> type[Struct]:
@@ -27,6 +30,9 @@ def check_group(name: str) -> str:
     """Return a valid name of a type or a valid subject pattern."""
     if name.startswith("/"):
         return check_pattern(check_text(name, "a pattern"))
+    if any(sign in name for sign in _FOREIGN_SIGNS):
+        hint = f"a subject pattern begins with /; did you mean {meant_pattern(name)!r}?"
+        raise _fault(f"{name!r:.80} is not a name of a type", hint)
     # The same names that a description of a type may have.
     if not (name and name.isprintable()) or len(name.encode()) > NAME_BYTES_MAX:
         hint = "a type has a name such as Vessel, and a subject pattern begins with /"

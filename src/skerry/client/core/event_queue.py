@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from skerry.client.core.events import Event
 from skerry.client.core.received_types import CREATE, REMOVE, UPDATE
+from skerry.codec.operation import Operation
 from skerry.codec.pieces import canonical_key, cut, split_whole
 from skerry.errors import SlowConsumer
 from skerry.protocol.access.header import ABSENT, copy_header
@@ -116,7 +117,7 @@ def _joined(first: Event[T], second: Event[T]) -> Event[T] | None:
     return _with_state(second, operation, int(first.header.attributes | second.header.attributes))
 
 
-def _with_state(event: Event[T], operation: str, attributes: int) -> Event[T]:
+def _with_state(event: Event[T], operation: Operation, attributes: int) -> Event[T]:
     """An event with the last state of the object, and these fields as the update."""
     entry, plan = event.entry, event.shape.plan
     assert entry is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skerry.client.core.received_types import ReceivedType
 from skerry.codec.hot_loops import ObjectState, ReceivedUpdate
+from skerry.codec.operation import Operation
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
 from skerry.protocol.access.header import Header, copy_header
@@ -27,8 +28,7 @@ class ObjectInfo:
     the time of its last change. A message has only one update.
     """
 
-    last_operation: str
-    """`create`, `update` or `remove`."""
+    last_operation: Operation
     created: float
     """When the publisher sent it."""
     created_from: int
@@ -133,7 +133,7 @@ class Event(ReceivedUpdate, Generic[T]):
             self._received,
         )
 
-    def with_update(self, operation: str, header: Header, payload: bytes) -> Event[T]:
+    def with_update(self, operation: Operation, header: Header, payload: bytes) -> Event[T]:
         """An event about the same state of the object, with another operation and update."""
         return Event(
             operation, header, self._shape, payload, self._entry, self._own_id, self._received

@@ -23,6 +23,8 @@ class ReceivedRequest:
     handler: str
     payload: bytes
     client: int
+    trace: str = ""
+    """The context of its trace; empty if it has none."""
     is_over: bool = False
 
 
@@ -37,6 +39,7 @@ def request_of(connection: ClientConnection, message: Any) -> ReceivedRequest:
         handler=message.handler or "",
         payload=message.object or b"",
         client=message.client or 0,
+        trace=message.trace or "",
     )
 
 

@@ -7,13 +7,14 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from skerry.codec.hot_loops import StructLayout
+from skerry.codec.operation import Operation
 from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 
-CREATE: Final = "create"
-UPDATE: Final = "update"
-REMOVE: Final = "remove"
+CREATE: Final = Operation.CREATE
+UPDATE: Final = Operation.UPDATE
+REMOVE: Final = Operation.REMOVE
 
 BYTES_NAME: Final = "SkerryBytes"
 """The type of bytes that are published under a subject."""

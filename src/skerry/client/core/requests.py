@@ -34,13 +34,21 @@ class Request:
     """One request, until it has a response."""
 
     def __init__(
-        self, number: int, type_: StructType, *, handler: str, payload: bytes, timeout_s: float
+        self,
+        number: int,
+        type_: StructType,
+        *,
+        handler: str,
+        payload: bytes,
+        timeout_s: float,
+        trace: str,
     ) -> None:
         self.number = number
         self.type = type_
         self.handler = handler
         self.payload = payload
         self.timeout_s = timeout_s
+        self.trace = trace
         self.due_ns = 0
         self.is_sent = False
         self.is_done = False
@@ -73,13 +81,25 @@ class SentRequests:
         return len(self._waiting)
 
     def begin(
-        self, type_: StructType, *, handler: str, payload: bytes, timeout_s: float, now_ns: int
+        self,
+        type_: StructType,
+        *,
+        handler: str,
+        payload: bytes,
+        timeout_s: float,
+        now_ns: int,
+        trace: str = "",
     ) -> Request:
         """Create a request; raises WouldBlock if too many wait."""
         self._check_room(len(payload))
         self._last_number += 1
         request = Request(
-            self._last_number, type_, handler=handler, payload=payload, timeout_s=timeout_s
+            self._last_number,
+            type_,
+            handler=handler,
+            payload=payload,
+            timeout_s=timeout_s,
+            trace=trace,
         )
         request.due_ns = now_ns + ns_of_seconds(timeout_s)
         self._waiting[request.number] = request
@@ -100,6 +120,7 @@ class SentRequests:
             handler=request.handler or None,
             object=request.payload,
             timeout=left_ns / 1e9,
+            trace=request.trace or None,
         )
         try:
             connection.describe(request.type, now_s)

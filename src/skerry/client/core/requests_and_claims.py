@@ -29,8 +29,13 @@ class RequestsAndClaims:
 
     # -- requests to other programs
 
-    def request(self, obj: Struct, now_ns: int, *, to: str, timeout_s: float) -> Request:
-        """Send a request to the handler with a name, after all that was published before."""
+    def request(
+        self, obj: Struct, now_ns: int, *, to: str, timeout_s: float, trace: str = ""
+    ) -> Request:
+        """Send a request to the handler with a name, after all that was published before.
+
+        `trace` is the context of its trace, for the spans of its handler.
+        """
         plan = self._plan(obj, "a request")
         check_text(to, "the name of a handler", HANDLER_NAME_BYTES_MAX)
         _check_timeout(timeout_s)
@@ -38,7 +43,12 @@ class RequestsAndClaims:
         payload = _encoded(plan, obj)
         connection = self._connection
         request = connection.requests.begin(
-            obj.descriptor, handler=to, payload=payload, timeout_s=timeout_s, now_ns=now_ns
+            obj.descriptor,
+            handler=to,
+            payload=payload,
+            timeout_s=timeout_s,
+            now_ns=now_ns,
+            trace=trace,
         )
         if connection.state is SpaceState.CONNECTED:
             assert connection.access is not None

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from skerry.client.core.events import Event
 from skerry.client.core.received_types import CREATE, REMOVE, UPDATE, ReceivedType
 from skerry.codec.hot_loops import ObjectState
+from skerry.codec.operation import Operation
 from skerry.codec.pieces import Pieces, canonical_key, merge, merge_pieces, normalize, split_whole
 from skerry.codec.plans import StructPlan, refuse_bytes
 from skerry.protocol.access.header import Header, copy_header
@@ -30,7 +31,7 @@ class ReceiveContext:
 
     def event(
         self,
-        operation: str,
+        operation: Operation,
         header: Header,
         shape: ReceivedType,
         payload: bytes,
@@ -40,7 +41,7 @@ class ReceiveContext:
 
     def state(
         self,
-        operation: str,
+        operation: Operation,
         payload: bytes,
         present: i64,
         header: Header,

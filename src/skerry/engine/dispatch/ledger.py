@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skerry.durations import Durations
 from skerry.engine.clients import Client
 from skerry.engine.dispatch.client_queue import Tally
 from skerry.engine.dispatch.topics import Topic
@@ -82,6 +83,8 @@ class RequestCounts:
     open: int = 0
     late: int = 0
     """Responses to requests that had already ended."""
+    durations: Durations = field(default_factory=Durations)
+    """From the arrival of requests at the node to the response that it sent, of any outcome."""
 
     @property
     def unexplained(self) -> int:

@@ -41,6 +41,8 @@ class RequestCall:
     data: bytes
     asked_ns: int
     due_ns: int
+    trace: str | None = None
+    """The context of its trace, which the node forwards."""
     window: HandlerWindow | None = None
     """The window of the handler to which it was forwarded."""
     is_over: bool = False
@@ -64,6 +66,7 @@ def request_message(call: RequestCall, data: bytes, now_ns: int) -> Struct:
         object=data,
         timeout=max(call.due_ns - now_ns, 0) / 1e9,
         client=call.requester.client_id,
+        trace=call.trace,
     )
     return request
 

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any, Final
 
 from skerry.codec.pieces import cut, split_whole
+from skerry.durations import DurationCounter
 from skerry.engine.clients import Client
 from skerry.engine.connections.service_host import ServiceHost
 from skerry.engine.dispatch.ledger import RequestCounts
@@ -32,6 +33,7 @@ from skerry.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
+    TRACE_CONTEXT_CHAR_COUNT_MAX,
 )
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header
@@ -64,6 +66,7 @@ class RequestTable:
         self._abandoned_count = 0
         self._late_count = 0
         self._ended: Counter[str] = Counter()
+        self._durations = DurationCounter()
         self.ownership = ClaimTable(node, types, self._handler_changed)
 
     @property
@@ -75,6 +78,7 @@ class RequestTable:
             abandoned=self._abandoned_count,
             open=sum(len(calls) for calls in self._by_requester.values()),
             late=self._late_count,
+            durations=self._durations.durations(),
         )
 
     def deadline_ns(self) -> int | None:
@@ -141,6 +145,7 @@ class RequestTable:
             topic=what,
             handler=handler,
             data=data,
+            trace=message.trace,
             asked_ns=now_ns,
             due_ns=now_ns + ns_of_seconds(message.timeout),
         )
@@ -308,6 +313,7 @@ class RequestTable:
         """Send the response to a request."""
         self._over(call)
         self._ended[outcome] += 1
+        self._durations.add(now_ns - call.asked_ns)
         self._respond(call.requester, call.requester_number, outcome, reason, now_ns, answer)
         self._trace(call, outcome, reason, now_ns, answer)
         call.data = b""
@@ -380,6 +386,8 @@ def _fault(message: Any) -> str | None:
         return "without number, typeName or object"
     if message.timeout is None or not 0 < message.timeout <= REQUEST_TIMEOUT_S_MAX:
         return f"its timeout is not between 0 and {REQUEST_TIMEOUT_S_MAX:g} s"
+    if message.trace is not None and len(message.trace) > TRACE_CONTEXT_CHAR_COUNT_MAX:
+        return f"its trace has more than {TRACE_CONTEXT_CHAR_COUNT_MAX} characters"
     return None
 
 

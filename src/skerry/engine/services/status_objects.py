@@ -19,6 +19,7 @@ from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.deadlines import earliest
+from skerry.protocol.patterns import overlaps
 
 _REMOVAL_INTERVAL_NS: Final = 10_000_000_000
 """The interval at which DotsClient of disconnected clients is removed."""
@@ -29,6 +30,8 @@ _CLOSED_TAG: Final = 5
 _WORK_PER_OBJECT: Final = 15
 """Work units for publishing an object of the node."""
 _NAMES_PER_WORK_UNIT: Final = 5
+
+_COUNTERS: Final = "DotsClientStatistics"
 
 _Publish = Callable[[Struct, int, bool], None]
 """Publishes an object as the node at a time, or removes it."""
@@ -169,7 +172,7 @@ class StatusObjects:
                 del self._closed[client_id]
                 self._publish(obj, now_ns, True)
                 if self._counted.pop(client_id, None) is not None:
-                    counters = internal_class("DotsClientStatistics")(clientId=client_id)
+                    counters = internal_class(_COUNTERS)(clientId=client_id)
                     self._publish(counters, now_ns, True)
         if self._closed:
             self._removal_due_ns = now_ns + _REMOVAL_INTERVAL_NS
@@ -208,13 +211,17 @@ class StatusObjects:
     def _publish_counters(self, client: Client, now_ns: int) -> bool:
         """Publish the counters of a client, if they changed."""
         queue = client.queue
-        # Sent bytes are not compared: sending the counters would change them each time.
-        counted = (client.received_count, client.received_bytes, int(queue.source.sequence))
+        # What was sent to a client that receives counters is not compared: sending them would
+        # change it each time.
+        is_watcher = any(_selects_counters(group) for group in client.subscribed_groups())
+        sent_count = 0 if is_watcher else int(queue.sent_count)
+        sequence = int(queue.source.sequence)
+        counted = (client.received_count, client.received_bytes, sequence, sent_count)
         if not client.is_in or self._counted.get(client.client_id) == counted:
             return False
         self._counted[client.client_id] = counted
         statistics = internal_class("DotsStatistics")
-        obj = internal_class("DotsClientStatistics")(
+        obj = internal_class(_COUNTERS)(
             clientId=client.client_id,
             sent=statistics(bytes=int(queue.sent_bytes), packages=int(queue.sent_count)),
             received=statistics(bytes=client.received_bytes, packages=client.received_count),
@@ -224,3 +231,8 @@ class StatusObjects:
         )
         self._publish(obj, now_ns, False)
         return True
+
+
+def _selects_counters(group: str) -> bool:
+    """Whether members of a group receive the counters of clients."""
+    return group == _COUNTERS or (group.startswith("/") and overlaps(group, f"/{_COUNTERS}/*"))

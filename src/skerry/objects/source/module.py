@@ -106,7 +106,9 @@ def _field_lines(struct: StructType, source_names: SourceNames) -> Iterator[str]
     names = attribute_names(struct)
     for field in struct.fields:
         name = names[field.name]
-        lead = f"{name}: {_declared(field.type, source_names)} | None = "
+        # A key field has a value, except in an object that is not complete yet.
+        absent = "" if field.is_key else " | None"
+        lead = f"{name}: {_declared(field.type, source_names)}{absent} = "
         yield from lay_out(_field(field, name, source_names), INDENT, lead=lead)
 
 

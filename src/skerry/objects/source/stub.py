@@ -39,7 +39,7 @@ def _stub_elements(type_: EnumType) -> list[str]:
 def _stub_fields(struct: StructType, source_names: SourceNames) -> Iterator[str]:
     names = attribute_names(struct)
     for field in struct.fields:
-        yield f"{INDENT}{names[field.name]}: {_seen(field.type, source_names)} | None"
+        yield f"{INDENT}{names[field.name]}: {_type_seen(field, source_names)}"
         yield from docstring(field.documentation, INDENT) or ()
 
 
@@ -60,8 +60,15 @@ def _stub_methods(struct: StructType, source_names: SourceNames) -> Iterator[str
 
 
 def _parameter(field: Field, names: dict[str, str], source_names: SourceNames) -> str:
-    default = "None" if field.default is None else "..."
-    return f"{names[field.name]}: {_seen(field.type, source_names)} | None = {default}"
+    is_none = field.default is None and not field.is_key
+    default = "None" if is_none else "..."
+    return f"{names[field.name]}: {_type_seen(field, source_names)} = {default}"
+
+
+def _type_seen(field: Field, source_names: SourceNames) -> str:
+    """The type of an attribute. A key field is never None, so that keys need no checks."""
+    seen = _seen(field.type, source_names)
+    return seen if field.is_key else f"{seen} | None"
 
 
 _SEEN: Final = {

@@ -35,6 +35,7 @@ from skerry.protocol.discovery.events import (
     SeedIgnored,
 )
 from skerry.protocol.discovery.probes import Probes
+from skerry.protocol.discovery.strangers import Strangers
 from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import HEADER_BYTES, Datagram, DatagramReader
@@ -102,6 +103,7 @@ class Discovery:
         self._rng = rng
         self._datagram_bytes = datagram_bytes
         self.probes = Probes(rng)
+        self._strangers = Strangers()
         self._prefix = guid_prefix(me.node, Channel.CONTROL)
         self._writer = DatagramWriter(self._prefix, has_checksum=checksum)
         self._own_reader = DatagramReader(guid_prefix(0, Channel.CONTROL), has_checksum=checksum)
@@ -143,6 +145,7 @@ class Discovery:
         if self._own_type.light:
             longest_ns = max(one.dead_timeout_ns for one in self._types)
             until_ns = now_ns + _LIGHT_MEMORY_FACTOR * longest_ns
+        self._strangers.forget(node)
         self.directory.exclude(node, reason, until_ns)
         if other is not None and other.light:
             self.directory.readmit(node)
@@ -196,6 +199,8 @@ class Discovery:
                 except DecodeError:
                     return self._drop(DropReason.BODY)
         if not messages:
+            if not self.is_excluded(datagram.node) and is_locatable(source):
+                self._strangers.heard(datagram.node, source, now_ns)
             return None
         first = messages[0]
         if first.node is None or first.system is None or first.node.node != datagram.node:
@@ -229,6 +234,7 @@ class Discovery:
         for known in directory.known.values():
             known.answered_count = known.probed_count = 0
         targets = list(directory.seeds.items())
+        targets += self._strangers.take_due(now_ns)
         targets += [(node, one.control) for node, one in directory.reported.items()]
         targets += [
             (node, one.description.control)
@@ -372,6 +378,7 @@ class Discovery:
                 self._was_full = True
                 self._events.append(NodesRefused(limit=DISCOVERY_NODE_COUNT_MAX))
             return None
+        self._strangers.forget(sender.node)
         self._events.append(
             NodeFound(
                 node=sender.node,

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError as ProtobufError
 
 from skerry.errors import DecodeError
 from skerry.ids import hash64
 from skerry.protocol.machine import Address
 from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
     PICTURE_NODE_COUNT_MAX,
     PICTURE_TEXT_CHAR_COUNT_MAX,
     NodeCounters,
@@ -23,6 +23,7 @@ from skerry.protocol.picture.entries import (
     RawStatistics,
     SystemState,
 )
+from skerry.protocol.protobuf_tables import MessageTables, message_classes
 
 __all__ = [
     "ELECTION",
@@ -47,17 +48,7 @@ ELECTION: Final = hash64("sp.election")
 FORGET: Final = hash64("sp.forget")
 """The data types of the messages."""
 
-_FIELDS: Final = descriptor_pb2.FieldDescriptorProto
-_KINDS: Final = {
-    "bool": _FIELDS.TYPE_BOOL,
-    "bytes": _FIELDS.TYPE_BYTES,
-    "fixed64": _FIELDS.TYPE_FIXED64,
-    "sfixed64": _FIELDS.TYPE_SFIXED64,
-    "string": _FIELDS.TYPE_STRING,
-    "uint32": _FIELDS.TYPE_UINT32,
-    "uint64": _FIELDS.TYPE_UINT64,
-}
-_MESSAGES: Final[dict[str, tuple[str, ...]]] = {
+_MESSAGES: Final[MessageTables] = {
     "Election": ("1 uint32 action", "2 sfixed64 election_id"),
     "Node": (
         *("1 sfixed64 id", "2 string name", "3 sfixed64 type", "4 string control"),
@@ -92,34 +83,7 @@ class ElectionMessage:
     election_id: int
 
 
-def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="skerry/picture.proto", package="skerry.picture", syntax="proto3"
-    )
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for line in fields:
-            number, kind, field_name = line.split()
-            made = message.field.add(
-                name=field_name,
-                number=int(number),
-                label=_FIELDS.LABEL_REPEATED if kind.endswith("*") else _FIELDS.LABEL_OPTIONAL,
-            )
-            kind = kind.rstrip("*")
-            if kind in _KINDS:
-                made.type = _KINDS[kind]
-            else:
-                made.type = _FIELDS.TYPE_MESSAGE
-                made.type_name = f".skerry.picture.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"skerry.picture.{name}"))
-        for name in _MESSAGES
-    }
-
-
-_CLASSES: Final = _classes()
+_CLASSES: Final = message_classes("skerry.picture", _MESSAGES, syntax="proto3")
 
 
 def write_election(message: ElectionMessage) -> bytes:
@@ -159,7 +123,7 @@ def read_raw(body: bytes) -> RawStatistics:
         election_id=found.election_id,
         incarnation_id=found.incarnation_id,
         nodes=_entries("Raw", found.nodes),
-        more_dead=tuple(found.more_dead),
+        more_dead=_ids("Raw", found.more_dead),
     )
 
 
@@ -195,7 +159,7 @@ def write_forget(nodes: tuple[int, ...]) -> bytes:
 
 def read_forget(body: bytes) -> tuple[int, ...]:
     """Return the nodes that are to be forgotten. Raises DecodeError."""
-    return tuple(_parsed("Forget", body).nodes)
+    return _ids("Forget", _parsed("Forget", body).nodes)
 
 
 def _bytes(message: Any) -> bytes:
@@ -238,6 +202,13 @@ def _entries(name: str, nodes: Sequence[Any]) -> tuple[NodeEntry, ...]:
         detail = f"{len(nodes)} nodes; the limit is {PICTURE_NODE_COUNT_MAX}"
         raise DecodeError(type_name=name, field="nodes", detail=detail)
     return tuple(map(_entry, nodes))
+
+
+def _ids(name: str, ids: Sequence[int]) -> tuple[int, ...]:
+    if len(ids) > MORE_DEAD_COUNT_MAX:
+        detail = f"{len(ids)} dead nodes; the limit is {MORE_DEAD_COUNT_MAX}"
+        raise DecodeError(type_name=name, detail=detail)
+    return tuple(ids)
 
 
 def _entry(node: Any) -> NodeEntry:

@@ -11,6 +11,7 @@ from typing import Final
 from skerry.protocol.machine import Address
 
 __all__ = [
+    "MORE_DEAD_COUNT_MAX",
     "PICTURE_NODE_COUNT_MAX",
     "PICTURE_TEXT_CHAR_COUNT_MAX",
     "NodeCounters",
@@ -22,6 +23,8 @@ __all__ = [
 
 PICTURE_NODE_COUNT_MAX: Final = 4000
 """Nodes in one message of the picture, alive and dead: four times the largest system."""
+MORE_DEAD_COUNT_MAX: Final = 100_000
+"""Ids of dead nodes. The oldest are forgotten first; until then, `skerry picture forget` does."""
 PICTURE_TEXT_CHAR_COUNT_MAX: Final = 100
 """Characters of the name of a node, and of an address."""
 

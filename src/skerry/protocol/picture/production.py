@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.picture.entries import NodeCounters, NodeEntry, SystemState
-from skerry.protocol.picture.raw_table import RawTable, TrackedNode
+from skerry.protocol.picture.raw_table import REFUSED_REASONS, RawTable, TrackedNode
 
 __all__ = ["Production", "Proposal"]
 
@@ -21,17 +22,16 @@ class Proposal:
 
     learned: list[NodeEntry] = field(default_factory=list)
     """Nodes that were dead before this one knew them."""
-    dead: list[TrackedNode] = field(default_factory=list)
-    """Nodes to exclude first."""
+    dead: list[tuple[TrackedNode, ExclusionReason]] = field(default_factory=list)
+    """Nodes to exclude first, and why."""
     state: SystemState | None = None
 
 
 class Production:
     """Makes states while this node is elected."""
 
-    def __init__(self, table: RawTable, *, is_light: bool) -> None:
+    def __init__(self, table: RawTable) -> None:
         self._table = table
-        self._is_light = is_light
         self._accused_ns: dict[tuple[int, int], int] = {}
         """When each accusation, of a node by another one, was received first."""
         self.failed_count = 0
@@ -49,8 +49,9 @@ class Production:
         members = self._members(last)
         needed = [self._table.nodes[node] for node in members]
         if last is None:
-            # This node is new: all that are there may belong to the system.
-            needed = self._table.alive_full()
+            # This node is new: all that are there may belong to the system, if they may join.
+            table = self._table
+            needed = [one for one in table.alive_full() if not table.has_wrong_clock(one)]
         if not all(self._follows(one, election_id) for one in needed):
             self.failed_count += 1
             return proposal
@@ -60,11 +61,14 @@ class Production:
 
     # -- dead nodes
 
-    def _accused(self, members: list[int], now_ns: int) -> list[TrackedNode]:
+    def _accused(
+        self, members: list[int], now_ns: int
+    ) -> list[tuple[TrackedNode, ExclusionReason]]:
         """Return the nodes that are alive here and have to be excluded. A node that joins never
         costs a member its place."""
         table = self._table
         pairs: set[tuple[int, int]] = set()
+        refused: dict[int, ExclusionReason] = {}
         for accuser in table.alive_full():
             for entry in accuser.dead:
                 accused = table.nodes.get(entry.node)
@@ -73,11 +77,16 @@ class Production:
                 # A light node may have returned since the accuser has heard of its death.
                 if entry.generation >= accused.entry.generation:
                     pairs.add((accuser.entry.node, entry.node))
+                    if entry.dead_reason in REFUSED_REASONS:
+                        refused[entry.node] = ExclusionReason(entry.dead_reason)
         self._accused_ns = {pair: self._accused_ns.get(pair, now_ns) for pair in sorted(pairs)}
         held = [
             pair for pair, since_ns in self._accused_ns.items() if now_ns - since_ns >= _ACCUSED_NS
         ]
-        return [table.nodes[node] for node in _worst(held, members)]
+        return [
+            (table.nodes[node], refused.get(node, ExclusionReason.COORDINATOR))
+            for node in _worst(held, members)
+        ]
 
     def _unknown_dead(self) -> list[NodeEntry]:
         """Return the nodes that others call dead, none calls alive, and this one never knew."""
@@ -143,7 +152,7 @@ class Production:
             one
             for one in table.alive()
             if one.entry.node not in members
-            and one.is_clock_known
+            and table.has_right_clock(one)
             and self._follows(one, election_id)
         ]
         for tracked in sorted(joining, key=lambda one: -one.entry.node):

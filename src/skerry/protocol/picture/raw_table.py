@@ -8,17 +8,24 @@ from typing import Final
 
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import NodeType, NodeTypes
-from skerry.protocol.picture.entries import NodeCounters, NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
+    NodeCounters,
+    NodeEntry,
+    RawStatistics,
+    SystemState,
+)
 from skerry.protocol.picture.liveness import ChannelHealth, dead_reason
 
-__all__ = ["MORE_DEAD_COUNT_MAX", "RawTable", "TrackedNode"]
+__all__ = ["REFUSED_REASONS", "RawTable", "TrackedNode"]
 
-MORE_DEAD_COUNT_MAX: Final = 100_000
-"""Ids of dead nodes. The oldest are forgotten first; until then, `skerry picture forget` does."""
 _DEAD_ENTRY_NS: Final = 300_000_000_000
 """After this time only the id of a dead node is kept."""
 _FORGOTTEN_NS: Final = 120_000_000_000
-"""For this time after an order to forget a node, others may still name it."""
+"""For this time after a node was forgotten, others may still name it."""
+REFUSED_REASONS: Final = frozenset({ExclusionReason.CLOCK, ExclusionReason.VETO})
+"""A node that is refused for these reasons was never a member, and comes with a new id each time
+that it tries to join. Its ids are not kept, as they would grow for as long as it tries."""
 _US: Final = 1000
 _MS: Final = 1_000_000
 _NEVER_HEARD: Final = ChannelHealth()
@@ -42,8 +49,6 @@ class TrackedNode:
         """The nodes that are alive in them."""
         self.dead: tuple[NodeEntry, ...] = ()
         """The nodes that are dead in them."""
-        self.is_clock_known = False
-        """Whether its clock was compared with the own one."""
         self.clock_offset_ns: int | None = None
         """By how much its clock is ahead; None if it was not compared."""
         self.wrong_election_id = 0
@@ -71,13 +76,22 @@ class TrackedNode:
 class RawTable:
     """All nodes that this node has known. Nodes are never alive again, but light ones."""
 
-    def __init__(self, me: NodeEntry, own_type: NodeType, node_types: NodeTypes) -> None:
+    def __init__(
+        self,
+        me: NodeEntry,
+        own_type: NodeType,
+        node_types: NodeTypes,
+        *,
+        clock_skew_ns_max: int = 60_000_000_000,
+    ) -> None:
+        """A node whose clock differs by more than `clock_skew_ns_max` may not join."""
         self.me = me
         self.nodes: dict[int, TrackedNode] = {}
         self.more_dead: dict[int, None] = {}
         """Dead nodes that are not in `nodes` any more, oldest first."""
         self._own_type = own_type
         self._types = node_types
+        self._clock_skew_ns_max = clock_skew_ns_max
         self._forgotten: dict[int, int] = {}
 
     def alive(self) -> list[TrackedNode]:
@@ -101,6 +115,26 @@ class RawTable:
             for one in alive
         )
 
+    def has_right_clock(self, tracked: TrackedNode) -> bool:
+        """Return whether the clock of a node is known, and does not differ too much."""
+        return tracked.clock_offset_ns is not None and not self.has_wrong_clock(tracked)
+
+    def has_wrong_clock(self, tracked: TrackedNode) -> bool:
+        """Return whether the clock of a node is known to differ too much."""
+        return abs(tracked.clock_offset_ns or 0) > self._clock_skew_ns_max
+
+    def wrong_clocks(self, state: SystemState | None) -> list[TrackedNode]:
+        """Return the nodes that are not in the state, and whose clocks differ too much; none
+        without a state, since a node that joins does not know which clock is wrong."""
+        wrong = [] if state is None else list(filter(self.has_wrong_clock, self.alive()))
+        members = {one.node for one in state.alive()} if wrong and state is not None else set()
+        return [one for one in wrong if one.entry.node not in members]
+
+    def is_clock_wrong(self) -> bool:
+        """Return whether the own clock differs too much from those of most full nodes."""
+        known = [one for one in self.alive_full() if one.clock_offset_ns is not None]
+        return 2 * sum(map(self.has_wrong_clock, known)) > len(known) + 1
+
     def health(
         self, control: Mapping[int, ChannelHealth], data: Mapping[int, ChannelHealth]
     ) -> None:
@@ -110,14 +144,22 @@ class RawTable:
                 tracked.control = control.get(node, tracked.control)
                 tracked.data = data.get(node, tracked.data)
 
-    def knows_all(self) -> bool:
-        """Return whether all nodes are known that are alive for one of the full nodes."""
+    def knows_all(self, *, has_right_clocks: bool = False) -> bool:
+        """Return whether all nodes are known that are alive for one of the full nodes, with
+        `has_right_clocks` also the clocks of these."""
         known = self.nodes.keys() | self.more_dead.keys() | {self.me.node}
-        return all(one.seen <= known for one in self.alive_full())
+        return all(
+            one.seen <= known and (not has_right_clocks or self.has_right_clock(one))
+            for one in self.alive_full()
+        )
 
-    def add(self, entry: NodeEntry, node_type: NodeType, now_ns: int) -> TrackedNode:
+    def add(
+        self, entry: NodeEntry, node_type: NodeType, now_ns: int, state: SystemState | None = None
+    ) -> TrackedNode:
         """Add a new node; one whose id is that of a dead node is dead."""
         tracked = TrackedNode(entry, node_type, now_ns)
+        if node_type.light:
+            self._renew(tracked, state)
         if entry.node in self.more_dead:
             tracked.entry = replace(entry, is_dead=True, dead_reason=ExclusionReason.COORDINATOR)
             tracked.dead_ns = now_ns
@@ -130,20 +172,23 @@ class RawTable:
         tracked.dead_ns = now_ns
         tracked.forget_raw()
 
+    def raw_received(self, tracked: TrackedNode, raw: RawStatistics) -> None:
+        """Keep the raw statistics of a node, and adopt the later generations of light nodes that
+        are alive here and there."""
+        tracked.raw_received(raw)
+        for entry in () if tracked.type.light else raw.nodes:
+            if entry.generation and not entry.is_dead:
+                light = self.nodes.get(entry.node)
+                if light is not None and light.type.light and not light.is_dead:
+                    generation = max(entry.generation, light.entry.generation)
+                    light.entry = replace(light.entry, generation=generation)
+
     def revive(self, tracked: TrackedNode, state: SystemState | None, now_ns: int) -> None:
-        """Note that a light node is alive again. It is of the next generation if it is dead in the
-        state."""
-        stated = None if state is None else state.entry(tracked.entry.node)
-        generation = tracked.entry.generation
-        if stated is not None:
-            generation = max(generation, stated.generation + stated.is_dead)
+        """Note that a light node is alive again."""
         tracked.entry = replace(
-            tracked.entry,
-            is_dead=False,
-            dead_reason=0,
-            generation=generation,
-            counters=NodeCounters(),
+            tracked.entry, is_dead=False, dead_reason=0, counters=NodeCounters()
         )
+        self._renew(tracked, state)
         tracked.dead_ns = None
         tracked.since_ns = now_ns
         tracked.data_since_ns = None
@@ -206,7 +251,9 @@ class RawTable:
         for node, tracked in list(self.nodes.items()):
             if tracked.dead_ns is not None and now_ns - tracked.dead_ns >= _DEAD_ENTRY_NS:
                 del self.nodes[node]
-                if not tracked.type.light:
+                if tracked.entry.dead_reason in REFUSED_REASONS:
+                    self._forgotten[node] = now_ns
+                elif not tracked.type.light:
                     self._add_more_dead(node)
         for node, forgotten_ns in list(self._forgotten.items()):
             if now_ns - forgotten_ns >= _FORGOTTEN_NS:
@@ -243,6 +290,20 @@ class RawTable:
             ),
             more_dead=tuple(self.more_dead),
         )
+
+    def _renew(self, tracked: TrackedNode, state: SystemState | None) -> None:
+        """Note that a light node is alive: it is of a later generation than each death of it that
+        the state or another full node names."""
+        node = tracked.entry.node
+        stated = None if state is None else state.entry(node)
+        generation = tracked.entry.generation
+        if stated is not None:
+            generation = max(generation, stated.generation + stated.is_dead)
+        for other in self.alive_full():
+            for entry in other.dead:
+                if entry.node == node:
+                    generation = max(generation, entry.generation + 1)
+        tracked.entry = replace(tracked.entry, generation=generation)
 
     def _add_more_dead(self, node: int) -> None:
         self.more_dead[node] = None

@@ -9,6 +9,7 @@ info          summary of the content
 verify        verifies a recording against its manifest
 copying       makes new recordings: a part of one, or several merged without filled gaps
 uploads       copies recordings to remote paths
-exports       exports recordings as JSON lines and MCAP
+exports       exports recordings as JSON lines, MCAP and records of DOTS programs
+imports       makes recordings of Goby logs and of records of DOTS programs
 files         the files of a recording: folders, segments, manifest
 """

@@ -125,12 +125,7 @@ def _copy(
     config: RecordingConfig | None,
 ) -> Copied:
     rows = 0
-    with (
-        _remote_target(target)
-        if isinstance(target, RemotePath)
-        else _local_target(target) as folder,
-        closing(RecordingWriter(folder, config, space=space)) as writer,
-    ):
+    with new_recording(target, space=space, config=config) as writer:
         for type_ in known.values():
             writer.describe(type_)
         for update in updates:
@@ -140,6 +135,23 @@ def _copy(
                 if writer.is_full:
                     writer.flush_if_due(monotonic_ns())
     return Copied(rows=rows, duplicates=seen.duplicate_count)
+
+
+@contextmanager
+def new_recording(
+    target: Path | RemotePath, *, space: str, config: RecordingConfig | None = None
+) -> Iterator[RecordingWriter]:
+    """The writer of a new recording, which is at the target when the context ends.
+
+    The target must not exist, or be an empty folder. After a failure nothing is there.
+    """
+    with (
+        _remote_target(target)
+        if isinstance(target, RemotePath)
+        else _local_target(target) as folder,
+        closing(RecordingWriter(folder, config, space=space)) as writer,
+    ):
+        yield writer
 
 
 @contextmanager

@@ -1,29 +1,43 @@
-"""Exports recordings as JSON lines, and as MCAP files for viewers."""
+"""Exports recordings as JSON lines, as MCAP files for viewers, and as records of DOTS programs."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from skerry.codec.envelope import GAP, Update
-from skerry.errors import LimitExceeded, RecordingError
+from skerry.codec.envelope import GAP, REMOVE, SNAPSHOT, Update
+from skerry.codec.frame import frame
+from skerry.codec.pieces import split
+from skerry.codec.subjects import default_subject
+from skerry.engine.carriage.distributor.types import describing
+from skerry.errors import CodecError, LimitExceeded, RecordingError
+from skerry.objects.base import codec_of
+from skerry.objects.classes import class_of
+from skerry.objects.internal import internal_class
+from skerry.objects.times import seconds_of_ns
+from skerry.protocol.access.header import Header, write_header
 from skerry.recording.json_rows import json_row, json_schema
 from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.updates import is_description
-from skerry.runtime.recordings.files.folders import open_private
+from skerry.runtime.recordings.files.new_files import new_file
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.updates import Progress, read_united_types, read_updates
+from skerry.runtime.recordings.updates import (
+    Progress,
+    read_all_types,
+    read_united_types,
+    read_updates,
+)
 from skerry.schema.fingerprint import fingerprint
-from skerry.schema.model import StructType
+from skerry.schema.internal import internal_types
+from skerry.schema.model import StructType, dependencies
 
 RECORDING_CHANNEL_COUNT_MAX: Final = 65_535
 """Channels of one MCAP file, which numbers them with 16 bits."""
+
+_SENDER_SPAN: Final = 2**32
+"""A header has 32 bits for the sender; the senders of a multicast group have more."""
 
 ChannelsBy = Literal["type", "subject"]
 
@@ -50,7 +64,7 @@ def export_json_lines(
 ) -> int:
     """Write a file with one line of JSON for each update and gap; the number of lines."""
     count = 0
-    with _new_file(target) as file:
+    with new_file(target) as file:
         for line in json_lines(recordings, selection, on_progress=on_progress):
             file.write(line.encode() + b"\n")
             count += 1
@@ -78,7 +92,7 @@ def export_mcap(
         raise missing from error
     count = 0
     known = read_united_types(recordings)
-    with _new_file(target) as file:
+    with new_file(target) as file:
         writer: Any = Writer(file)
         writer.start(profile="", library="skerry")
         channels = _Channels(writer, channels_by)
@@ -151,27 +165,71 @@ class _Channels:
         return known
 
 
-@contextmanager
-def _new_file(target: Path) -> Iterator[IO[bytes]]:
-    """A temporary file that is renamed to the target on success and removed after a failure.
+def export_dots(
+    recordings: Sequence[Recording],
+    target: Path,
+    selection: RowSelection = ALL_ROWS,
+    *,
+    on_progress: Progress | None = None,
+) -> tuple[int, int]:
+    """Write a record of DOTS programs; the number of objects in it, and of rows left out.
 
-    A new file is private, like the recording. A replaced one keeps its mode.
+    It is a sequence of frames of version 2: a DotsRecordHeader, and objects with their times and
+    senders, each after the descriptions of its type. Gaps and rows of unknown types are left out.
     """
-    if target.is_dir():
-        error = RecordingError(f"cannot write {target}: it is a folder")
-        error.hint = "name a file"
-        raise error
-    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    known = read_all_types(recordings)
+    described: dict[str, int] = {}
+    count = left_out = 0
+    with new_file(target) as file:
+        for update in read_updates(recordings, selection, on_progress=on_progress):
+            if is_description(update):
+                continue
+            type_ = known.get(update.fingerprint, internal_types().get(update.type_name))
+            if update.operation == GAP or not isinstance(type_, StructType):
+                left_out += 1
+                continue
+            if not count:
+                file.write(_record_header(recordings, update, selection))
+            if described.get(type_.name) != update.fingerprint:
+                described[type_.name] = update.fingerprint
+                for part in (*dependencies(type_), type_):
+                    if part.name not in internal_types():
+                        _, data = describing(part)
+                        file.write(frame(data))
+            file.write(frame(write_header(_dots_header(update, type_)) + update.payload))
+            count += 1
+    return count, left_out
+
+
+def _record_header(
+    recordings: Sequence[Recording], first: Update, selection: RowSelection
+) -> bytes:
+    obj = internal_class("DotsRecordHeader")(
+        name=recordings[0].identity.space,
+        startTime=seconds_of_ns(first.time_ns),
+        whitelist=sorted(selection.types or ()),
+    )
+    header = Header("DotsRecordHeader")
+    header.sent_time = seconds_of_ns(first.time_ns)
+    header.attributes = int(obj.attributes)
+    return frame(write_header(header) + obj.encode())
+
+
+def _dots_header(update: Update, type_: StructType) -> Header:
+    header = Header(update.type_name)
+    if update.sent_ns >= 0:
+        header.sent_time = seconds_of_ns(update.sent_ns)
+    header.server_sent_time = seconds_of_ns(update.time_ns)
+    # A snapshot row is the whole object: fields that it lacks must become unset.
+    is_whole = update.operation == SNAPSHOT
+    header.attributes = update.present | (type_.mask if is_whole else 0)
+    if 0 <= update.sender < _SENDER_SPAN:
+        header.sender = update.sender
+    header.remove_obj = 1 if update.operation == REMOVE else 0
+    plan = codec_of(class_of(type_)).plan
     try:
-        with open(part, "wb", opener=open_private) as file:
-            yield file
-            if target.exists():
-                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
-        part.replace(target)
-    except OSError as error:
-        failure = RecordingError(f"cannot write {target}: {error.strerror or error}")
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        failure.hint = "free disk space" if is_full else "name a file in a writable folder"
-        raise failure from error
-    finally:
-        part.unlink(missing_ok=True)
+        own = default_subject(plan, split(plan, update.payload, 0))
+    except CodecError:
+        own = ""
+    header.subject = "" if update.subject == own else update.subject
+    return header

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ _SECURE: Final = ("tls", "wss")
 _PID: Final = "{pid}"
 _ANY: Final = "*"
 _SWITCHES: Final = {"on": True, "off": False}
+_HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}")
+"""What other tools accept as an address: TCP is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class Endpoint:
 def parse_endpoint(text: str) -> Endpoint:
     """Parse `tcp://host[:port]`, `tls://...`, `uds:/path` and so on, with options as a query.
 
+    `host:port` stands for `tcp://host:port`, and an absolute path for the Unix socket there.
     In the path of a Unix socket, `{pid}` is the id of this process. A `*` in the last level matches
     the only socket of such a name at which a process listens.
 
@@ -67,6 +71,10 @@ def parse_endpoint(text: str) -> Endpoint:
     """
     if not isinstance(text, str):
         raise _fault(repr(text)[:80], f"it must be a str, got {type(text).__name__}")
+    if _HOST_PORT.fullmatch(text):
+        text = f"tcp://{text}"
+    elif text.startswith("/"):
+        text = f"uds:{text}"
     try:
         text.encode("utf-8", "surrogateescape")
         parts = urlsplit(text)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
 from mypy_extensions import mypyc_attr
 
-from skerry.engine.admission.origins import Origin
+from skerry.durations import DurationCounter
+from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.node import NodeCore
 from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, MachineEvent
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.streams.dead_peer_watch import DeadPeerWatch
-from skerry.runtime.streams.endpoints import Endpoint
+from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
 from skerry.runtime.streams.listeners import Listeners
 from skerry.runtime.streams.orderly_close import LINGER_S_MAX, OrderlyClose
 from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
@@ -37,6 +39,9 @@ _BATCH_BYTES_MAX: Final = 64 * 1024
 """Input after which its output is written at once, instead of at the end of the loop iteration."""
 _UNIX_SHARE: Final = 20
 """One in so many connections is reserved for Unix sockets."""
+
+_INSIDE_ENDPOINT: Final = parse_endpoint("uds:/inside")
+"""Stands for the endpoint of clients inside this program, which have none."""
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +128,9 @@ class NodeServer:
         self._batch_timer: asyncio.TimerHandle | None = None
         self._is_batching = False
         """Whether this iteration of the loop has had input."""
+        self.turns = DurationCounter()
+        """From the first input of an iteration of the loop to the end of its processing: how long
+        updates are in the node, except for those that wait for a slow client or a batch."""
         self._iteration_end_ns = 0
         """Time at which further input of this iteration of the loop is deferred."""
         self._held: dict[Address, Callable[[], None]] = {}
@@ -141,6 +149,19 @@ class NodeServer:
         self.core.set_endpoints(self._endpoints, monotonic_ns())
         self.carry()
         return text
+
+    async def connect_inside(self) -> socket.socket:
+        """The other end of the stream of a new client inside this program, which may do all."""
+        own, other = socket.socketpair()
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: _ClientProtocol(self, _INSIDE_ENDPOINT), own
+            )
+        except BaseException:
+            own.close()
+            other.close()
+            raise
+        return other
 
     async def close(self) -> None:
         """Stop listening, notify the clients and close all connections."""
@@ -343,6 +364,7 @@ class NodeServer:
         self._is_batching = False
         if self._batched_bytes:
             self._send()
+        self.turns.add(monotonic_ns() - self._iteration_end_ns + LOOP_TURN_NS_MAX)
         self._settle()
 
     def _set_timer(self) -> None:
@@ -473,6 +495,6 @@ class _ClientProtocol(asyncio.BufferedProtocol):
 
 def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:
     if endpoint.kind == "unix":
-        return Origin(kind="unix")
+        return INSIDE if endpoint is _INSIDE_ENDPOINT else Origin(kind="unix")
     peer = transport.get_extra_info("peername") or ("",)
     return Origin(kind=endpoint.kind, host=str(peer[0]), certificate=common_name(transport))

@@ -67,10 +67,15 @@ class SystemNetworkConfig:
         ):
             if not low <= value <= high:
                 raise ValueError(f"{key} = {value} is not between {low} and {high}")
-        hosts = {
-            key: split_address(getattr(self, key), key=f"node.peers.{key}")[0]
+        addresses = {
+            key: split_address(getattr(self, key), key=f"node.peers.{key}")
             for key in ("control", "data")
         }
+        if addresses["control"][1] and addresses["control"] == addresses["data"]:
+            raise ValueError(
+                f"control and data are both {self.data!r}; each channel has a port of its own"
+            )
+        hosts = {key: host for key, (host, _) in addresses.items()}
         for key, host in hosts.items():
             _check_own(host, key=f"node.peers.{key}")
         if all(hosts.values()) and _is_v6(hosts["data"], self.is_v6) != self.is_v6:

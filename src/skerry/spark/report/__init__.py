@@ -5,5 +5,4 @@
 - `page`: the report as an HTML page
 - `plots`: plots as SVG
 - `style`: the style sheet of the page
-- `formatting`: numbers and times as text
 """

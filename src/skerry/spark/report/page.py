@@ -14,6 +14,15 @@ from html import escape
 from pathlib import Path
 from typing import Final, TypeVar
 
+from skerry.formatting import (
+    amount,
+    bytes_text,
+    count,
+    gaps_text,
+    moment,
+    span,
+    span_text,
+)
 from skerry.json_values import visible
 from skerry.runtime.whole_files import replace_files
 from skerry.spark.lake.data_files import TableSize
@@ -26,15 +35,6 @@ from skerry.spark.report.findings import (
     ReportSummary,
     SessionRow,
     Subject,
-)
-from skerry.spark.report.formatting import (
-    amount,
-    bytes_text,
-    count,
-    gaps_text,
-    moment,
-    span,
-    span_text,
 )
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
 from skerry.spark.report.style import STYLE

@@ -14,9 +14,9 @@ from datetime import UTC
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry.formatting import amount, count, moment
 from skerry.json_values import visible
 from skerry.spark.report.findings import Latency, Line, TimeSteps
-from skerry.spark.report.formatting import amount, count, moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from skerry.apps.demo import history as demo_history
 from skerry.apps.demo.history import RECORDER_NAME, DemoHistory, missing_extra
 from skerry.apps.demo.processes import DemoProcesses
 from skerry.apps.demo.tour import Tour
-from skerry.errors import StartFailed
+from skerry.errors import RecordingError, StartFailed
 
 PIPELINE = """
 import json, sys
@@ -42,6 +42,23 @@ def test_without_the_extra_nothing_is_recorded(
         history.start(live_node.place)
         assert not history.is_recording
     assert messages == ["no recording: pyarrow not installed; install skerry[recording]"]
+
+
+def test_the_files_of_an_earlier_tour_are_replaced_and_no_others(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    with DemoProcesses() as processes:
+        history = DemoHistory(processes, folder, report=lambda _text: None)
+        history._remove_former()
+        history.tables.mkdir()
+        history.page.write_text("figures")
+        history._remove_former()
+        assert [path.name for path in folder.iterdir()] == ["made-by-skerry-demo"]
+
+        (tmp_path / "other" / "recording").mkdir(parents=True)
+        other = DemoHistory(processes, tmp_path / "other", report=lambda _text: None)
+        with pytest.raises(RecordingError, match="is not of a tour; nothing was removed"):
+            other._remove_former()
+        assert (tmp_path / "other" / "recording").exists()
 
 
 @pytest.mark.slow

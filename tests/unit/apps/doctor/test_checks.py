@@ -107,7 +107,9 @@ def test_few_file_descriptors_are_worth_a_warning(
     assert doctor._descriptors().verdict == verdict
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(212_992, "warn"), (2_097_152, "ok")])
+@pytest.mark.parametrize(
+    ("size", "verdict"), [(425_984, "warn"), (2_097_151, "warn"), (2_097_152, "ok")]
+)
 def test_small_socket_buffers_are_worth_a_warning(
     monkeypatch: pytest.MonkeyPatch, size: int, verdict: str
 ) -> None:
@@ -116,7 +118,10 @@ def test_small_socket_buffers_are_worth_a_warning(
             return size
 
     monkeypatch.setattr("skerry.apps.doctor.checks.socket.socket", Probe)
-    assert doctor._buffers().verdict == verdict
+    found = doctor._buffers()
+    assert found.verdict == verdict
+    # Linux reports twice the size that was set: a buffer is never larger than what is requested.
+    assert found.facts == "1.05 MB" or " of 1.05 MB" in found.facts
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_clock_that_is_apart_from_the_nodes_is_worth_a_warning(
 ) -> None:
     monkeypatch.setattr(doctor, "time", lambda: 5.0)
     with skerry.connect(live_node.place) as space:
-        assert doctor._clock_difference(space).verdict == "warn"
+        assert doctor._clock_difference(space, 5.0).verdict == "warn"
 
 
 def test_slow_answers_are_worth_a_warning(live_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:

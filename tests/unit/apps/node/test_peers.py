@@ -158,6 +158,7 @@ MISTAKES = {
     ),
     f"type = 'sever'\n{TYPE}": "there is no type sever; the types are a",
     "alone_timeout_s = -1": "alone_timeout_s = -1 is not between 0 and 86400",
+    "control = '127.0.0.1:5'\ndata = '127.0.0.1:5'": "control and data are both '127.0.0.1:5'",
     "rejoin = 'never'": "'never' is not",
     "colour = 'red'": "unknown key",
     "[node.peers.link]\ndatagram_bytes = 100": "datagram_bytes = 100 is not between 512 and",
@@ -175,7 +176,6 @@ MISTAKES = {
     f"{TYPE}retry_timeouts_ms = []": "retry_timeouts_ms = [] is not a list of one or more times",
     f"{TYPE}light = true": "type a is light, so it may not form a system",
     f"{TYPE}light = true\nmay_form_system = false": "no type may form a system",
-    f"{TYPE}keep_state_while_detached = true": "keep_state_while_detached is for light types",
     f"{TYPE}multicast_control = '239.1.1.1:5'": "multicast_control and multicast_data are given",
     f"{TYPE}multicast = false\n{V4}": "multicast_control is given although multicast = false",
     f"{TYPE}multicast_control = '10.1.1.1:5'\nmulticast_data = '239.1.1.1:6'": (

@@ -26,7 +26,7 @@ def update(seconds: float, operation: int = UPDATE) -> Update:
     )
 
 
-def pacer(*updates: Update, **options: object) -> Pacer:
+def pacer(*updates: Update, **options: object) -> Pacer[Update]:
     def begin() -> Iterator[Update]:
         return iter(updates)
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import trustme
 
+import skerry
+import skerry.aio
 from skerry import aio
 from skerry.client.core.events import Event
 from skerry.client.core.states import StateChanged
@@ -443,3 +445,53 @@ def test_node_without_tls_is_not_reported_as_missing_permission(node: str) -> No
             await aio.connect(node.replace("tcp:", "tls:"))
 
     run(talk())
+
+
+def test_connect_is_used_with_and_without_await(live_node: Any) -> None:
+    async def main() -> None:
+        async with skerry.aio.connect(live_node.place) as first:
+            assert first.state == "connected"
+        assert first.state == "closed"
+        async with await skerry.aio.connect(live_node.place) as second:
+            assert second.state == "connected"
+        third = await asyncio.create_task(skerry.aio.connect(live_node.place))
+        await third.close()
+        fourth = await asyncio.wait_for(skerry.aio.connect(live_node.place), 10)
+        await fourth.close()
+
+    asyncio.run(main())
+
+
+def test_a_space_that_was_not_awaited_says_so(live_node: Any) -> None:
+    space: Any = skerry.aio.connect(live_node.place)
+    with pytest.raises(AttributeError, match="not connected yet, so it has no publish"):
+        space.publish(1)
+    space.close()
+
+
+def test_answers_have_the_class_that_the_caller_names(live_node: Any) -> None:
+    text = "struct Ask [cached=false] { 1: int32 n; } struct Reply [cached=false] { 1: int32 n; }"
+    types = skerry.define_types(text)
+
+    @skerry.struct(cached=False)
+    class Reply(skerry.Struct):
+        n: skerry.int32 | None = skerry.field(1)
+
+    async def main() -> None:
+        async with (
+            skerry.aio.connect(live_node.place) as server,
+            skerry.aio.connect(live_node.place) as space,
+        ):
+            await server.serve(types.Ask, lambda ask: types.Reply(n=ask.n) if ask.n else None)
+            reply = await space.request(types.Ask(n=7), answer=Reply)
+            assert type(reply) is Reply
+            assert reply.n == 7
+            with pytest.raises(skerry.RequestError, match="returned no object, not a Reply"):
+                await space.request(types.Ask(n=0), answer=Reply)
+            with pytest.raises(skerry.RequestError, match="returned a Reply, not a Ask"):
+                await space.request(types.Ask(n=1), answer=types.Ask)
+            wrong: Any = int
+            with pytest.raises(skerry.LocalProtocolError, match="not a class of a type"):
+                await space.request(types.Ask(n=1), answer=wrong)
+
+    asyncio.run(main())

@@ -108,3 +108,25 @@ def test_closed_container_is_released_once() -> None:
     vessels.close()
     vessels.close()
     assert released == [1]
+
+
+def test_a_container_is_a_table(live_node: Any) -> None:
+    import pyarrow as pa
+
+    types = skerry.define_types("struct Crane { 1: [key] int32 id; 2: float64 load; }")
+    with skerry.connect(live_node.place, types=types) as space:
+        space.publish(types.Crane(id=1, load=2.5))
+        space.publish(types.Crane(id=2))
+        space.flush()
+        cranes = space.container(types.Crane)
+        assert cranes.to_dict() == {1: {"id": 1, "load": 2.5}, 2: {"id": 2}}
+        assert skerry.to_dict(cranes) == cranes.to_dict()
+        assert cranes.to_arrow().to_pylist() == [{"id": 1, "load": 2.5}, {"id": 2, "load": None}]
+        assert pa.table(cranes) == cranes.to_arrow(), "Arrow's stream interface"
+        assert list(cranes.to_pandas()["id"]) == [1, 2]
+        assert cranes.to_polars().columns == ["id", "load"]
+        assert "2 objects of Crane" in cranes._repr_html_()
+        space.remove(types.Crane(id=1))
+        space.remove(types.Crane(id=2))
+        space.flush()
+        assert cranes.to_arrow().schema.names == ["id", "load"]

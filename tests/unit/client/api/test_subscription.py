@@ -43,7 +43,12 @@ class Loop:
 def session_of(stage: Stage, **config: Any) -> Any:
     core = stage.space(**config)
     return SimpleNamespace(
-        core=core, connection=core.connection, wakers=set(), write_output=stage.run, loop=Loop()
+        core=core,
+        connection=core.connection,
+        wakers=set(),
+        write_output=stage.run,
+        loop=Loop(),
+        warn_of_unknown=lambda _what: None,
     )
 
 

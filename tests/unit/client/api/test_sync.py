@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.client.api.sync import Space, connect
 from skerry.client.core.events import Event
 from skerry.client.core.states import StateChanged
@@ -408,3 +409,13 @@ def test_close_times_out_while_a_callback_blocks(node: str) -> None:
         assert not space._thread.is_running
         other.flush()
         assert 2 in vessels, "what waited is sent when the callback returns"
+
+
+def test_answers_have_the_class_that_the_caller_names(live_node: Any) -> None:
+    text = "struct Ask [cached=false] { 1: int32 n; } struct Reply [cached=false] { 1: int32 n; }"
+    types = skerry.define_types(text)
+    with skerry.connect(live_node.place) as server, skerry.connect(live_node.place) as space:
+        server.serve(types.Ask, lambda ask: types.Reply(n=ask.n))
+        assert space.request(types.Ask(n=7), answer=types.Reply) == types.Reply(n=7)
+        with pytest.raises(skerry.RequestError, match="returned a Reply, not a Ask"):
+            space.request(types.Ask(n=1), answer=types.Ask)

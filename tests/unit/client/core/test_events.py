@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import pickle
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from skerry.client.core.events import Event, ObjectInfo, info_of
 from skerry.client.core.received_types import ReceivedType, bytes_of
 from skerry.client.core.send_buffer import raw_payload
 from skerry.codec.hot_loops import ObjectState
+from skerry.codec.operation import Operation
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
@@ -32,8 +35,8 @@ def header(**facts: Any) -> Header:
 def vessel_event(**facts: Any) -> Event[Any]:
     update = Vessel(mmsi=1, lat=2.0).encode()
     whole = Vessel(mmsi=1, name="a", lat=2.0).encode()
-    entry = ObjectState(whole, 14, "", 1.0, 5, 2.0, 6, "update", 3.0, 1)
-    return Event("update", header(**facts), shape_of(Vessel), update, entry, 6, 3.0)
+    entry = ObjectState(whole, 14, "", 1.0, 5, 2.0, 6, Operation.UPDATE, 3.0, 1)
+    return Event(Operation.UPDATE, header(**facts), shape_of(Vessel), update, entry, 6, 3.0)
 
 
 def test_event_has_the_update_and_the_whole_object() -> None:
@@ -56,7 +59,7 @@ def test_event_info_has_client_and_time() -> None:
 
 def test_message_is_its_own_object() -> None:
     event: Event[Any] = Event(
-        "create",
+        Operation.CREATE,
         header(sender=4, sent_time=9.0),
         shape_of(Shout),
         Shout(text="a").encode(),
@@ -76,7 +79,9 @@ def test_subject_of_the_header_precedes_the_default_subject() -> None:
 
 
 def test_decode_error_is_recorded_in_the_event() -> None:
-    event: Event[Any] = Event("create", header(), shape_of(Shout), b"\xa1\x01\x01", None, 5, 0.0)
+    event: Event[Any] = Event(
+        Operation.CREATE, header(), shape_of(Shout), b"\xa1\x01\x01", None, 5, 0.0
+    )
     with pytest.raises(DecodeError) as caught:
         _ = event.object
     assert event.fault is caught.value
@@ -96,7 +101,9 @@ def test_bytes_under_a_subject_round_trip(size: int) -> None:
     cls = internal_class("SkerryBytes")
     assert payload == cls(data=data).encode()
     assert bytes_of(payload) == data
-    event: Event[Any] = Event("create", header(subject="/a"), shape_of(cls), payload, None, 1, 0.0)
+    event: Event[Any] = Event(
+        Operation.CREATE, header(subject="/a"), shape_of(cls), payload, None, 1, 0.0
+    )
     assert event.data == data
     assert event.object.data == data
 
@@ -128,7 +135,7 @@ def test_object_without_its_bytes_is_empty() -> None:
 
 def test_facts_do_not_change() -> None:
     info = ObjectInfo(
-        last_operation="create",
+        last_operation=Operation.CREATE,
         created=1.0,
         created_from=2,
         modified=1.0,
@@ -140,6 +147,22 @@ def test_facts_do_not_change() -> None:
 
 
 def test_info_of_a_state_has_client_and_time() -> None:
-    info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1))
+    info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, Operation.UPDATE, 3.0, 1))
     assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
     assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)
+
+
+def test_operations_are_an_enum_whose_text_is_equal() -> None:
+    made = (header(), shape_of(Shout), Shout(text="a").encode(), None, 5, 0.0)
+    event: Event[Any] = Event(Operation.CREATE, *made)
+    assert event.operation == "create"
+    assert event.operation is Operation.CREATE
+    assert f"{event.operation}" == str(event.operation) == "create"
+    assert {"create": 1}[event.operation] == 1
+    assert json.dumps(event.operation) == '"create"'
+    assert pickle.loads(pickle.dumps(Operation.REMOVE)) is Operation.REMOVE
+    match event.operation:
+        case Operation.CREATE:
+            pass
+        case _:
+            raise AssertionError

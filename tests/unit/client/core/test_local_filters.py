@@ -10,6 +10,7 @@ from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target, TypeRoute
 from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.hot_loops import ObjectState
+from skerry.codec.operation import Operation
 from skerry.engine.delivery.query import compile_filter
 from skerry.objects.base import codec_of, key_of
 from skerry.protocol.access.header import Header
@@ -20,7 +21,9 @@ SHAPE = ReceivedType(Vessel, codec_of(Vessel).plan, True)
 
 
 def entry_of(obj: Any) -> ObjectState:
-    return ObjectState(obj.encode(), int(obj.attributes), "", 1.0, 2, 1.0, 2, "create", 1.0, 1)
+    return ObjectState(
+        obj.encode(), int(obj.attributes), "", 1.0, 2, 1.0, 2, Operation.CREATE, 1.0, 1
+    )
 
 
 def new_view(where: str) -> tuple[LocalFilter, list[Event[Any]]]:

@@ -503,6 +503,7 @@ def test_the_bytes_of_open_requests_are_limited(make_harbour: Callable[..., Harb
         ({"timeout": 0.0}, "its timeout is not between 0 and 3600 s"),
         ({"timeout": float("nan")}, "its timeout is not between 0 and 3600 s"),
         ({"timeout": REQUEST_TIMEOUT_S_MAX + 1}, "its timeout is not between 0 and 3600 s"),
+        ({"trace": "0" * 129}, "its trace has more than 128 characters"),
         ({"typeName": "Nothing"}, "there is no type Nothing"),
     ],
 )

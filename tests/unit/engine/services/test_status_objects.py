@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import skerry
 from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
@@ -25,8 +27,8 @@ ClientStatistics: Any = internal_class("DotsClientStatistics")
 
 
 def states(guest: Guest, client_id: int) -> list[tuple[str, str]]:
-    told = [obj for obj in guest.objects(DotsClient) if obj.id == client_id]
-    return [(o.name, o.connectionState.label) for o in told if o.connectionState is not None]
+    notified = [obj for obj in guest.objects(DotsClient) if obj.id == client_id]
+    return [(o.name, o.connectionState.label) for o in notified if o.connectionState is not None]
 
 
 def client_ids(harbour: Harbour) -> list[int]:
@@ -60,23 +62,23 @@ def test_types_that_a_client_publishes_and_joins_are_published_when_they_change(
     guest.join("/fleet/*")
     harbour.wait(1)
 
-    def told() -> list[tuple[list[str], list[str]]]:
+    def notified() -> list[tuple[list[str], list[str]]]:
         objs = [o for o in watcher.objects(DotsClient) if o.id == guest.client_id]
         return [(o.publishedTypes, o.subscribedTypes) for o in objs if o.publishedTypes is not None]
 
     published = ["Boat"]
-    assert told() == [(published, ["/fleet/*", "Car"])]
+    assert notified() == [(published, ["/fleet/*", "Car"])]
     guest.publish(Boat(id=1))
     harbour.wait(1)
-    assert len(told()) == 1
+    assert len(notified()) == 1
     guest.leave("Car")
     guest.join("Boat")
     harbour.wait(1)
-    assert told()[1:] == [(published, ["/fleet/*", "Boat"])], "as many as before, but others"
+    assert notified()[1:] == [(published, ["/fleet/*", "Boat"])], "as many as before, but others"
     guest.leave("Boat")
     guest.open_view(Boat, 3, where="id > 1")
     harbour.wait(1)
-    assert told()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
+    assert notified()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
 
 
 def test_the_status_is_published_a_second_after_a_change_and_not_repeated(
@@ -134,6 +136,26 @@ def test_counters_of_clients_are_published_every_five_seconds_if_they_changed(
     guest.publish(Boat(id=1))
     harbour.wait(5)
     assert [r.clientId for r in watcher.objects(ClientStatistics)][2:] == [guest.client_id]
+
+
+@pytest.mark.parametrize("group", ["DotsClientStatistics", "/...", "/*/3"])
+def test_counters_of_a_client_that_only_receives_are_published(
+    harbour: Harbour, group: str
+) -> None:
+    watcher, reader, writer = (harbour.guest(name) for name in ("watcher", "reader", "writer"))
+    watcher.join(group)
+    watcher.join("DotsClientStatistics")
+    reader.join("Boat")
+    harbour.wait(5)
+    before = len(watcher.objects(ClientStatistics))
+    writer.publish(Boat(id=1))
+    harbour.wait(5)
+    news = {row.clientId: row for row in watcher.objects(ClientStatistics)[before:]}
+    assert set(news) == {reader.client_id, writer.client_id}, "the watcher has sent nothing"
+    assert news[reader.client_id].sent.packages > 0
+    harbour.wait(5)
+    harbour.wait(5)
+    assert harbour.node.deadline_ns() is None
 
 
 def test_disconnected_clients_stay_while_objects_refer_to_them(harbour: Harbour) -> None:

@@ -30,7 +30,9 @@ from skerry.protocol.discovery.probes import ProbeResult, Probes
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import NodeType, NodeTypes
 from skerry.protocol.rtps.datagram_reader import Datagram, DatagramReader
-from skerry.protocol.rtps.entities import Channel, guid_prefix
+from skerry.protocol.rtps.datagram_writer import DatagramWriter
+from skerry.protocol.rtps.entities import Channel, StreamClass, guid_prefix, writer_id
+from skerry.protocol.rtps.submessages import Heartbeat
 from skerry.tracing import DropReason
 
 SERVER = NodeType(name="server")
@@ -74,6 +76,13 @@ def deliver(machine: Discovery, data: bytes, source: Address, now_ns: int) -> Dr
     if not isinstance(found, Datagram):
         return found
     return machine.receive(found, source, now_ns)
+
+
+def keep_alive(node: int) -> bytes:
+    writer = DatagramWriter(guid_prefix(node, Channel.CONTROL), has_checksum=True)
+    stream = writer_id(StreamClass.RELIABLE_SHARED, SERVER.tag)
+    writer.heartbeat(Heartbeat(stream, 1, 0, 1, is_final=True, is_live=True))
+    return writer.finish()
 
 
 def advance(*machines: Discovery, now_ns: int) -> None:
@@ -124,6 +133,23 @@ def test_no_more_than_the_bound_is_asked_at_once_and_all_in_turn() -> None:
         assert len(sent) == ASK_COUNT_MAX
         asked.update(sent)
     assert asked == set(seeds)
+
+
+def test_an_unknown_node_whose_keep_alives_arrive_is_asked_and_found() -> None:
+    first, second = discovery(1), discovery(2)
+    deliver(first, keep_alive(2), description(2).control, now_ns=0)
+    advance(first, second, now_ns=0)
+    assert [one.node for one in kinds(first, NodeFound)] == [2]
+    assert [one.node for one in kinds(second, NodeFound)] == [1]
+
+
+def test_an_excluded_node_whose_keep_alives_arrive_is_not_asked() -> None:
+    first = discovery(1)
+    deliver(first, keep_alive(2), description(2).control, now_ns=0)
+    first.exclude(2, 1, now_ns=0)
+    deliver(first, keep_alive(2), description(2).control, now_ns=0)
+    first.advance(0)
+    assert first.take_datagrams() == []
 
 
 def test_more_nodes_than_the_bound_are_refused_and_reported_once() -> None:

@@ -24,6 +24,7 @@ from skerry.protocol.picture.bodies import (
     write_state,
 )
 from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
     PICTURE_NODE_COUNT_MAX,
     PICTURE_TEXT_CHAR_COUNT_MAX,
     NodeCounters,
@@ -85,6 +86,16 @@ def test_more_nodes_than_the_bound_are_refused(entry: Callable[..., NodeEntry]) 
     state = SystemState(elected_id=1, election_id=1, sequence=1, nodes=nodes)
     with pytest.raises(DecodeError, match=str(PICTURE_NODE_COUNT_MAX)):
         read_state(write_state(state))
+
+
+def test_more_dead_nodes_than_are_remembered_are_refused(entry: Callable[..., NodeEntry]) -> None:
+    many = tuple(range(MORE_DEAD_COUNT_MAX + 1))
+    for read, body in (
+        (read_forget, write_forget(many)),
+        (read_raw, write_raw(RawStatistics(me=entry(1), more_dead=many))),
+    ):
+        with pytest.raises(DecodeError, match="100001 dead nodes; the limit is 100000"):
+            read(body)
 
 
 def test_a_long_name_is_cut_and_a_monstrous_one_refused(entry: Callable[..., NodeEntry]) -> None:

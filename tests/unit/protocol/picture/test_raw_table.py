@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
-from skerry.protocol.picture.entries import NodeEntry, RawStatistics, SystemState
+from skerry.protocol.picture.entries import (
+    MORE_DEAD_COUNT_MAX,
+    NodeEntry,
+    RawStatistics,
+    SystemState,
+)
 from skerry.protocol.picture.liveness import DEAF_TRANSMISSION_COUNT, ChannelHealth
-from skerry.protocol.picture.raw_table import MORE_DEAD_COUNT_MAX, RawTable, TrackedNode
+from skerry.protocol.picture.raw_table import RawTable, TrackedNode
 
 Entries = Callable[..., NodeEntry]
 MINUTE = 60_000_000_000
@@ -25,6 +32,18 @@ def test_a_dead_node_is_never_alive_again(
     assert isinstance(tracked, TrackedNode)
     assert tracked.is_dead
     assert table.dead_count == 2
+
+
+def test_a_node_that_was_refused_is_forgotten_and_not_learned_again(
+    table: RawTable, entry: Entries, server: NodeType
+) -> None:
+    refused = table.add(entry(9), server, 0)
+    table.kill(refused, ExclusionReason.CLOCK, 0)
+    table.expire(5 * MINUTE)
+    assert not table.dead_count
+    # Another node has not forgotten it yet.
+    assert not table.add_dead(refused.entry, 5 * MINUTE)
+    assert not table.merge_more_dead([9])
 
 
 def test_a_light_node_that_was_dead_for_long_is_forgotten(
@@ -51,6 +70,39 @@ def test_a_light_node_returns_with_the_next_generation(
         assert tracked.entry.generation == generation
 
 
+def raw(me: NodeEntry, *nodes: NodeEntry) -> RawStatistics:
+    return RawStatistics(me=me, nodes=nodes)
+
+
+def test_a_light_node_returns_in_a_later_generation_than_any_death_of_it(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    """So that no death which another node still names is taken for one of this life."""
+    dead = entry(9, light, is_dead=True, generation=3)
+    table.raw_received(table.nodes[3], raw(entry(3), dead))
+    table.raw_received(table.nodes[7], raw(entry(7), replace(dead, generation=2)))
+    tracked = table.add(entry(9, light), light, 0)
+    assert tracked.entry.generation == 4
+    table.kill(tracked, ExclusionReason.SILENT, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), replace(dead, generation=6)))
+    table.revive(tracked, None, 7)
+    assert tracked.entry.generation == 7
+
+
+def test_nodes_agree_on_the_generation_of_a_light_node_that_is_alive(
+    table: RawTable, entry: Entries, light: NodeType
+) -> None:
+    tracked = table.add(entry(9, light), light, 0)
+    other = table.add(entry(8, light), light, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), entry(9, light, generation=2)))
+    table.raw_received(table.nodes[7], raw(entry(7), entry(9, light, generation=1)))
+    table.raw_received(other, raw(entry(8, light), entry(9, light, generation=5)))
+    assert tracked.entry.generation == 2, "what light nodes say of each other does not count"
+    table.kill(tracked, ExclusionReason.SILENT, 0)
+    table.raw_received(table.nodes[3], raw(entry(3), entry(9, light, generation=4)))
+    assert tracked.entry.generation == 2
+
+
 def test_a_forgotten_node_is_not_learned_again_for_a_while(table: RawTable, entry: Entries) -> None:
     table.kill(table.nodes[3], ExclusionReason.SILENT, 0)
     assert table.forget([3, 7, 99], 0) == [3]  # Node 7 is alive, and node 99 unknown.
@@ -73,6 +125,22 @@ def test_all_nodes_are_known_when_those_of_the_others_are(table: RawTable, entry
     assert not table.knows_all()
     dead = entry(8, is_dead=True)
     table.nodes[7].raw_received(RawStatistics(me=entry(7), nodes=(dead,)))
+    assert table.knows_all()
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "is_wrong"),
+    [((None, None), False), ((0, 61), False), ((61, 61), True), ((-61, None), False)],
+)
+def test_the_own_clock_is_wrong_if_most_others_differ(
+    table: RawTable, offsets_s: tuple[int | None, ...], is_wrong: bool
+) -> None:
+    for node, offset_s in zip((3, 7), offsets_s, strict=True):
+        if offset_s is not None:
+            table.nodes[node].clock_offset_ns = offset_s * 1_000_000_000
+    assert table.is_clock_wrong() == is_wrong
+    is_right = all(offset_s is not None and abs(offset_s) <= 60 for offset_s in offsets_s)
+    assert table.knows_all(has_right_clocks=True) == is_right
     assert table.knows_all()
 
 

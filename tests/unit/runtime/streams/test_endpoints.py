@@ -44,6 +44,19 @@ def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("localhost:11235", "tcp://localhost:11235"),
+        ("10.0.0.1:1", "tcp://10.0.0.1:1"),
+        ("[::1]:4000", "tcp://[::1]:4000"),
+        ("/run/skerry.sock", "uds:/run/skerry.sock"),
+    ],
+)
+def test_an_address_without_a_scheme_is_tcp_and_a_path_a_socket(text: str, meant: str) -> None:
+    assert parse_endpoint(text) == parse_endpoint(meant)
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "is_secure", "port"),
     [
         ("tcp://ship", "tcp", False, 11235),
