@@ -14,8 +14,8 @@ from random import Random
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.config import PortalClientConfig
 from skerry.protocol.portal.identifiers import prefix, publication_head
-from skerry.protocol.portal.manager import PortalManager
 from skerry.protocol.portal.messages import REQUEST_FILTER, DataSocket, PortalTransport
+from skerry.protocol.portal.portal_manager import PortalManager
 from skerry.protocol.portal.session import PortalSession
 from skerry.protocol.portal.session_messages import (
     AskManager,

@@ -6,7 +6,11 @@ import pytest
 
 from skerry.protocol.portal.session import FLUSH_COUNT_MAX
 from skerry.protocol.portal.session_messages import PortalLost, PortalOpened, PublicationsDropped
-from skerry.protocol.portal.session_states import SessionState
+from skerry.protocol.portal.session_states import (
+    SESSION_TRANSITIONS,
+    SessionEvent,
+    SessionState,
+)
 from tests.sim.portal_world import SECOND, Client, PortalWorld
 
 SEEDS = range(20)
@@ -193,3 +197,9 @@ def test_a_closed_client_does_nothing_any_more() -> None:
     world.run(5)
     assert closed(pilot)
     assert pilot.session.deadline_ns() is None
+
+
+def test_no_transition_leaves_the_last_state() -> None:
+    for event in SessionEvent:
+        with pytest.raises(AssertionError, match="not possible"):
+            SESSION_TRANSITIONS.next_state(SessionState.CLOSED, event)

@@ -7,7 +7,11 @@ import logging
 from collections.abc import Iterable
 
 from skerry.protocol.machine import MachineEvent
-from skerry.protocol.portal.manager import HoldReleased, PortalClientSeen, RequiredClientReady
+from skerry.protocol.portal.portal_manager import (
+    HoldReleased,
+    PortalClientSeen,
+    RequiredClientReady,
+)
 from skerry.protocol.portal.session_messages import (
     ManagerSilent,
     PortalLost,

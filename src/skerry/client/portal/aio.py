@@ -64,7 +64,8 @@ class AsyncPortalConnection:
         scheme: int | None = None,
         type_name: str | None = None,
     ) -> None:
-        """Publish a text, a message of Protocol Buffers, or bytes with a scheme and type name.
+        """Publish a text, a dictionary, a message of Protocol Buffers, or bytes with their scheme
+        and type name.
 
         It waits in a buffer until the hold is released. If the buffer is full, the oldest
         publications are dropped. Raises LocalProtocolError for an invalid group or type.

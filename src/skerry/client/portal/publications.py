@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.message import EncodeError as ProtobufEncodeError
 from google.protobuf.message import Message
 
+from skerry.codec.bson import decode_bson, encode_bson
 from skerry.errors import DecodeError, EncodeError, LocalProtocolError
 from skerry.protocol.portal.identifiers import Identifier, Scheme
 
 M = TypeVar("M", bound=Message)
 
-CSTR_TYPE = "CSTR"
+CSTR_TYPE: Final = "CSTR"
 """The type name of texts."""
+JSON_TYPE: Final = "nlohmann::json"
+"""The type name of objects without one of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class PortalPublication:
         """The text of a publication of scheme CSTR, without the NUL at its end."""
         return self.payload[:-1].decode("utf-8", "surrogateescape")
 
+    def json(self) -> dict[str, Any]:
+        """The object of a publication of scheme JSON, which is BSON. Raises DecodeError."""
+        return decode_bson(self.payload)
+
     def message(self, cls: type[M]) -> M:
         """The payload as a message of Protocol Buffers. Raises DecodeError."""
         found = cls()
@@ -61,7 +68,7 @@ def encode_content(
     """Return scheme, type name and payload of what a program publishes.
 
     Raises LocalProtocolError if they are not given and do not follow from the content, and
-    EncodeError for a message without its required fields.
+    EncodeError for a message without its required fields, or a value that BSON does not have.
     """
     if isinstance(content, Message):
         name = content.DESCRIPTOR.full_name
@@ -72,6 +79,10 @@ def encode_content(
         except ProtobufEncodeError as error:
             raise EncodeError(type_name=name, field="", detail=str(error)) from None
         return Scheme.PROTOBUF if scheme is None else scheme, name, payload
+    if isinstance(content, dict):
+        if scheme not in (None, Scheme.JSON):
+            raise LocalProtocolError(f"an object is of scheme JSON, not {scheme}")
+        return Scheme.JSON, type_name or JSON_TYPE, encode_bson(content)
     if isinstance(content, str):
         if scheme not in (None, Scheme.CSTR):
             raise LocalProtocolError(f"a text is of scheme CSTR, not {scheme}; publish its bytes")
@@ -82,6 +93,6 @@ def encode_content(
             raise LocalProtocolError("bytes need a scheme and a type name")
         return scheme, type_name, bytes(content)
     raise LocalProtocolError(
-        f"a {type(content).__name__} cannot be published; publish a text, a message of Protocol"
-        " Buffers, or bytes"
+        f"a {type(content).__name__} cannot be published; publish a text, a dictionary, a"
+        " message of Protocol Buffers, or bytes"
     )

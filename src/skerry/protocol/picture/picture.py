@@ -108,7 +108,7 @@ class PictureMachine:
         self._me = me
         self._own_type = own_type
         self._types = node_types
-        self._production = Production(self.table, is_light=own_type.light)
+        self._production = Production(self.table)
         self._is_merging = is_merging
         self._is_vetoed = is_vetoed
         self._started_ns = now_ns

@@ -30,9 +30,8 @@ class Proposal:
 class Production:
     """Makes states while this node is elected."""
 
-    def __init__(self, table: RawTable, *, is_light: bool) -> None:
+    def __init__(self, table: RawTable) -> None:
         self._table = table
-        self._is_light = is_light
         self._accused_ns: dict[tuple[int, int], int] = {}
         """When each accusation, of a node by another one, was received first."""
         self.failed_count = 0

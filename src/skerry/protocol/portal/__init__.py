@@ -5,7 +5,7 @@ messages            requests to the manager, and its answers
 config              parameters of a portal and its clients
 goby_config         the same from the configuration of Goby programs
 hold                whether clients may publish, as a transition table
-manager             answers requests for sockets and about the hold
+portal_manager      answers requests for sockets and about the hold
 router_checks       what a checking router lets pass
 statistics          the counters of a portal
 session             a client: the hold, publications, subscriptions, reconnection

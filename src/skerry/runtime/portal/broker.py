@@ -15,13 +15,13 @@ import zmq
 from skerry.errors import ConnectFailed
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.config import ipc_endpoint, tcp_endpoint
-from skerry.protocol.portal.manager import PortalManager
 from skerry.protocol.portal.messages import (
     MANAGER_MESSAGE_BYTES_MAX,
     REQUEST_FILTER,
     DataSocket,
     PortalTransport,
 )
+from skerry.protocol.portal.portal_manager import PortalManager
 from skerry.protocol.portal.statistics import PortalStatistics, RouterCounters
 from skerry.runtime.portal.broker_config import PortalBrokerConfig
 from skerry.runtime.portal.broker_lock import BrokerLock

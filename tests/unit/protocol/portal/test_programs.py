@@ -21,6 +21,7 @@ from skerry.protocol.portal.programs.program_messages import (
     HealthError,
     HealthState,
     ProcessHealth,
+    ProgramTopic,
     TerminateOutcome,
     TerminateResult,
     TerminateTarget,
@@ -53,6 +54,10 @@ def test_the_captured_answer_about_health() -> None:
     health = read_process_health(payload)
     assert health == ProcessHealth(name="gobyd", pid=10872)
     assert ProgramAnswers(name="gobyd", pid=10872).health(HealthState.OK) == payload
+
+
+def test_a_topic_has_a_filter() -> None:
+    assert ProgramTopic("g", "T").filter == b"/g/PROTOBUF/goby.middleware.protobuf.T/"
 
 
 def test_the_captured_termination() -> None:

@@ -41,7 +41,6 @@ _NAME = "skerry_log_play"
     "--start",
     type=FiniteFloat(min=0),
     default=0.0,
-    show_default=True,
     metavar="S",
     help="Seconds of the log to skip at the beginning.",
 )
@@ -49,7 +48,6 @@ _NAME = "skerry_log_play"
     "--timeout",
     type=FiniteFloat(min=0),
     default=10.0,
-    show_default=True,
     metavar="S",
     help="Seconds to wait for the portal and the release of its hold.",
 )
