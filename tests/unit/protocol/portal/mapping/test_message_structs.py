@@ -17,6 +17,7 @@ from skerry.protocol.portal.mapping.protobuf_types import (
     PROTOBUF_FILE_COUNT_MAX,
     ProtobufTypes,
     parse_message,
+    serialize_message,
 )
 from skerry.schema.model import Kind, VectorType
 from tests.unit.protocol.portal.mapping.descriptors import (
@@ -252,3 +253,5 @@ def test_faulty_descriptors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_faulty_message_names_its_type() -> None:
     with pytest.raises(DecodeError, match=r"fleet\.Report"):
         parse_message(fleet().find("fleet.Report"), b"\x0a\xff")
+    with pytest.raises(EncodeError, match=r"fleet\.Report"):
+        serialize_message(message("Report"))

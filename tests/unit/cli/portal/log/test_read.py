@@ -1,4 +1,4 @@
-"""`skerry portal log`."""
+"""`skerry portal log`: what the commands print and write."""
 
 from __future__ import annotations
 
