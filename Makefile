@@ -35,7 +35,7 @@ test: venv  ## all tests except tidy, compiled and uncompiled [ARGS="pytest argu
 	@$(PY) tools/run_tests.py $(ARGS)
 
 spark-test: venv  ## the tests of the pipeline alone
-	@$(PY) tools/run_tests.py tests/spark tests/unit/spark
+	@$(PY) tools/run_tests.py tests/spark tests/unit/spark tests/apps/test_spark_cluster.py
 
 check: venv  ## format, lint, types, imports, tidiness
 	@$(PY) tools/run_checks.py
@@ -52,8 +52,9 @@ bench: venv  ## run the benchmarks, compiled and uncompiled [ONLY=name]
 soak: venv  ## long runs with fresh seeds [ONLY=name] [MINUTES=n]
 	@$(PY) tests/soak/run.py
 
+# From the source: compiled functions have no annotations to show.
 docs: venv  ## documentation as web pages in build/docs
-	@$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+	@PYTHONPATH=src $(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
 	@echo "built build/docs/index.html"
 
 clean:  ## remove all generated files, including .venv

@@ -14,11 +14,17 @@ author = "the skerry authors"
 copyright = author
 release = version = _project["version"]
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 exclude_patterns = ["_build"]
 nitpicky = True
+# The types in signatures are mostly internal names, and private ones of the standard library.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+autodoc_typehints = "signature"
 
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3

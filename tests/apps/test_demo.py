@@ -13,13 +13,18 @@ from typing import Any
 import pytest
 
 from skerry.apps.demo.tour import STEP_COUNT
+from tests import captures
 
 pytestmark = pytest.mark.slow
+
+_TABLES = r"tables|report:|updates, .* objects, .* types|^ +request \d"
+"""Lines about what takes Spark, and about a request whose handler is gone, which may be noticed
+before or after the request."""
 
 
 def demo(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "skerry", "demo", "--no-spark", *arguments],
+        [sys.executable, "-m", "skerry", "demo", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -49,11 +54,18 @@ def finished(process: subprocess.Popen[str], **options: Any) -> tuple[str, str]:
 
 
 def test_guarantees_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--seconds", "1", "--headless", "--vessels", "5")
+    # The capture in the documentation shows the tables too.
+    tables = "--spark" if captures.WRITES else "--no-spark"
+    kept = tmp_path / "build" / "demo"
+    arguments = ("--seconds", "1", "--headless", "--vessels", "5", "--keep", str(kept))
+    process = demo(tmp_path, tables, *arguments)
     out, err = finished(process)
     assert process.returncode == 0, out + err
+    text = err.replace(f"{tmp_path}/", "")
+    captures.compare("demo", text + out, without=_TABLES)
+    assert "recording: build/demo/recording" in text
     assert "BROKEN" not in out
-    assert len(re.findall(r"^kept  ", out, re.MULTILINE)) == 15
+    assert len(re.findall(r"^kept  ", out, re.MULTILINE)) == 15 + captures.WRITES
     assert re.findall(r"^(\d+)\. ", err, re.MULTILINE)[-1] == str(STEP_COUNT)
     assert "all nodes of a system have one picture" in out
     assert "a killed node is dead for all others, which elect another one" in out
@@ -64,7 +76,7 @@ def test_guarantees_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_one_signal_ends_the_tour_in_order(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
+    process = demo(tmp_path, "--no-spark", "--seconds", "0", "--headless", "--vessels", "3")
     assert process.stderr is not None
     err = ""
     for line in process.stderr:
@@ -81,7 +93,7 @@ def test_one_signal_ends_the_tour_in_order(tmp_path: Path) -> None:
 
 
 def test_second_signal_ends_it_at_once_with_all_processes(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
+    process = demo(tmp_path, "--no-spark", "--seconds", "0", "--headless", "--vessels", "3")
     assert process.stderr is not None
     err = ""
     for line in process.stderr:

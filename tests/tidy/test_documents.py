@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import runpy
@@ -9,11 +10,24 @@ from pathlib import Path
 
 import click
 
+import skerry
 import skerry.errors
 from skerry.cli.config import SECTIONS, section_class
 from skerry.cli.main import COMMANDS
 from skerry.cli.main import skerry as command_line
 from skerry.config import field_keys
+
+
+def test_every_public_name_of_python_is_documented(root: Path) -> None:
+    page = (root / "docs/reference/python.md").read_text(encoding="utf-8")
+    generated = re.findall(r"^\.\. auto\w+:: (\S+)$", page, flags=re.MULTILINE)
+    for name in generated:
+        module, _, attribute = name.rpartition(".")
+        assert attribute in importlib.import_module(module).__all__, name
+    errors = {name for name in vars(skerry.errors) if name in skerry.__all__}
+    words = set(re.findall(r"`(\w+)`", page))
+    named = {name.removeprefix("skerry.") for name in generated} | words | errors
+    assert set(skerry.__all__) - named == {"__version__"}
 
 
 def test_every_error_is_documented_and_no_other(root: Path) -> None:

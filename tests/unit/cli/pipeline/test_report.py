@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests import captures
+
 pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 
@@ -17,6 +19,7 @@ def test_figures_and_page_show_the_traffic(run: Run, lake: Path, tmp_path: Path)
     page = tmp_path / "report.html"
     done = run("pipeline", "report", "--tables", lake, "--to", page)
     assert done.code == 0
+    captures.compare("report", done.out)
     assert "bay" in done.out
     assert "Vessel" in done.out
     assert str(page) in done.err

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from skerry.cli.types.sources import counted
 from skerry.limits import SOURCE_BYTES_MAX
 
 Run = Callable[..., Any]
@@ -173,8 +172,3 @@ def test_file_name_that_is_not_utf_8_does_not_disturb(run: Run, clean_place: Pat
     done = run("types", "check", "--json", name)
     assert done.code == 1
     assert '"file": "\ufffd.dots"' in done.out
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
-def test_counts_are_spoken(count: int, text: str) -> None:
-    assert counted(count, "file") == text
