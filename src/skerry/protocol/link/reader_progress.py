@@ -13,8 +13,8 @@ __all__ = ["ReaderProgress"]
 
 _SKIPPED_BYTES: Final = 64
 """What a sample that is left out still takes of the backlog: its number in two sets."""
-_DECAY: Final = 20
-"""A receiver that holds up the others for more than 5 % of the time is served on its own."""
+_DECAY: Final = 10
+"""A receiver that holds up the others for more than a tenth of the time is served on its own."""
 
 
 class ReaderProgress:
@@ -116,7 +116,8 @@ class ReaderProgress:
             self.done.discard(number)
             if number in self.skipped:
                 self.skipped.remove(number)
-                self.backlog_bytes -= _SKIPPED_BYTES
+                if self.is_lagging:
+                    self.backlog_bytes -= _SKIPPED_BYTES
         self.base_seq = seq
         for packet, (_, stop_seq) in list(self.gaps.items()):
             if stop_seq <= seq:
@@ -200,9 +201,11 @@ class ReaderProgress:
         """
         self.is_lagging = True
         self.lag_ns = now_ns
+        self.blocked_ns = 0
         self.is_blocking = False
         self.next_seq, self.next_fragment = seq, fragment
-        self.backlog_bytes = 0
+        # Numbers that were left out before may still wait for their acknowledgement.
+        self.backlog_bytes = _SKIPPED_BYTES * len(self.skipped)
         self._conflation = Conflation()
         replaced: list[Sample] = []
         for sample in list(samples.values()):

@@ -55,9 +55,9 @@ def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> N
     reader.account(100)
     reader.is_blocking = False
     reader.account(500)
-    assert reader.blocked_ns == 75
+    assert reader.blocked_ns == 50
     assert reader.needs_tick
-    reader.excuse(80)
+    reader.excuse(60)
     assert reader.blocked_ns == 0
 
 
@@ -76,6 +76,20 @@ def test_a_lagging_receiver_skips_what_later_samples_replace(peer: Peer) -> None
     assert reader.needs(3)
     assert samples[3].reader_count == 3
     assert not reader.is_lagging
+
+
+def test_numbers_left_out_before_a_receiver_caught_up_are_counted_once(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    samples = {seq: sample(seq, key=9) for seq in range(1, 4)}
+    reader.begin_lag(1, 0, samples, 0)
+    reader.next_seq = 4
+    reader.end_lag(samples)
+    assert (reader.skipped, reader.backlog_bytes) == ({2}, 0)
+    reader.begin_lag(4, 0, {}, 0)
+    assert reader.backlog_bytes == 64
+    reader.end_lag({})
+    reader.advance_base(4)
+    assert (reader.skipped, reader.backlog_bytes) == (set(), 0)
 
 
 def test_a_lagging_receiver_continues_behind_what_it_has(peer: Peer) -> None:
