@@ -35,7 +35,7 @@ test: venv  ## all tests except tidy, compiled and uncompiled [ARGS="pytest argu
 	@$(PY) tools/run_tests.py $(ARGS)
 
 spark-test: venv  ## the tests of the pipeline alone
-	@$(PY) tools/run_tests.py tests/spark tests/unit/spark
+	@$(PY) tools/run_tests.py tests/spark tests/unit/spark tests/apps/test_spark_cluster.py
 
 check: venv  ## format, lint, types, imports, tidiness
 	@$(PY) tools/run_checks.py

@@ -79,6 +79,7 @@ HOT_MODULES = (
     "src/skerry/protocol/distributor/sending/packing.py",
     "src/skerry/protocol/distributor/sending/resending.py",
     "src/skerry/protocol/distributor/sending/sender.py",
+    "src/skerry/protocol/link/conflation.py",
     "src/skerry/protocol/link/incoming_stream.py",
     "src/skerry/protocol/link/input.py",
     "src/skerry/protocol/link/link.py",

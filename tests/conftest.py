@@ -24,6 +24,8 @@ pytest_plugins = ["skerry.testing.plugin"]
 settings.register_profile(
     "skerry", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+# For the second, uncompiled run of tests that already ran with all examples.
+settings.register_profile("again", settings.get_profile("skerry"), max_examples=30)
 settings.load_profile("skerry")
 
 
@@ -76,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadFileScheduling
 
-    class Scheduling(LoadFileScheduling):
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(LONGEST):
                 return nodeid

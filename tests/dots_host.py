@@ -184,13 +184,13 @@ class _Guest:
         name = header[1]
         if name in self._host.objects and not header.get(4):
             self._host.objects[name].append((header[3], payload))
-        told = {1: name, 2: 1.0, 7: 2.0, 3: header[3], 5: self._number}
-        told |= {4: header.get(4, False), 6: False}
+        notified = {1: name, 2: 1.0, 7: 2.0, 3: header[3], 5: self._number}
+        notified |= {4: header.get(4, False), 6: False}
         for guest in self._host.guests:
             if name in guest._groups:
                 with suppress(OSError):
                     guest._describe(name)
-                    guest._socket.sendall(frame_of(told, payload))
+                    guest._socket.sendall(frame_of(notified, payload))
 
     def _tell_state(self, state: int) -> None:
         message = {1: self._number, 2: self._name, 6: state}

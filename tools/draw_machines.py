@@ -8,6 +8,8 @@ from typing import Any
 
 from skerry.protocol.access.handshake import CLIENT_HANDSHAKE, SERVER_HANDSHAKE
 from skerry.protocol.distributor.receiving.receiver_states import RECEIVER_TRANSITIONS
+from skerry.protocol.portal.hold import HOLD_TRANSITIONS
+from skerry.protocol.portal.session_states import SESSION_TRANSITIONS
 from skerry.protocol.transitions import TransitionTable
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "internals" / "state-machines.md"
@@ -38,10 +40,22 @@ The table is in `protocol.distributor.receiving.receiver_states`, the machine is
 group.
 """
 
+HOLD = """\
+The table and the machine are in `protocol.portal.hold`. A portal has one hold.
+"""
+
+SESSION = """\
+The table is in `protocol.portal.session_states`, the machine is `protocol.portal.session`. A client
+that was open before waits in HELD for other clients only, as a hold that was released is not set
+again.
+"""
+
 TABLES: tuple[tuple[TransitionTable[Any, Any], str], ...] = (
     (CLIENT_HANDSHAKE, CLIENT),
     (SERVER_HANDSHAKE, SERVER),
     (RECEIVER_TRANSITIONS, RECEIVER),
+    (HOLD_TRANSITIONS, HOLD),
+    (SESSION_TRANSITIONS, SESSION),
 )
 
 

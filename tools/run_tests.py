@@ -57,6 +57,7 @@ def main(arguments: list[str]) -> int:
         return run_uncompiled_only(named or ["tests"], options)
     with beside_spark("compiled", named or ["tests"], options) as spark:
         compiled = run("compiled", None, named or ["tests"], options)
+        options = ["--hypothesis-profile=again", *options]
         uncompiled = run("plain", ROOT / "src", named or tests_of_hot_modules(), options)
     compiled = worst(compiled, spark.code)
     print(f"== compiled: {word(compiled)}, uncompiled: {word(uncompiled)}", flush=True)

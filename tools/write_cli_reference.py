@@ -58,9 +58,8 @@ def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, s
 
 def section(command: click.Command, path: str, *, title: str) -> str:
     # A fixed width, so that the page does not depend on the terminal.
-    context = click.Context(
-        command, info_name=path, terminal_width=90, help_option_names=["-h", "--help"]
-    )
+    settings = skerry.context_settings
+    context = click.Context(command, info_name=path, terminal_width=90, **settings)
     return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
 
 

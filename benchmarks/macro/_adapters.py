@@ -91,7 +91,7 @@ class SpaceSession(Session):
     # -- what differs between bytes and objects
 
     def prepare(self, topic: str, payload: bytes) -> Callable[[], None]:
-        """What publishes this payload."""
+        """Return a function that publishes this payload."""
         raise NotImplementedError
 
     async def publish_all(self, topic: str, ring: list[bytes], gate: Callable[[int], int]) -> int:

@@ -26,6 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.macro._link_bare import BarePeer
 from skerry.engine.system.config import Rejoin, SystemConfig
 from skerry.ids import hash64
 from skerry.protocol.link.config import LinkConfig
@@ -38,14 +39,13 @@ from skerry.runtime.loops import new_loop
 from skerry.runtime.udp.system_addresses import SystemNetworkConfig
 from skerry.runtime.udp.system_runtime import SystemRuntime
 
-__all__ = ["DDS", "ENDED", "READY", "TO_SEND", "ZMQ", "Load", "received_at"]
+__all__ = ["BARE", "DDS", "ENDED", "READY", "TO_SEND", "ZMQ", "Load", "received_at"]
 
-ZMQ, DDS = "pyzmq", "cyclonedds"
+ZMQ, DDS, BARE = "pyzmq", "cyclonedds", "bare sockets"
 TYPE_COUNT, KEY_COUNT = 16, 100
 RING_BYTES_MAX = 4_000_000
 HEARTBEAT_MS = 100
 LOOP = "127.0.0.1"
-QUEUE_COUNT = LinkConfig().send_queue_packet_count
 BURST = 64
 """Messages that a peer sends before it looks for others."""
 
@@ -70,9 +70,7 @@ class Load:
     """Messages per second of each sender, one at a time; 0 for as many as are accepted."""
     is_slow: bool = False
     """Whether the last node takes messages only once in 100 ms."""
-    datagram_bytes: int = LinkConfig().datagram_bytes
-    window: int = NodeType().window_packet_count
-    """Packets in flight to each receiver."""
+    datagram_bytes: int = LinkConfig().loopback_datagram_bytes
 
     def ring(self, sender: int) -> list[tuple[int, int, bytes]]:
         """Type, key and content of the messages of a sender, which are sent in turn."""
@@ -170,8 +168,6 @@ class OurNode:
             multicast_control=f"{group.host}:{control}",
             multicast_data=f"{group.host}:{data}",
             heartbeat_interval_ms=HEARTBEAT_MS,
-            window_packet_count=load.window,
-            ack_request_threshold=load.window // 2,
             lost_heartbeat_count_max=20,
         )
         self._runtime = SystemRuntime(
@@ -183,10 +179,7 @@ class OurNode:
                 control=Address(""),
                 data=Address(""),
                 seed_groups=(group,),
-                link=LinkConfig(
-                    datagram_bytes=load.datagram_bytes,
-                    send_queue_packet_count=max(QUEUE_COUNT, 3 * load.window),
-                ),
+                link=LinkConfig(loopback_datagram_bytes=load.datagram_bytes),
                 rejoin=Rejoin.MANUAL,
                 alone_timeout_ns=3_000_000_000,
                 node_id=1 + number,
@@ -315,7 +308,7 @@ def run_peer(load: Load, env: dict[str, Any], page: memoryview, made: Any) -> No
     while not page[ENDED]:
         is_sending = sender is not None and sender.left() > 0
         if is_sending and sender is not None:
-            share = sender.share(1 if load.rate else BURST)
+            share = sender.share(1 if load.rate else made.burst)
             sender.count += made.send([data for _, _, data in share])
             if load.rate:
                 due_s = max(due_s, time.monotonic() - 0.1) + 1 / load.rate
@@ -331,6 +324,8 @@ def run_peer(load: Load, env: dict[str, Any], page: memoryview, made: Any) -> No
 
 class ZmqPeer:
     """PUB and SUB over TCP; each message is one part."""
+
+    burst = BURST
 
     def __init__(self, load: Load, env: dict[str, Any]) -> None:
         self._zmq = zmq = importlib.import_module("zmq")
@@ -384,6 +379,8 @@ class ZmqPeer:
 
 class DdsPeer:
     """A reliable writer that keeps all, for each sender; multicast on loopback."""
+
+    burst = BURST
 
     def __init__(self, load: Load, env: dict[str, Any]) -> None:
         os.environ["CYCLONEDDS_URI"] = (
@@ -481,7 +478,7 @@ def main() -> None:
         page = memoryview(mmap.mmap(file.fileno(), 4096)).cast("Q")
     CalmCollector().begin()
     if load.peer:
-        made = (ZmqPeer if load.peer == ZMQ else DdsPeer)(load, env)
+        made = {ZMQ: ZmqPeer, DDS: DdsPeer, BARE: BarePeer}[load.peer](load, env)
         run_peer(load, env, page, made)
         found: dict[str, Any] = {}
     else:

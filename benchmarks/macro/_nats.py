@@ -1,7 +1,7 @@
-"""Where to find a NATS server to measure against: installed, or unpacked from Debian's package.
+"""Finds a NATS server to measure against: an installed one, or one unpacked from Debian's package.
 
 Nothing is installed into the system: the package is fetched with apt and unpacked below `build`,
-which needs no rights and starts no service. Where that does not work, it is said, and the
+which needs no rights and starts no service. If that fails, a message says so, and the
 benchmark runs without NATS.
 """
 

@@ -159,7 +159,7 @@ class Pings:
         self._arrived.put_nowait(event.object.number)
 
     async def times_us(self, more: Callable[[int], bool]) -> list[float]:
-        """How long each took, while there are more to come."""
+        """The duration of each round trip during the replay."""
         times: list[float] = []
         while more(len(times)):
             self._number += 1

@@ -49,7 +49,7 @@ def run() -> list[Row]:
 
 
 def measure() -> Results:
-    """What the harness found."""
+    """The results of the harness."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "results.json")
         command = [

@@ -41,7 +41,7 @@ CHUNK = 100
 TAIL_MOST = 3.0
 """The most that the p99 of a round trip may be, of its median."""
 OBJECT_US_MOST = 1.4
-"""What the C++ daemon of DOTS takes for an object of version 1."""
+"""CPU time of the C++ daemon of DOTS for an object of version 1."""
 
 TYPES = skerry.define_types(
     "".join(

@@ -4,14 +4,17 @@ One node sends to all others: messages of 16 types with 100 keys each in turn, n
 of 56, 1000 and 100 000 bytes. There are real nodes of a system on real sockets, with discovery,
 picture and heartbeats. The peers are PUB and SUB sockets of pyzmq over TCP, and a writer and
 readers of cyclonedds, reliable and keeping all. Each passes each message to a Python function, and
-each message is compared with what was sent.
+each message is compared with what was sent. What nothing can be cheaper than shows a load of bare
+sockets with datagrams as large as ours.
 
 Further loads: all three nodes send; one message at a time, so that nothing can be bundled, which is
-the unfavourable case; messages of different sizes in turn; larger datagrams, which a network with
-large frames allows; and larger windows, for receivers with large socket buffers.
+the unfavourable case; messages of different sizes in turn; and datagrams of the size that fits
+Ethernet, as between computers, where the usual ones of the loopback interface are larger.
 
 What counts is the CPU time of all processes for one message, since rates of a shared machine say
-little. All loads take turns.
+little. A fourth node takes processor time whether it is slow or not, so the rate of the others
+beside a slow one is compared with that beside one that is as fast as they are. All loads take
+turns.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.macro._link_programs import (
+    BARE,
     DDS,
     ENDED,
     READY,
@@ -40,6 +44,7 @@ from benchmarks.macro._link_programs import (
 )
 from benchmarks.macro.mixed import cpu_s, end, free_ports
 from benchmarks.rows import Row
+from skerry.protocol.link.config import LinkConfig
 
 HERE = Path(__file__).resolve().parent
 REPETITIONS = 5
@@ -51,8 +56,7 @@ CPU_GOALS = {ZMQ: 0.5, DDS: 0.1}
 SLOW_GOAL = 0.9
 """The least rate of the other nodes with a slow one, beside their rate without."""
 HEARTBEAT_GOAL_MS = 100.0
-LARGE_BYTES = 8000
-WIDE_WINDOW = 128
+ETHERNET_BYTES = LinkConfig().datagram_bytes
 USUAL = Load((1,))
 PACED = 1000
 """Messages per second of the load of single messages."""
@@ -73,15 +77,15 @@ class Found:
 def run() -> list[Row]:
     """Rows for CPU time and rate, slow nodes and heartbeats."""
     ours = [Load((size,)) for size in SIZES]
-    large = Load((56,), datagram_bytes=LARGE_BYTES)
-    wide = Load((56,), window=WIDE_WINDOW)
+    ethernet = [Load((size,), datagram_bytes=ETHERNET_BYTES) for size in SIZES]
     crowd = Load((56,), sender_count=3)
     single = Load((56,), rate=PACED)
     various = Load((56, 1000, 56, 5000))
     four, slow = Load((56,), node_count=4), Load((56,), node_count=4, is_slow=True)
     peers = [name for name, module in ((ZMQ, "zmq"), (DDS, "cyclonedds")) if has(module)]
-    loads = [*ours, large, wide, crowd, single, various, four, slow]
+    loads = [*ours, *ethernet, crowd, single, various, four, slow]
     loads += [replace(load, peer=peer) for load in (*ours, crowd, single) for peer in peers]
+    loads += [replace(load, peer=BARE) for load in ours]
     found: dict[Load, list[Found]] = {load: [] for load in loads}
     for _ in range(REPETITIONS):
         for load, figures in found.items():
@@ -93,15 +97,12 @@ def run() -> list[Row]:
     rows: list[Row] = []
     for load, name in (
         *((load, f"{load.sizes[0]} bytes") for load in ours),
-        (large, f"56 bytes, datagrams of {LARGE_BYTES} bytes"),
-        (wide, f"56 bytes, windows of {WIDE_WINDOW} packets"),
+        *((load, f"{load.sizes[0]} bytes, datagrams as on Ethernet") for load in ethernet),
         (crowd, "56 bytes, all three send"),
         (single, "56 bytes, one at a time"),
     ):
         for peer in peers:
-            theirs = found[
-                replace(load, peer=peer, datagram_bytes=USUAL.datagram_bytes, window=USUAL.window)
-            ]
+            theirs = found[replace(load, peer=peer, datagram_bytes=USUAL.datagram_bytes)]
             has_goal = load == ours[0]
             rows.append(
                 Row(
@@ -124,9 +125,17 @@ def run() -> list[Row]:
                         unit="1/s",
                     )
                 )
+    rows += [bare_row(load, found) for load in ours]
     rows.append(Row(name="link, 56 to 5000 bytes in turn", ours=cpu(found[various]), unit="us CPU"))
-    rows += [datagram_row(name, found[load]) for name, load in (("", ours[0]), (", large", large))]
-    return [*rows, slow_row(found[four], found[slow]), heartbeat_row(found[crowd])]
+    rows += [
+        datagram_row(name, found[load])
+        for name, load in (("", ours[0]), (", as on Ethernet", ethernet[0]))
+    ]
+    return [
+        *rows,
+        slow_row(found[four], found[slow]),
+        *(heartbeat_row(name, found[load]) for name, load in (("one", ours[0]), ("all", crowd))),
+    ]
 
 
 def has(module: str) -> bool:
@@ -149,23 +158,34 @@ def datagram_row(name: str, found: list[Found]) -> Row:
     return Row(name=f"link, 56 bytes{name}, datagrams of a message", ours=per_message, unit="")
 
 
+def bare_row(load: Load, found: dict[Load, list[Found]]) -> Row:
+    return Row(
+        name=f"link, {load.sizes[0]} bytes",
+        ours=cpu(found[load]),
+        theirs=cpu(found[replace(load, peer=BARE)]),
+        peer=BARE,
+        unit="us CPU",
+        is_less_better=True,
+    )
+
+
 def slow_row(usual: list[Found], slow: list[Found]) -> Row:
     return Row(
         name="link, others beside a slow node",
         ours=rate(slow),
         theirs=rate(usual),
-        peer="no node is slow",
+        peer="beside a fast one",
         unit="1/s",
         goal=SLOW_GOAL,
     )
 
 
-def heartbeat_row(found: list[Found]) -> Row:
+def heartbeat_row(name: str, found: list[Found]) -> Row:
     delays_ms = sorted(
         delay for one in found for program in one.programs for delay in program["delays_ms"]
     )
     return Row(
-        name="link, delay of heartbeats beside saturated data, p99",
+        name=f"link, delay of heartbeats beside saturated data, {name} sends, p99",
         ours=delays_ms[len(delays_ms) * 99 // 100],
         unit="ms",
         goal=HEARTBEAT_GOAL_MS,

@@ -54,7 +54,7 @@ RATE = 50_000
 """Updates a second, of both publishers together."""
 PUBLISHER_COUNT = 2
 TICK_S = 0.002
-"""How often a publisher publishes its share."""
+"""Rounds in which a publisher publishes its share."""
 SUBJECT_TYPE, SUBJECT_COUNT = 3, 10
 """The type that is published under subjects."""
 FILTER_TYPE = 5
@@ -64,7 +64,7 @@ REPETITIONS = 5
 WARM_UP_S = 0.5
 LOAD_S = 2.0
 LAST_S = 10.0
-"""How long the last updates may take to arrive."""
+"""Time limit for the arrival of the last updates."""
 
 ONE_TYPE_MOST = 1.5
 """The most that an update of the mixed load may take of the node, beside one of the other load."""
@@ -81,7 +81,7 @@ ENDED, COUNTS = 0, 8
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is published, and through what."""
+    """The published types, and the broker or node."""
 
     is_mixed: bool
     is_cached: bool
@@ -157,7 +157,7 @@ def facts(key: int) -> dict[str, Any]:
 
 
 def look(obj: Any) -> None:
-    """What a callback does with an object."""
+    """The work of a callback with an object."""
     if obj.ask < 0.0 or obj.seq < 0:
         raise ValueError("no publisher sent this")
 

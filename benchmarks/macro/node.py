@@ -51,7 +51,7 @@ def run() -> list[Row]:
 
 
 def measure() -> Results:
-    """What the harness found."""
+    """The results of the harness."""
     results = harness(list(LOADS), REPETITIONS)
     for name, found in harness(["latency"], ROUND_TRIP_REPETITIONS).items():
         results[name] |= found

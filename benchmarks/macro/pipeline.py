@@ -42,7 +42,7 @@ STATE_COUNT = 20_000_000
 OBJECT_COUNT = 50_000
 HOUR_COUNT = 40
 GROWN = 10
-"""How much larger the table is made to see whether answers take longer."""
+"""Factor by which the table grows, to see whether answers take longer."""
 ROUNDS_MIN = 8
 TURNS_S = 25.0
 """A comparison goes on for so long, and for so many rounds if these take longer."""
@@ -258,7 +258,7 @@ def faster(
 
 
 def say(step: str) -> None:
-    """What is being done, since it takes minutes."""
+    """Print the current step, since it takes minutes."""
     print(f"  {time.strftime('%H:%M:%S')} {step}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How fast recordings become tables, and how fresh tables are while they follow a recording.
+"""The rate at which recordings become tables, and the age of updates when `follow` commits them.
 
 Ours begins with segments and ends with committed tables: it reads, decodes, removes doubles,
 orders, merges, and writes updates, history, latest and what is derived. The peers begin with the
@@ -115,7 +115,7 @@ def fresh_rows(spark: Any, folder: Path) -> list[Row]:
 
 
 def ages_s(spark: Any, folder: Path) -> list[float]:
-    """How old each update was when tables had it; those of the first ten seconds do not count."""
+    """The age of each update when its table was committed, without the first ten seconds."""
     place = folder / "fresh"
     sealed: list[list[int]] = []
     is_over = threading.Event()

@@ -1,4 +1,4 @@
-"""What it costs to record: updates for a CPU-second of the recorder, both of its threads.
+"""The cost of recording: updates per CPU second of the recorder, both of its threads.
 
 From a node: a real one, with a publisher, each a process; the recorder is in this one. It takes
 frames from the socket, and writes, checks and syncs segments. From a group: batches as the

@@ -94,7 +94,7 @@ def _decoder_row() -> Row:
 
 
 def cbor2_to_arrow(payloads: pa.BinaryArray) -> list[pa.Array]:
-    """What one would write without a decoder of one's own."""
+    """The decoder that a user would write with common libraries."""
     objects = [cbor2.loads(data) for data in payloads.to_pylist()]
     kinds = {1: pa.int64(), 2: pa.int64(), 3: pa.float64(), 4: pa.float64()}
     return [pa.array([obj.get(tag) for obj in objects], kind) for tag, kind in kinds.items()]

@@ -1,4 +1,4 @@
-"""What it costs a node to bring a message to the group of its system, and from there to a client.
+"""The cost for a node of a message to the group of its system, and from the group to a client.
 
 A publisher's frames go into one node, its datagrams into another, whose client receives all:
 machines only, without sockets, in batches as a busy node gets them.

@@ -28,7 +28,7 @@ BenchSmall = TYPES.BenchSmall
 
 
 class Plain:
-    """What a program without a type system would hold."""
+    """The same object in a program without a type system."""
 
     __slots__ = ("id", "seq", "t", "x")
 

@@ -46,14 +46,14 @@ SOCKET_WARM_UP_COUNT = 20_000
 def run() -> list[Row]:
     """Rows for the machines, the datagrams, and the nodes on sockets."""
     machines = {
-        "56 bytes": Machines(Load((56,))),
+        "56 bytes": Machines(usual(56)),
         f"56 bytes, datagrams of {LARGE_BYTES} bytes": Machines(
             Load((56,), datagram_bytes=LARGE_BYTES)
         ),
-        "1000 bytes": Machines(Load((1000,))),
-        "100 000 bytes": Machines(Load((100_000,))),
-        "56 to 5000 bytes in turn": Machines(Load((56, 1000, 56, 5000))),
-        "56 bytes, one at a time": Machines(Load((56,)), at_once=1),
+        "1000 bytes": Machines(usual(1000)),
+        "100 000 bytes": Machines(usual(100_000)),
+        "56 to 5000 bytes in turn": Machines(usual(56, 1000, 56, 5000)),
+        "56 bytes, one at a time": Machines(usual(56), at_once=1),
     }
     times = best_of(*(one.exchange for one in machines.values()), seconds=6.0)
     rows = [
@@ -79,6 +79,11 @@ def run() -> list[Row]:
         )
     )
     return rows
+
+
+def usual(*sizes: int) -> Load:
+    """Messages in datagrams as on Ethernet."""
+    return Load(sizes, datagram_bytes=LinkConfig().datagram_bytes)
 
 
 class Machines:

@@ -56,7 +56,7 @@ def run() -> list[Row]:
         Row(name=f"node, {name}", ours=ns / CHUNK, unit="ns")
         for name, ns in zip(cases, found, strict=True)
     ]
-    return [*rows, Row(name="node, cache told to a client", ours=_replay(), unit="objects/s")]
+    return [*rows, Row(name="node, cache replayed to a client", ours=_replay(), unit="objects/s")]
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""What keys cost a datagram: sealing and opening, beside the bare library call that encrypts."""
+"""The cost of sealing and opening a datagram, beside the bare library call that encrypts."""
 
 from __future__ import annotations
 

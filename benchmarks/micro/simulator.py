@@ -1,4 +1,4 @@
-"""How many events a second the simulator carries, with the trace on.
+"""Events per second of the simulator, with the trace on.
 
 Two loads of machines that do nothing but answer: a pair that plays ping-pong, and one that talks
 to a group of fifty. There is no peer; the figures show how many seeds one night can run.

@@ -5,17 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Final, NewType
 
-NodeId = NewType("NodeId", int)
-"""A run of a node: 64 bits, new at each start."""
-
-ClientId = NewType("ClientId", int)
-"""The connection of a client to its node. Numbers start at 2 and are not reused in one run."""
-
 ObjectKey = NewType("ObjectKey", bytes)
 """Canonical key of an object: equal bytes mean the same object of its type."""
 
-NODE_CLIENT: Final = ClientId(1)
-"""The client id of the node itself, where updates name their sender."""
+NODE_CLIENT: Final = 1
+"""The client id of the node itself, where updates name their sender. Those of its clients start at
+2 and are not reused in one run."""
 
 
 def hash64(value: str | bytes) -> int:

@@ -19,7 +19,7 @@ from skerry.client.portal.sync import PortalConnection as Connection
 from skerry.client.portal.sync import open_portal as open  # noqa: A004 - its public name
 from skerry.protocol.portal.config import PortalClientConfig as Config
 from skerry.protocol.portal.identifiers import Identifier, Scheme, group_text
-from skerry.protocol.portal.program_messages import HealthState
+from skerry.protocol.portal.programs.program_messages import HealthState
 from skerry.protocol.portal.session_messages import (
     ManagerSilent,
     PortalLost,

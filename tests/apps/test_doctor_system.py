@@ -43,7 +43,7 @@ def test_nodes_that_reach_each_other_are_well(found: Found) -> None:
     assert rows["system"]["facts"].startswith("harbour: 2 nodes alive, elected ")
     facts = rows["node b"]["facts"]
     assert " answers in " in facts
-    assert "datagrams of 1450 bytes pass in one piece" in facts
+    assert "datagrams of 32768 bytes pass in one piece" in facts
     assert "clock " in facts
 
 

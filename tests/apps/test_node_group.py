@@ -97,12 +97,12 @@ class Site:
         )
         with self.started("-m", "skerry", "--config", str(config), "node", "run") as process:
             assert process.stderr is not None
-            told = ""
+            notified = ""
             for line in process.stderr:
-                told += line
+                notified += line
                 if "listens at" in line:
                     break
-            assert f"exchanges messages by {self.group} on lo" in told
+            assert f"exchanges messages by {self.group} on lo" in notified
             yield process
 
     @contextmanager

@@ -110,7 +110,7 @@ class Harbour:
             *("node", "run", "--listen", self.place(name), "--metrics", "off"), until="listens at"
         )
 
-    def portal(self, name: str = "portal", node: str = "node", *more: str) -> Any:
+    def mapped_portal(self, name: str = "portal", node: str = "node", *more: str) -> Any:
         return self.started(
             *(
                 "--config",
@@ -139,7 +139,12 @@ def harbour(tmp_path: Path) -> Harbour:
 @pytest.fixture
 def both(harbour: Harbour) -> Iterator[tuple[portal.Connection, skerry.Space]]:
     """A client of a portal and one of a node, with a mapping between them."""
-    with harbour.node(), harbour.portal(), harbour.client() as client, harbour.space() as space:
+    with (
+        harbour.node(),
+        harbour.mapped_portal(),
+        harbour.client() as client,
+        harbour.space() as space,
+    ):
         client.ready()
         client.wait_open()
         client.settle()
@@ -236,7 +241,7 @@ def test_two_portals_of_one_space_exchange_publications_without_a_loop(harbour: 
         heard: dict[str, Heard] = {}
         clients: dict[str, portal.Connection] = {}
         for name in ("port", "starboard"):
-            stack.enter_context(harbour.portal(name))
+            stack.enter_context(harbour.mapped_portal(name))
             clients[name] = stack.enter_context(harbour.client(name, name))
             heard[name] = Heard()
             clients[name].subscribe(heard[name].put, "remarks")
@@ -263,7 +268,7 @@ def test_two_portals_of_one_space_exchange_publications_without_a_loop(harbour: 
 def test_two_mappings_of_one_portal_and_one_space_make_no_loop(harbour: Harbour) -> None:
     with (
         harbour.node(),
-        harbour.portal(),
+        harbour.mapped_portal(),
         harbour.started(
             *("--config", "mapping.toml", "portal", "map"),
             *("--socket-name", str(harbour.folder / "portal"), "--node", harbour.place("node")),
@@ -289,7 +294,7 @@ def test_two_mappings_of_one_portal_and_one_space_make_no_loop(harbour: Harbour)
 
 def test_what_came_by_the_portal_is_recorded(harbour: Harbour) -> None:
     folder = harbour.folder / "rec"
-    with harbour.node(), harbour.portal(), harbour.client() as client:
+    with harbour.node(), harbour.mapped_portal(), harbour.client() as client:
         client.ready()
         client.wait_open()
         client.settle()
@@ -415,7 +420,7 @@ def test_a_log_is_played_in_a_portal(harbour: Harbour) -> None:
         ).stdout
 
     skerry_command("portal", "log", "convert", "a.jsonl", "a.goby")
-    with harbour.node(), harbour.portal(), harbour.client() as client:
+    with harbour.node(), harbour.mapped_portal(), harbour.client() as client:
         heard = Heard()
         client.subscribe(heard.put, "g")
         client.ready()

@@ -208,9 +208,9 @@ def test_after_kill_9_all_but_the_last_batch_is_recorded_and_verified(site: Site
             space.flush()
             process.kill()
             process.wait()
-        told = json.loads(site.run("record", "verify", "recording", "--json"))
-        assert not told["is_sound"]
-        assert "its recorder crashed" in told["findings"][-1]["detail"]
+        notified = json.loads(site.run("record", "verify", "recording", "--json"))
+        assert not notified["is_sound"]
+        assert "its recorder crashed" in notified["findings"][-1]["detail"]
         site.run("record", "verify", "recording", "--strict", code=1)
         # The next recorder repairs the recording and continues it.
         with site.recorder() as process:
@@ -222,8 +222,8 @@ def test_after_kill_9_all_but_the_last_batch_is_recorded_and_verified(site: Site
     assert len(sequences) >= 2000
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     assert live[-1].payload == Vessel(mmsi=7, name="new").encode()
-    told = json.loads(site.run("record", "verify", "recording", "--strict", "--json"))
-    assert told["is_sound"]
+    notified = json.loads(site.run("record", "verify", "recording", "--strict", "--json"))
+    assert notified["is_sound"]
 
 
 def test_a_lost_node_leaves_a_gap_and_missing_objects_are_removed(site: Site) -> None:

@@ -35,7 +35,7 @@ FOLDER = Path(__file__).resolve().parent / "dots"
 
 ODD_FRAMES = {
     ("error-integer-for-float-property", 7): "refused: an integer for a float",
-    ("error-publish-of-unknown-type", 6): "nobody described its type",
+    ("error-publish-of-unknown-type", 6): "no client described its type",
     ("merge-and-remove", 15): "a float32 for a float64",
     ("merge-and-remove", 16): "another order, and a tag the type does not have",
 }

@@ -79,7 +79,7 @@ class Receiver:
     def __init__(self, patterns: list[str], is_joined: bool) -> None:
         self.intake = UpdateIntake()
         self.intake.context.epoch = 4
-        self.told: list[Any] = []
+        self.notified: list[Any] = []
         self._cutter = FrameCutter()
         for name in ("Vessel", "Buoy", "Call"):
             cls = getattr(TYPES, name)
@@ -103,7 +103,7 @@ class Receiver:
             header = event.header
             times = (header.sent_time, header.server_sent_time, header.sender)
             facts = (event.operation, event.object, event.update, event.subject, event.info)
-            self.told.append((name, *facts, times, header.attributes))
+            self.notified.append((name, *facts, times, header.attributes))
 
         return hear
 
@@ -141,5 +141,5 @@ def test_known_headers_change_nothing(
         alone.take(frame)
     for start in range(0, len(frames), count):
         together.take(b"".join(frames[start : start + count]))
-    assert together.told == alone.told
+    assert together.notified == alone.notified
     assert together.stored() == alone.stored()

@@ -177,7 +177,7 @@ class Stream:
             self.is_stopped = False
             self.pass_to(seq + 1, is_told=True)
 
-    def told_lost(self, event: UpdatesLost) -> None:
+    def reported_lost(self, event: UpdatesLost) -> None:
         first, stop = self.absolute(event.first_seq), self.absolute(event.stop_seq)
         assert first < stop
         stops = self.world.config.loss_policy is LossPolicy.STOP
@@ -300,7 +300,7 @@ class World:
                 by_sender[event.sender.sender_id].delivered(event)
             else:
                 assert isinstance(event, UpdatesLost)
-                by_sender[event.sender.sender_id].told_lost(event)
+                by_sender[event.sender.sender_id].reported_lost(event)
 
     def check(self) -> None:
         self.look()

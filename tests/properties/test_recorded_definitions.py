@@ -79,12 +79,13 @@ def test_all_rows_are_in_one_table_with_nothing_left_over(
     steps: list[tuple[Version, Values]],
 ) -> None:
     schema = typed_schema([version.type for version, _ in steps])
-    told = [said_by(version, values) for version, values in steps]
+    notified = [said_by(version, values) for version, values in steps]
     payloads = [
-        build(version, KEY, said).encode() for (version, _), said in zip(steps, told, strict=True)
+        build(version, KEY, said).encode()
+        for (version, _), said in zip(steps, notified, strict=True)
     ]
     table = decode_payloads(schema.reader, pa.array(payloads, pa.binary())).to_pylist()
-    for row, said in zip(table, told, strict=True):
+    for row, said in zip(table, notified, strict=True):
         assert row["id"] == KEY
         assert not row["unknown"]
         expected = {"crew": 2, "name": 3, "is_new": 7, "speed": 8}

@@ -172,7 +172,7 @@ def play(folder: Path, steps: Sequence[str]) -> list[int]:
 
 
 def crashed_away(steps: Sequence[str]) -> int:
-    """Rows, and gaps that could not be told yet, that a crash took from memory."""
+    """Rows, and gaps that were not reported yet, that a crash took from memory."""
     gone = waiting = untold = 0
     for step in steps:
         if step == "append":

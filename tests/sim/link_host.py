@@ -29,8 +29,13 @@ __all__ = [
 GROUP: Final = Address("239.192.77.1", 26651)
 DATA_PORT: Final = 26661
 SERVER: Final = NodeType(
-    name="server", multicast_control="239.192.77.1:26650", multicast_data="239.192.77.1:26651"
+    name="server",
+    multicast_control="239.192.77.1:26650",
+    multicast_data="239.192.77.1:26651",
+    window_packet_count=20,
+    ack_request_threshold=10,
 )
+"""Its windows are smaller than usual, so that few messages fill them."""
 FIELD: Final = NodeType(name="field")
 """Nodes that are reached by unicast only."""
 TYPES: Final = NodeTypes([SERVER, FIELD])

@@ -10,12 +10,12 @@ from skerry.testing.machines.node_checkers import (
     Bounded,
     CleanedUp,
     ConfirmedIsKept,
+    ConsistentEvents,
     Explained,
     Genuine,
     NobodyIsBlamed,
     NothingLeftOut,
     OrderKept,
-    Retold,
     SameObjects,
 )
 from skerry.testing.machines.node_host import OLD_PREFIX
@@ -208,7 +208,7 @@ def play_requests(
 
 
 def _checkers(history: History, tasks: Tasks) -> list[Checker]:
-    retold = Retold()
+    consistent = ConsistentEvents()
     return [
         EndedOnce(tasks),
         CarriedOutOnce(tasks),
@@ -222,8 +222,8 @@ def _checkers(history: History, tasks: Tasks) -> list[Checker]:
         Genuine(history),
         OrderKept(history),
         NothingLeftOut(history, [name for name in TYPES if name not in OWNED_TYPES]),
-        retold,
-        SameObjects(NODE.host, retold),
+        consistent,
+        SameObjects(NODE.host, consistent),
         CleanedUp(NODE.host),
         Explained(NODE.host),
         Bounded(NODE.host, REQUEST_LIMITS.waiting_bytes_max),

@@ -39,8 +39,7 @@ from skerry.testing import (
     World,
     scenario,
 )
-from skerry.testing.machines.echo import Answered, EchoMessage, EchoServer
-from skerry.testing.machines.scenarios import drive_echo, echo_server
+from skerry.testing.machines.echo import Answered, EchoMessage, EchoServer, drive_echo, echo_server
 
 FRAME_BYTES_MAX: Final = 65536
 """One message of the echo. A longer one closes the stream."""

@@ -12,13 +12,14 @@ from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import MS, SECOND, Factory, Partition, Setting, World
 from skerry.testing.machines.echo import (
+    SERVER,
     Answered,
     EchoClient,
     EchoConfig,
     EchoMessage,
     EchoServer,
+    play_echo,
 )
-from skerry.testing.machines.scenarios import SERVER, play_echo
 from tests.sim.heartbeat import GROUP, Beat, HeartbeatConfig, HeartbeatDetector, play_heartbeat
 from tests.sim.stream_echo import (
     STREAM_SERVER,

@@ -73,7 +73,7 @@ class LeavesOut(NodeHost):
         return self.count % 4 == 0
 
 
-class NeverTells(NodeHost):
+class NeverNotifies(NodeHost):
     """Forgets objects of clients that are gone, as it should, and does not say so."""
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
@@ -117,11 +117,12 @@ class Miscounts(NodeHost):
     """Tells of an update that it does not know what became of."""
 
     def statistics(self) -> NodeStatistics:
-        told = super().statistics()
+        notified = super().statistics()
         rows = [
-            replace(row, ledger=replace(row.ledger, due=row.ledger.due + 1)) for row in told.types
+            replace(row, ledger=replace(row.ledger, due=row.ledger.due + 1))
+            for row in notified.types
         ]
-        return replace(told, types=tuple(rows))
+        return replace(notified, types=tuple(rows))
 
 
 class Rude(NodeHost):
@@ -207,7 +208,7 @@ def caught_by(play: Play, node_count: int, checker: str) -> set[str]:
         (Invents, "Genuine"),
         (Swaps, "OrderKept"),
         (LeavesOut, "NothingLeftOut"),
-        (NeverTells, "SameObjects"),
+        (NeverNotifies, "SameObjects"),
         (LeavesTraces, "CleanedUp"),
         (Hasty, "ConfirmedIsKept"),
         (Forgetful, "ConfirmedIsKept"),
@@ -235,7 +236,7 @@ def test_a_node_that_mistreats_slow_clients_is_caught(
         (Confident, "ConfirmedIsKept"),
         (NeverComesBack, "SameObjects"),
         (KeepsTheDead, "SameObjects"),
-        (HearsTwice, "Retold"),
+        (HearsTwice, "ConsistentEvents"),
     ],
 )
 def test_a_broken_program_is_caught(program: Factory[Program], checker: str) -> None:

@@ -68,16 +68,16 @@ class TrustsHearsay(SystemCore):
     """Includes nodes of which others have told."""
 
     def advance(self, now_ns: int) -> None:
-        for told in self.discovery.directory.reported.values():
-            node_type = self.config.node_types.by_id(told.type_id)
-            if node_type is not None and told.node not in self.control.peers:
-                self.control.meet(told.node, node_type, told.control)
+        for notified in self.discovery.directory.reported.values():
+            node_type = self.config.node_types.by_id(notified.type_id)
+            if node_type is not None and notified.node not in self.control.peers:
+                self.control.meet(notified.node, node_type, notified.control)
                 entry = NodeEntry(
-                    node=told.node,
-                    name=told.name,
-                    type_id=told.type_id,
-                    control=told.control,
-                    data=told.data,
+                    node=notified.node,
+                    name=notified.name,
+                    type_id=notified.type_id,
+                    control=notified.control,
+                    data=notified.data,
                 )
                 self.picture.node_found(entry, now_ns)
         super().advance(now_ns)

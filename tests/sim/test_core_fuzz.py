@@ -52,7 +52,7 @@ class Drops(NodeCore):
 
 
 class Garbles(NodeCore):
-    """Sends strangers what is no frame."""
+    """Sends bytes that are not a frame on new connections."""
 
     def take_transmits(self) -> list[Transmit]:
         return [

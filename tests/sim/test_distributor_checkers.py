@@ -74,13 +74,13 @@ def test_order_is_watched_per_sender_and_receiver(node: Node[Any]) -> None:
 
 
 def test_a_gap_must_be_reported_by_the_numbers_of_its_datagrams(node: Node[Any]) -> None:
-    for told, is_right in ((None, False), (lost(8, 9), False), (lost(7, 8), True)):
+    for notified, is_right in ((None, False), (lost(8, 9), False), (lost(7, 8), True)):
         checker = StreamsInOrder()
         for seq, number in ((6, 0), (7, 1), (8, 2)):
             assert checker.arrived(datagram(node, seq, number)) is None
         checker.observed(node, delivered(0))
-        if told is not None:
-            checker.observed(node, told)
+        if notified is not None:
+            checker.observed(node, notified)
         assert (checker.observed(node, delivered(2)) is None) == is_right
 
 

@@ -120,6 +120,32 @@ def test_fs_16_a_slow_receiver_does_not_slow_down_the_others_and_is_excluded() -
 
 
 @pytest.mark.slow
+def test_fs_16_a_receiver_that_stops_again_and_again_does_not_slow_down_the_others() -> None:
+    rates = {}
+    for is_slow in (False, True):
+        site = Site("a", "b", "c", config=SMALL)
+        site.include_all()
+        if is_slow:
+            take_at_times(site, "c")
+        site.flood("a", 10**9, gap_ns=10 * MS, size=400)
+        rates[is_slow] = sent_in(site, 20 * SECOND)
+        assert site.nodes["a"].machine.stalled == []
+    assert rates[True] >= 0.9 * rates[False], rates
+
+
+def take_at_times(site: Site, name: str) -> None:
+    """Let a node take no messages for 600 ms, and then all that wait in 200 ms, again and again."""
+    node = site.nodes[name]
+
+    def stop() -> None:
+        node.do(lambda host, _: host.link.pause())
+        site.world.after(600 * MS, lambda _: node.do(lambda host, now_ns: host.link.resume(now_ns)))
+        site.world.after(800 * MS, lambda _: stop())
+
+    stop()
+
+
+@pytest.mark.slow
 def test_fs_17_a_slow_receiver_that_recovers_catches_up() -> None:
     site = Site("a", "b", "c", config=SMALL)
     site.include_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skerry.protocol.portal.session import FLUSH_COUNT_MAX
 from skerry.protocol.portal.session_messages import PortalLost, PortalOpened, PublicationsDropped
 from skerry.protocol.portal.session_states import SessionState
 from tests.sim.portal_world import SECOND, Client, PortalWorld
@@ -126,14 +127,15 @@ def test_a_backlog_is_sent_in_order_and_not_at_once() -> None:
     world = PortalWorld(1, "pilot", "logger")
     pilot, logger = world.add("pilot"), world.add("logger")
     logger.subscribe()
-    for number in range(3000):
+    count = 30 * FLUSH_COUNT_MAX
+    for number in range(count):
         pilot.publish(str(number))
     for client in (pilot, logger):
         client.session.set_ready()
     world.run_until(lambda: pilot.session.is_open)
     opened_ns = world.now_ns
-    world.run_until(lambda: len(logger.received) == 3000)
-    assert logger.received == texts(0, 3000)
+    world.run_until(lambda: len(logger.received) == count)
+    assert logger.received == texts(0, count)
     assert world.now_ns - opened_ns >= 29 * 5_000_000
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from skerry.testing import MS, SECOND, World
-from skerry.testing.machines.node_checkers import Retold, SameObjects
+from skerry.testing.machines.node_checkers import ConsistentEvents, SameObjects
 from skerry.testing.machines.node_host import NodeHost
 from skerry.testing.machines.node_scenarios import play_node
 from skerry.testing.machines.program import NODE, PLAIN, TYPES, Program
@@ -23,9 +23,9 @@ def test_a_slow_program_that_joins_again_has_the_objects_of_the_node(
 ) -> None:
     world.add("node", NodeHost, port=NODE.port, listens=True)
     writer, reader = world.add("writer", Program), world.add("reader", Program)
-    retold = Retold()
-    world.watch(retold)
-    world.watch(SameObjects("node", retold))
+    consistent = ConsistentEvents()
+    world.watch(consistent)
+    world.watch(SameObjects("node", consistent))
     reader.do(lambda machine, now_ns: machine.subscribe("type", PLAIN, now_ns))
     world.run_until(lambda: writer.machine.is_steady and reader.machine.is_steady)
     (end,) = reader.streams.values()

@@ -36,7 +36,7 @@ def own(program: Node[RequestProgram], keys: list[str] | None, *, is_standby: bo
     program.do(lambda m, now_ns: m.own(PLAIN, keys, now_ns, is_standby=is_standby))
 
 
-def told(program: Node[RequestProgram], kind: type[Any]) -> list[Any]:
+def notified(program: Node[RequestProgram], kind: type[Any]) -> list[Any]:
     return [event for event in program.events if isinstance(event, kind)]
 
 
@@ -47,10 +47,10 @@ def test_a_request_is_executed_and_its_answer_reported(world: World, pair: Pair)
     ask(one, 7)
     world.run_for(MS)
     client = one.machine.space.connection.client_id
-    assert told(two, RequestServed) == [
+    assert notified(two, RequestServed) == [
         RequestServed(number=7, asker=client, type_name="Task", handler="port")
     ]
-    assert told(one, RequestEnded) == [
+    assert notified(one, RequestEnded) == [
         RequestEnded(number=7, outcome="answered", answer=7, server="two")
     ]
     assert one.machine.open_count == 0
@@ -63,18 +63,18 @@ def test_a_request_is_answered_in_the_manner_that_it_asks_for(world: World, pair
     for number, manner in enumerate(["empty", "fail", "late", "never"]):
         ask(one, number, manner)
     world.run_for(10 * MS)
-    assert told(one, RequestEnded) == [
+    assert notified(one, RequestEnded) == [
         RequestEnded(number=0, outcome="answered"),
         RequestEnded(number=1, outcome="failed"),
     ]
     world.run_for(50 * MS)
-    assert told(one, RequestEnded)[2:] == [
+    assert notified(one, RequestEnded)[2:] == [
         RequestEnded(number=2, outcome="answered", answer=2, server="two")
     ]
     assert one.machine.open_count == 1
     two.do(lambda machine, now_ns: machine.answer_all(now_ns))
     world.run_for(MS)
-    assert told(one, RequestEnded)[3:] == [
+    assert notified(one, RequestEnded)[3:] == [
         RequestEnded(number=3, outcome="answered", answer=3, server="two")
     ]
 
@@ -94,7 +94,7 @@ def test_failures_of_requests_are_reported(
     world.run_for(MS)
     world.crash(host)
     world.run_for(MS)
-    ended = {event.number: (event.outcome, event.is_ours) for event in told(one, RequestEnded)}
+    ended = {event.number: (event.outcome, event.is_ours) for event in notified(one, RequestEnded)}
     assert ended == {
         1: ("not_registered", False),
         2: ("timed_out", False),
@@ -109,9 +109,11 @@ def test_too_many_requests_are_blocked_and_refused(world: World, pair: Pair) -> 
     serve(one)
     for number in range(REQUEST_COUNT_MAX + 1):
         ask(one, number, "never")
-    assert told(one, RequestEnded) == [RequestEnded(number=REQUEST_COUNT_MAX, outcome="blocked")]
+    assert notified(one, RequestEnded) == [
+        RequestEnded(number=REQUEST_COUNT_MAX, outcome="blocked")
+    ]
     world.run_for(100 * MS)
-    outcomes = [event.outcome for event in told(one, RequestEnded)]
+    outcomes = [event.outcome for event in notified(one, RequestEnded)]
     assert "overflow" in outcomes
 
 
@@ -122,7 +124,7 @@ def test_states_of_claims_are_reported(world: World, host: Node[RequestHost], pa
     serve(two, is_standby=True)
     own(two, ["b1", "b2"])
     world.run_for(MS)
-    assert [event.state for event in told(one, ClaimStateChanged)] == ["held"]
+    assert [event.state for event in notified(one, ClaimStateChanged)] == ["held"]
     standby, first, second = two.machine.claims
     assert (standby.state, first.state, second.state) == ("standby", "held", "held")
     assert two.machine.claims_already("Task", "port")
@@ -136,7 +138,7 @@ def test_states_of_claims_are_reported(world: World, host: Node[RequestHost], pa
     world.crash(host)
     world.run_for(MS)
     assert {claim.state for claim in two.machine.claims} == {ClaimState.ASKED}
-    assert told(two, ClaimStateChanged)[-1].state == "asked"
+    assert notified(two, ClaimStateChanged)[-1].state == "asked"
 
 
 def test_a_claim_that_is_lost_can_be_made_again(world: World, pair: Pair) -> None:

@@ -82,7 +82,7 @@ def own_more(requests: Any) -> None:
     requests._types.topic(PLAIN).owners.of_all = 5
 
 
-def tell_of_another(requests: Any) -> None:
+def report_another(requests: Any) -> None:
     place = next(iter(requests.ownership._targets.values()))
     place.standbys.append(place.standbys[0])
     requests.ownership._publish(place, requests._node.clock.now_ns)
@@ -132,7 +132,7 @@ def claim_more(requests: Any) -> None:
         (leave_without_holder, "(0, 0)"),
         (forget_owner, "owners at the topics are {}"),
         (own_more, "owners at the topics are"),
-        (tell_of_another, "published holders are"),
+        (report_another, "published holders are"),
         (close_desk, "desks are of {}"),
         (count_less, "1 requests wait, but their handler has a free window"),
         (

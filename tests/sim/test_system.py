@@ -71,7 +71,7 @@ def test_fs_03_a_node_that_does_not_exist_is_asked_but_never_reported() -> None:
         site.crash(name)
     site.form("b")
     # One is an address that b has heard of, the other one a node that was silent ever since.
-    b.do(partial(tell, site.host("nobody"), site.host("nowhere")))
+    b.do(partial(emit, site.host("nobody"), site.host("nowhere")))
     asked_ns: dict[str, list[int]] = {"nobody": [], "nowhere": []}
     lengths: list[int] = []
 
@@ -97,7 +97,7 @@ def test_fs_03_a_node_that_does_not_exist_is_asked_but_never_reported() -> None:
     assert sum(lengths) < 2 * 60 * 300, "bytes in a minute"
 
 
-def tell(nobody: str, nowhere: str, machine: SystemCore, now_ns: int) -> None:
+def emit(nobody: str, nowhere: str, machine: SystemCore, now_ns: int) -> None:
     """Let a machine know a node that is silent, and an address."""
     directory = machine.discovery.directory
     directory.add_seeds([Address(nobody, CONTROL_PORT)])

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+import pytest
+
 from skerry.engine.system.config import Rejoin
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.testing.machines.system_site import SystemSite
 from skerry.testing.world import SECOND
 
 MINUTE = 60 * SECOND
+
+
+@pytest.mark.parametrize("wrong", ["a", "b", "c"])
+def test_a_node_with_a_wrong_clock_does_not_form_a_system_with_others(wrong: str) -> None:
+    """The clocks differ when the system is formed, also if it is the elected node that would."""
+    site = SystemSite()
+    for number, name in enumerate("abc"):
+        site.add(name, seeds=("a",), rejoin=Rejoin.AUTO, ids=(100 - number, *range(1, 100, 3)))
+    site.world.jump_wall(site.nodes[wrong], -2 * MINUTE)
+    right = sorted({"a", "b", "c"} - {wrong})
+    site.form(*right, timeout_ns=2 * MINUTE)
+    site.world.run_for(MINUTE)
+    assert site.agree(*right)
+    assert site.left(wrong)[-1].reason == ExclusionReason.CLOCK
+    site.world.jump_wall(site.nodes[wrong], 2 * MINUTE)
+    site.form("a", "b", "c", timeout_ns=2 * MINUTE)
+
+
+def test_two_nodes_whose_clocks_differ_are_no_system() -> None:
+    site = SystemSite()
+    site.add("a", rejoin=Rejoin.AUTO)
+    site.add("b", seeds=("a",), rejoin=Rejoin.AUTO)
+    site.world.jump_wall(site.nodes["b"], 2 * MINUTE)
+    for _ in range(60):
+        site.world.run_for(SECOND)
+        assert not site.agree("a", "b")
+    assert site.agree("a") or site.agree("b")
 
 
 def test_a_node_with_a_wrong_clock_is_refused_until_it_is_right() -> None:

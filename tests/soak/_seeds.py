@@ -17,7 +17,7 @@ from typing import Any
 from skerry.testing import run_scenario
 
 SEED_S_MAX = 300.0
-"""What a seed may take; the longest there are take a few seconds."""
+"""Time limit of a seed; the longest take a few seconds."""
 VIOLATION_COUNT_MAX = 20
 """Failures reported in full; a protocol that is broken fails with every other seed."""
 
@@ -83,7 +83,7 @@ class _Run:
         return self.link.poll() or time.monotonic() >= self._stop_s
 
     def end(self) -> Found:
-        """What was found; the process is gone then."""
+        """Return the result, after the process has ended."""
         scenario, seed, *nodes = self._task
         command = f"skerry sim run --scenario {scenario} --seed {seed}"
         command += "".join(f" --nodes {count}" for count in nodes)

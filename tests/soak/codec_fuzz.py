@@ -109,7 +109,7 @@ def run_seed(seed: int, targets: list[Target]) -> list[str]:
 
 
 def fault_of(target: Target, data: bytes) -> str | None:
-    """What is wrong with how these bytes are treated, or None."""
+    """The violation in the processing of these bytes, or None."""
     said = outcome(target.codec.decode, data)
     calls: list[tuple[str, Callable[[bytes], Any]]] = [
         ("plan walk", target.walk.decode),

@@ -68,14 +68,14 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 def all_sessions() -> list[CapturedSession]:
-    """What is changed by chance."""
+    """The random changes."""
     return [*read_sessions(GOLDEN), *our_sessions()]
 
 
 def run_seed(
     seed: int, sessions: list[CapturedSession], *, core_class: type[NodeCore] = NodeCore
 ) -> str | None:
-    """What went wrong with one seed, if anything did."""
+    """Run one seed; return the violation, or None."""
     stage = Stage(Random(seed), sessions, core_class)
     for case in range(CASES_PER_SEED):
         try:
@@ -155,7 +155,7 @@ class Stage:
             self._hang_up(address)
 
     def fault(self) -> str | None:
-        """What the honest have to complain about."""
+        """The violations that honest clients observed."""
         unexplained = self._core.statistics().unexplained
         if unexplained:
             return f"{unexplained} updates are not explained"

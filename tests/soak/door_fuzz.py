@@ -73,7 +73,7 @@ def run(minutes: float) -> dict[str, Any]:
 
 @dataclass
 class Report:
-    """What was seen."""
+    """The result of a run."""
 
     violations: list[str] = field(default_factory=list)
     notes: dict[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Door:
-    """A way in, and what is said there."""
+    """A kind of listener, and what is sent to it."""
 
     name: str
     open: Open

@@ -27,7 +27,7 @@ from skerry.spark.lake.lake import Lake  # noqa: E402
 from skerry.spark.startup.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402
 from tests.spark.dying import CONFIGS, FAST  # noqa: E402
-from tests.spark.lakes import Teller, record  # noqa: E402
+from tests.spark.lakes import Emitter, record  # noqa: E402
 from tests.spark.model import Said, World, world_of  # noqa: E402
 
 MINUTES = 60.0
@@ -68,7 +68,7 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 def trial(spark: Any, folder: Path, rng: Random) -> tuple[list[str], int]:
-    """What was wrong in the end, and how often a job died on the way."""
+    """Return the violations at the end, and how often a job was killed."""
     said = recorded(folder / "recordings", rng)
     deaths = 0
     name = rng.choice(["bare", "kept", "derived"])
@@ -87,11 +87,11 @@ def trial(spark: Any, folder: Path, rng: Random) -> tuple[list[str], int]:
 
 def recorded(folder: Path, rng: Random) -> list[Said]:
     """A few segments, some of them late."""
-    teller = Teller()
+    emitter = Emitter()
     updates = []
     for _ in range(rng.randrange(10, 40)):
         buoy = Buoy(id=rng.randrange(6), level=rng.random())
-        updates.append(teller.tell(buoy, rng.choice([CREATE, UPDATE, UPDATE, REMOVE])))
+        updates.append(emitter.emit(buoy, rng.choice([CREATE, UPDATE, UPDATE, REMOVE])))
     cut = rng.randrange(1, len(updates))
     parts = [updates[:cut], updates[cut:]]
     if rng.random() < 0.5:

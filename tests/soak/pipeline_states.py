@@ -22,7 +22,7 @@ from skerry.spark.startup.session import session  # noqa: E402
 from tests.spark.dying import FAST  # noqa: E402
 from tests.spark.lakes import BARE, KEPT, MANY, Pipeline, record  # noqa: E402
 from tests.spark.model import Said, world_of  # noqa: E402
-from tests.spark.test_history import Ship, check, told  # noqa: E402
+from tests.spark.test_history import Ship, check, notified  # noqa: E402
 
 MINUTES = 20.0
 VIOLATION_COUNT_MAX = 20
@@ -58,16 +58,16 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 def world(spark: Any, folder: Path, rng: Random) -> tuple[int, str | None]:
-    """How many updates went through, and where tables and model differ."""
+    """Return the number of updates, and the first difference between tables and model."""
     config = rng.choice([BARE, KEPT, KEPT, MANY])
     pipeline = Pipeline(spark, folder / "recordings", folder / "lake", config)
     batches: list[list[Update]] = [[] for _ in range(rng.randint(1, BATCHES_MAX))]
     all_said: list[Said] = []
     for number in range(1, rng.randint(1, STREAMS_MAX) + 1):
-        # Some come in their order, some do not.
+        # Some streams arrive in order, others do not.
         is_late = rng.random() < 0.6
         stream = [step(rng) for _ in range(rng.randint(1, STEPS_MAX))]
-        for index, (update, said) in enumerate(told(number, stream)):
+        for index, (update, said) in enumerate(notified(number, stream)):
             all_said.append(said)
             place = index * len(batches) // len(stream)
             first = rng.randrange(len(batches)) if is_late else place
@@ -84,7 +84,7 @@ def world(spark: Any, folder: Path, rng: Random) -> tuple[int, str | None]:
 
 
 def step(rng: Random) -> dict[str, Any]:
-    """What happens next in a stream."""
+    """The next step of a stream."""
     return {
         "operation": rng.choice([CREATE, UPDATE, UPDATE, UPDATE, REMOVE, SNAPSHOT]),
         "object": rng.randrange(2),

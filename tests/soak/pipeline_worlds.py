@@ -84,7 +84,7 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 def try_world(spark: Any, folder: Path, seed: int) -> tuple[list[str], int, int]:
-    """What tables and logs disagree about, how many faults there were, how many instants asked."""
+    """Return the differences of tables and logs, and the numbers of faults and of instants."""
     rng = Random(seed)
     world = World(folder, rng)
     config = rng.choice([BARE, KEPT])
@@ -154,8 +154,8 @@ class World:
             "clock": set(rng.sample(rounds, rng.randint(0, 2))),
             "newer": set(rng.sample(rounds, 1)),
         }
-        # What a recorder finds, after updates were lost, may come after those that a clock which is
-        # set back at that moment stamps next: nothing recorded tells how far it had come.
+        # After lost updates, the snapshot of a recorder may be later than the next updates if the
+        # clock is set back at that moment. No recorded row shows the time that the clock had.
         self._plans["clock"] -= self._plans["recorder"]
 
     def start(self) -> None:
@@ -289,7 +289,7 @@ class World:
         return found
 
     def expected(self, type_name: str, rounds: list[int]) -> dict[int, dict[int, dict[str, Any]]]:
-        """By round, the objects after it as the log of their publisher tells them."""
+        """The objects after each round, by the log of their publisher."""
         lines = self._log_of(type_name).read_text(encoding="utf-8").splitlines()
         said = [json.loads(line) for line in lines]
         objects: dict[int, dict[str, Any]] = {}

@@ -1,8 +1,8 @@
-"""`make soak [ONLY=name] [MINUTES=n]`: long runs that look for what short ones do not find.
+"""`make soak [ONLY=name] [MINUTES=n]`: long runs that find what short ones miss.
 
 A soak is another file of this folder with a function `run(minutes: float) -> dict` that gives
 `name`, `seeds` (how many were run), `faults` (injected), `inputs` (tried), `violations` (a list of
-texts, each with what is needed to repeat it) and `notes`, if there is more to tell. A number
+texts, each with what is needed to repeat it) and optional `notes`. A number
 `MINUTES` in it is its default duration; minutes on the command line are divided in
 that proportion. All results go to `latest.json`.
 """
@@ -62,7 +62,7 @@ def soaks(only: str) -> list[Path]:
 
 
 def shares(paths: list[Path], minutes: float | None) -> list[tuple[Path, float]]:
-    """How long each soak runs."""
+    """Minutes of each soak."""
     usual = [float(getattr(load_module(path), "MINUTES", USUAL_MINUTES)) for path in paths]
     scale = 1.0 if minutes is None else minutes / sum(usual)
     return [(path, own * scale) for path, own in zip(paths, usual, strict=True)]
@@ -86,7 +86,7 @@ def run_one(path: Path, minutes: float) -> Result:
 
 
 def outcome(path: Path, minutes: float) -> Result:
-    """What the soak found; that it broke off is a finding, too."""
+    """Run a soak and return its result. An exception is a violation, too."""
     try:
         result: Result = load_module(path).run(minutes)
     except Exception:

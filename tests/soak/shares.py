@@ -120,7 +120,7 @@ class Peer:
         return not self.reason
 
     async def hear(self) -> bool:
-        """Take what comes next; whether anything came."""
+        """Receive the next bytes; False at the end of the stream."""
         data = await self.reader.read(65536)
         for item in self.connection.receive(data, 1.0):
             if isinstance(item, Rejected):
@@ -154,7 +154,7 @@ class Peer:
         self.connection.send(header, obj.encode(), obj.descriptor, 1.0)
 
     async def flush(self) -> bool:
-        """Until the node has dealt with all; whether it did."""
+        """Wait until the node has processed everything; False if the connection ended before."""
         before = self.received["DotsEcho"]
         self.connection.send_message(internal_class("DotsEcho")(request=True, data="x"), 1.0)
         await self.say()

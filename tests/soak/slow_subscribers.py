@@ -148,7 +148,7 @@ class Case:
 
 
 class Place:
-    """Where a node listens, and its process."""
+    """A node: its endpoint and its process."""
 
     def __init__(self, process: Part, port: int) -> None:
         self.process = process
@@ -189,12 +189,12 @@ def part(what: str, place: Place, framing: str, **options: Any) -> Part:
 
 
 def line_of(process: Part, key: str) -> dict[str, Any]:
-    """The line of a process that tells of something."""
+    """The next line of a process, which must have this key."""
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
     text = process.stdout.readline() if ready else ""
     if not text:
-        raise TimeoutError(f"a process did not tell of {key}")
+        raise TimeoutError(f"a process did not report {key}")
     found: dict[str, Any] = json.loads(text)
     assert key in found, text
     return found

@@ -1,4 +1,4 @@
-"""What one client can send to hold up all others, and how long an honest client waits meanwhile.
+"""Measures how long an honest client waits while another one sends expensive input.
 
 Each shape runs against a real node of its own. Hostile clients are another process. The honest one
 publishes an object and flushes, again and again. The wait of its flushes is noted for each shape;
@@ -41,9 +41,9 @@ MINUTES = 4.0
 FLUSH_S_MAX = 0.1
 PATIENCE_S = 60.0
 ATTACK_S = 5.0
-"""How long the hostile clients of a shape go on that could end sooner."""
+"""Minimum duration of a shape, even if its hostile clients finish sooner."""
 SHAPE_S_MAX = 20.0
-"""What the hostile process has not done by then shows nothing new."""
+"""Time limit of the hostile process; later results show nothing new."""
 _ATTACK = "--attack"
 REPORT = skerry.define_types(
     "struct HonestReport { 1: [key] uint32 place; 2: uint64 number; }"
@@ -78,7 +78,7 @@ def run(minutes: float) -> dict[str, Any]:
 
 @dataclass
 class Row:
-    """How long the honest client waited while one shape was tried."""
+    """The waits of the honest client during one shape."""
 
     name: str
     waits_s: list[float] = field(default_factory=list)
@@ -162,7 +162,7 @@ def _attack(name: str, places: str) -> None:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a node listens."""
+    """The endpoint of a node."""
 
     unix: str
     path: str
@@ -171,7 +171,7 @@ class Places:
 
 
 Shape = Callable[[Places, Callable[[], None]], None]
-"""What hostile clients do: they prepare, call what they are given, and begin."""
+"""A hostile client: prepares, calls the given function, and begins."""
 
 
 @contextlib.contextmanager

@@ -25,5 +25,5 @@ def run(minutes: float) -> dict[str, Any]:
 
 
 def node_count(seed: int) -> int:
-    """How many nodes the system with this seed has."""
+    """The number of nodes of the system with this seed."""
     return 6 + seed // 10 % 7 if seed % 10 == 0 else 2 + seed % 4

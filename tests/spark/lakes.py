@@ -35,7 +35,7 @@ KEPT = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60, compact_files=4)
 """Snapshots are made and files put together after each batch, as in large tables."""
 
 
-class Teller:
+class Emitter:
     """A node, as it is seen by a recorder: gives updates their numbers and times."""
 
     def __init__(self, *, node: int = 7, sender: int = 3, now_ns: int = START_NS) -> None:
@@ -46,15 +46,15 @@ class Teller:
         self.sequence = 0
 
     def create(self, obj: Any, **facts: Any) -> Update:
-        return self.tell(obj, CREATE, **facts)
+        return self.emit(obj, CREATE, **facts)
 
     def update(self, obj: Any, **facts: Any) -> Update:
-        return self.tell(obj, UPDATE, **facts)
+        return self.emit(obj, UPDATE, **facts)
 
     def remove(self, obj: Any, **facts: Any) -> Update:
-        return self.tell(obj, REMOVE, **facts)
+        return self.emit(obj, REMOVE, **facts)
 
-    def tell(self, obj: Any, operation: int, *, present: int | None = None, **facts: Any) -> Update:
+    def emit(self, obj: Any, operation: int, *, present: int | None = None, **facts: Any) -> Update:
         """One update more, a second after the last."""
         self.position += 1
         self.sequence += 1

@@ -34,7 +34,7 @@ import skerry.lake
 from skerry.apps.demo.fleet import Fleet
 from skerry.lake.retention import rollup_schema
 from skerry.spark.tables import Tables
-from tests.spark.lakes import BothTables, Teller, record
+from tests.spark.lakes import BothTables, Emitter, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,11 +91,11 @@ def record_buoys(folder: Path) -> None:
 
     Nodes and groups carry fields that no definition has, and a recording keeps them.
     """
-    teller = Teller(now_ns=time.time_ns())
-    plain = teller.create(Buoy(id=2, name="Fladen"))
+    emitter = Emitter(now_ns=time.time_ns())
+    plain = emitter.create(Buoy(id=2, name="Fladen"))
     newer = NewerBuoy(id=3, name="Anholt", depth=DEPTH)
-    told = teller.create(Buoy(id=3), present=int(newer.attributes))
-    record(folder, [plain, told.replace(payload=newer.encode())], Buoy)
+    notified = emitter.create(Buoy(id=3), present=int(newer.attributes))
+    record(folder, [plain, notified.replace(payload=newer.encode())], Buoy)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ import skerry.lake
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.spark.lake.lake import LakeConfig
 from skerry.spark.tables import Tables
-from tests.spark.lakes import KEPT, MANY, SECOND_NS, Pipeline, Teller, record
+from tests.spark.lakes import KEPT, MANY, SECOND_NS, Emitter, Pipeline, record
 from tests.spark.model import Said, State, Values, World, world_of
 
 TYPES = skerry.define_types("""
@@ -65,12 +65,12 @@ late_steps = st.tuples(steps, st.integers(0, BATCH_COUNT - 1), st.integers(-1, B
 streams = st.lists(late_steps, min_size=1, max_size=10)
 
 
-def told(number: int, stream: list[dict[str, Any]]) -> list[tuple[Update, Said]]:
+def notified(number: int, stream: list[dict[str, Any]]) -> list[tuple[Update, Said]]:
     """The updates of a stream, which has two objects and two nodes of its own."""
-    nodes = [Teller(node=10 * number + index + 1) for index in (0, 1)]
+    nodes = [Emitter(node=10 * number + index + 1) for index in (0, 1)]
     made = []
     for step in stream:
-        teller = nodes[step["node"]]
+        emitter = nodes[step["node"]]
         obj = Ship(id=10 * number + step["object"])
         present = KEY_BIT
         if step["operation"] != REMOVE:
@@ -80,8 +80,8 @@ def told(number: int, stream: list[dict[str, Any]]) -> list[tuple[Update, Said]]
                     present |= 1 << tag
                 if value not in ("absent", "cleared"):
                     setattr(obj, FIELDS[tag], value)
-        teller.now_ns += (step["seconds"] - 1) * SECOND_NS
-        update = teller.tell(obj, step["operation"], present=present)
+        emitter.now_ns += (step["seconds"] - 1) * SECOND_NS
+        update = emitter.emit(obj, step["operation"], present=present)
         values = {tag: getattr(obj, FIELDS[tag]) for tag in FIELDS if obj.is_set(FIELDS[tag])}
         said = Said(
             key=update.key,
@@ -178,11 +178,11 @@ def lake_asof_each(lake: Path, instants: list[int]) -> dict[int, dict[bytes, Val
 def check_lake(lake: Path, expected: World) -> None:
     """States, and what differs between two instants, as `skerry.lake` tells them."""
     opened = skerry.lake.open(lake)
-    told = {
+    notified = {
         (row["key"], row["valid_from_ns"], row["valid_to_ns"], row["position"])
         for row in opened.history("Ship").to_pylist()
     }
-    assert told == {
+    assert notified == {
         (state.key, state.valid_from_ns, state.valid_to_ns, state.position)
         for state in (*expected.history, *expected.latest)
     }
@@ -216,7 +216,7 @@ def test_states_equal_the_model_if_all_rows_are_in_order(
         pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"))
         # Of two nodes one may be behind the other, and what it says then comes late.
         alone = [[{**step, "node": 0} for step in stream] for stream in many]
-        all_said = [told(number, stream) for number, stream in enumerate(alone, 1)]
+        all_said = [notified(number, stream) for number, stream in enumerate(alone, 1)]
         for part in (0, 1):
             halves = [
                 made[part * len(made) // 2 : (part + 1) * len(made) // 2] for made in all_said
@@ -240,7 +240,7 @@ def test_states_equal_the_model_with_late_and_repeated_rows(
         all_said: list[Said] = []
         for number, stream in enumerate(many, 1):
             for (update, said), (_, first, again) in zip(
-                told(number, [step for step, _, _ in stream]), stream, strict=True
+                notified(number, [step for step, _, _ in stream]), stream, strict=True
             ):
                 all_said.append(said)
                 for index in {first, again} - {-1}:

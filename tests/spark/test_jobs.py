@@ -24,7 +24,7 @@ from skerry.spark.jobs.loop import Progress, follow, run_all
 from skerry.spark.jobs.maintenance import compact, vacuum
 from skerry.spark.lake.delta import Table
 from skerry.spark.lake.lake import Lake
-from tests.spark.lakes import BARE, HOUR_NS, BothTables, Pipeline, Teller, record
+from tests.spark.lakes import BARE, HOUR_NS, BothTables, Emitter, Pipeline, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: string text; }").Buoy
 
@@ -34,8 +34,8 @@ def test_run_merges_new_segments_and_ends(spark: Any, tmp_path: Path) -> None:
     folder = record(tmp_path / "recordings", [])
     lake = Lake(spark, tmp_path / "lake")
     assert run_all(lake, folder).row_count == 0
-    teller = Teller()
-    record(folder, [teller.create(Buoy(id=n)) for n in range(3)], Buoy)
+    emitter = Emitter()
+    record(folder, [emitter.create(Buoy(id=n)) for n in range(3)], Buoy)
     seen: list[Progress] = []
     assert run_all(lake, folder, on_progress=seen.append).row_count == 3
     assert seen[-1].backlog_rows == 0
@@ -52,11 +52,11 @@ def test_a_batch_reads_each_log_once_and_once_more_to_commit(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logs grow with each batch; one that is read for each question to a table is soon all work."""
-    teller = Teller()
-    folder = record(tmp_path / "recordings", [teller.create(Buoy(id=1))], Buoy)
+    emitter = Emitter()
+    folder = record(tmp_path / "recordings", [emitter.create(Buoy(id=1))], Buoy)
     lake = Lake(spark, tmp_path / "lake", BARE)
     assert run_all(lake, folder).row_count == 1
-    record(folder, [teller.update(Buoy(id=1, text="later"))], Buoy)
+    record(folder, [emitter.update(Buoy(id=1, text="later"))], Buoy)
     reads: Counter[str] = Counter()
     read = Table.log
 
@@ -74,9 +74,9 @@ def test_a_batch_reads_each_log_once_and_once_more_to_commit(
 
 @pytest.mark.slow
 def test_follow_merges_new_segments_until_it_is_stopped(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
-    folder = record(tmp_path / "recordings", [teller.create(Buoy(id=1))], Buoy)
-    waiting = [[teller.update(Buoy(id=1, text="later"))]]
+    emitter = Emitter()
+    folder = record(tmp_path / "recordings", [emitter.create(Buoy(id=1))], Buoy)
+    waiting = [[emitter.update(Buoy(id=1, text="later"))]]
     rows: list[int] = []
 
     def watch(progress: Progress) -> None:
@@ -100,10 +100,10 @@ def test_follow_merges_new_segments_until_it_is_stopped(spark: Any, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_full_disk_is_an_error_and_leaves_no_partial_batch(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     folder = tmp_path / "recordings"
     texts = [f"{n:05}" * 40 for n in range(2000)]
-    record(folder, [teller.create(Buoy(id=n, text=t)) for n, t in enumerate(texts)], Buoy)
+    record(folder, [emitter.create(Buoy(id=n, text=t)) for n, t in enumerate(texts)], Buoy)
     pipeline = Pipeline(spark, folder, tmp_path / "lake")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     # No file may grow beyond this, which for a writer is as good as a full disk.
@@ -139,10 +139,10 @@ def named(name: str, *fields: str) -> Any:
 def test_types_and_fields_may_have_any_name(spark: Any, tmp_path: Path) -> None:
     """Also in the longer way that late rows go; one odd name must not stop all tables."""
     cls = named("a%20/ \u00fc", *ON_THE_WAY)
-    teller = Teller()
+    emitter = Emitter()
     objects = [build(cls, [1, *(f"{name} {turn}" for name in ON_THE_WAY)]) for turn in range(3)]
-    created, late, last = (teller.update(obj) for obj in objects)
-    hidden = teller.create(build(named("_hidden", "x"), [1, "y"]))
+    created, late, last = (emitter.update(obj) for obj in objects)
+    hidden = emitter.create(build(named("_hidden", "x"), [1, "y"]))
     strange = [
         hidden.replace(type_name=name, fingerprint=77, position=90 + place, sequence=90 + place)
         for place, name in enumerate(["a\0b", "x" * 1000, "\u00fc" * 100, "..", "day=1/x"])

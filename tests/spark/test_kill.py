@@ -15,7 +15,7 @@ import pytest
 import skerry
 from skerry.spark.jobs.loop import run_all
 from skerry.spark.lake.lake import Lake
-from tests.spark.lakes import BARE, BothTables, Pipeline, Teller, record
+from tests.spark.lakes import BARE, BothTables, Emitter, Pipeline, record
 
 TYPES = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: float64 level; }")
 Buoy: Any = TYPES.Buoy
@@ -30,10 +30,10 @@ class Killed(BaseException):
 
 def recorded(folder: Path) -> Path:
     """Two segments: objects are made, changed, and some removed and created again."""
-    teller = Teller()
-    first = [teller.create(Buoy(id=n, level=0.0)) for n in range(OBJECT_COUNT)]
-    second = [teller.update(Buoy(id=n, level=1.0 + n)) for n in range(OBJECT_COUNT)]
-    second += [teller.remove(Buoy(id=0)), teller.create(Buoy(id=1, level=9.0))]
+    emitter = Emitter()
+    first = [emitter.create(Buoy(id=n, level=0.0)) for n in range(OBJECT_COUNT)]
+    second = [emitter.update(Buoy(id=n, level=1.0 + n)) for n in range(OBJECT_COUNT)]
+    second += [emitter.remove(Buoy(id=0)), emitter.create(Buoy(id=1, level=9.0))]
     record(folder, first, Buoy)
     return record(folder, second, Buoy)
 

@@ -25,7 +25,7 @@ from skerry.lake.retention import retain
 from skerry.spark.jobs.derived_tables import build_derived
 from skerry.spark.jobs.maintenance import compact, vacuum
 from skerry.spark.lake.lake import Lake, LakeConfig
-from tests.spark.lakes import BothTables, Pipeline, Teller, record
+from tests.spark.lakes import BothTables, Emitter, Pipeline, record
 
 pytestmark = pytest.mark.slow
 TYPES = skerry.define_types("""
@@ -45,16 +45,16 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("others")
     config = LakeConfig(snapshot_rows=8, bucket_s=HOUR_S)
     pipeline = Pipeline(spark, folder / "recordings", folder / "my lake", config)
-    teller = Teller()
+    emitter = Emitter()
     for _ in range(BATCHES):
         updates = []
         for n in range(12):
-            teller.now_ns += 600 * 10**9
+            emitter.now_ns += 600 * 10**9
             vessel = Vessel(mmsi=n % 4, speed=n / 4, big=n, is_on=True, marks=[n])
             vessel.name = f"{'long ' * 10}{n}" if n == 3 else f"v{n}"
-            vessel.seen = teller.now_ns / 1e9 + 0.0000015
+            vessel.seen = emitter.now_ns / 1e9 + 0.0000015
             vessel.spot = TYPES.Spot(lat=n / 2)
-            updates.append(teller.create(vessel) if n < 4 else teller.update(vessel))
+            updates.append(emitter.create(vessel) if n < 4 else emitter.update(vessel))
         record(pipeline.recordings, updates, Vessel)
         pipeline.run()
     build_derived(pipeline.lake)
@@ -72,11 +72,11 @@ def test_statistics_match_the_rows_of_the_files(lake: Path) -> None:
         for file in log.to_pylist():
             rows = pq.ParquetFile(lake / name / file["path"]).read()
             assert file["num_records"] == rows.num_rows
-            told = {
+            notified = {
                 key[4:] for key, value in file.items() if key[:4] == "min." and value is not None
             }
-            seen |= {(name, column) for column in told}
-            for column in told:
+            seen |= {(name, column) for column in notified}
+            for column in notified:
                 assert file[f"null_count.{column}"] == rows.column(column).null_count == 0
                 extremes = pc.min_max(rows.column(column)).as_py()
                 low, high = file[f"min.{column}"], file[f"max.{column}"]
@@ -150,21 +150,21 @@ def others_read_all(spark: Any, lake: Path) -> None:
 
 
 def test_batches_after_retention_are_as_without_it(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     kept, cut = (
         Pipeline(spark, tmp_path / "recordings", tmp_path / name) for name in ("whole", "cut")
     )
     for number in range(3):
         updates = []
         for n in range(8):
-            teller.now_ns += 900 * 10**9
+            emitter.now_ns += 900 * 10**9
             # One vessel is only told of at the beginning, and holds over all.
             vessel = Vessel(mmsi=9 if number + n == 0 else n % 3, speed=float(n))
-            updates.append(teller.update(vessel))
+            updates.append(emitter.update(vessel))
         record(tmp_path / "recordings", updates, Vessel)
         kept.run()
         cut.run()
-        assert retain(tmp_path / "cut", {"Vessel": HOUR_S * 10**9}, now_ns=teller.now_ns)
+        assert retain(tmp_path / "cut", {"Vessel": HOUR_S * 10**9}, now_ns=emitter.now_ns)
     ours, theirs = BothTables(spark, tmp_path / "cut"), skerry.lake.open(tmp_path / "whole")
     recorded = ours.other.recorded()
     assert recorded is not None

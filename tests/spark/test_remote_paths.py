@@ -21,7 +21,7 @@ from skerry.spark.lake.lake import Lake
 from skerry.spark.source.options import read_options
 from skerry.spark.source.planning import segments
 from tests.object_store import ObjectStore
-from tests.spark.lakes import BARE, MANY, BothTables, Teller, record
+from tests.spark.lakes import BARE, MANY, BothTables, Emitter, record
 
 pytestmark = pytest.mark.slow
 
@@ -42,10 +42,10 @@ def rows_of(spark: Any, lake: Path) -> dict[str, list[Any]]:
 def recordings(tmp_path: Path) -> Path:
     """Two recordings of a space, of two segments each."""
     for node in (1, 2):
-        teller = Teller(node=node, sender=node)
+        emitter = Emitter(node=node, sender=node)
         folder = tmp_path / "recordings" / f"r{node}"
-        record(folder, [teller.create(Buoy(id=n, text="new")) for n in range(5)], Buoy)
-        record(folder, [teller.update(Buoy(id=2, text="moved")), teller.remove(Buoy(id=3))], Buoy)
+        record(folder, [emitter.create(Buoy(id=n, text="new")) for n in range(5)], Buoy)
+        record(folder, [emitter.update(Buoy(id=2, text="moved")), emitter.remove(Buoy(id=3))], Buoy)
     return tmp_path / "recordings"
 
 
@@ -115,13 +115,13 @@ def test_follow_merges_copied_segments_and_waits_for_missing_ones(
 ) -> None:
     """As where a tool copies the manifest before what it names."""
     folder, place = recordings / "r1", f"{bucket}/r1"
-    teller = Teller(node=1, sender=1)
-    teller.position = teller.sequence = 7
-    record(folder, [teller.update(Buoy(id=1, text="third"))], Buoy)
+    emitter = Emitter(node=1, sender=1)
+    emitter.position = emitter.sequence = 7
+    record(folder, [emitter.update(Buoy(id=1, text="third"))], Buoy)
     object_store.put_folder(folder, place)
     second = segment_names(folder)[1]
     object_store.delete(f"{place}/{second}")
-    waiting = [[teller.update(Buoy(id=1, text="fourth"))]]
+    waiting = [[emitter.update(Buoy(id=1, text="fourth"))]]
     seen: list[Progress] = []
 
     def watch(progress: Progress) -> None:

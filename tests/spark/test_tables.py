@@ -24,8 +24,8 @@ from tests.spark.lakes import (
     SECOND_NS,
     START_NS,
     BothTables,
+    Emitter,
     Pipeline,
-    Teller,
     found,
     record,
 )
@@ -48,20 +48,20 @@ def values(tables: Tables, name: str, *columns: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     updates = [
-        teller.update(Vessel(mmsi=1, lat=1.0)),  # recording began late
-        teller.create(Vessel(mmsi=2, name="b", lat=2.0)),
-        teller.update(Vessel(mmsi=2), present=CLEARS_NAME),
-        teller.remove(Vessel(mmsi=2)),
-        teller.create(Vessel(mmsi=2, lat=3.0)),
-        teller.tell(Mode(text="night", time=1.000002), UPDATE),  # a type without key
-        teller.tell(Shout(id=1, text="ahoy"), UPDATE),
+        emitter.update(Vessel(mmsi=1, lat=1.0)),  # recording began late
+        emitter.create(Vessel(mmsi=2, name="b", lat=2.0)),
+        emitter.update(Vessel(mmsi=2), present=CLEARS_NAME),
+        emitter.remove(Vessel(mmsi=2)),
+        emitter.create(Vessel(mmsi=2, lat=3.0)),
+        emitter.emit(Mode(text="night", time=1.000002), UPDATE),  # a type without key
+        emitter.emit(Shout(id=1, text="ahoy"), UPDATE),
     ]
     # The clock goes back an hour, and the client comes back with its count at the beginning.
-    teller.now_ns -= HOUR_NS
-    teller.sender, teller.sequence = 4, 0
-    updates.append(teller.update(Vessel(mmsi=1, lat=4.0, big=2**64 - 1)))
+    emitter.now_ns -= HOUR_NS
+    emitter.sender, emitter.sequence = 4, 0
+    updates.append(emitter.update(Vessel(mmsi=1, lat=4.0, big=2**64 - 1)))
     record(tmp_path / "recordings", updates, Vessel, Mode, Shout)
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
     assert pipeline.run().row_count == len(updates)
@@ -93,8 +93,8 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
     assert sorted(row.type for row in everything) == ["Mode", "Vessel", "Vessel"]
     (mode,) = (row.object for row in everything if row.type == "Mode")
     assert ":01.000002" in mode, "times have all digits"
-    (told,) = tables.between("Mode", at[0], at[8]).collect()
-    assert (told.time.microsecond, told.order_time.microsecond) == (2, 0)
+    (notified,) = tables.between("Mode", at[0], at[8]).collect()
+    assert (notified.time.microsecond, notified.order_time.microsecond) == (2, 0)
     others_read_the_same(tables, tmp_path / "lake")
 
 
@@ -120,10 +120,10 @@ def plain(row: Any) -> tuple[Any, ...]:
 
 @pytest.mark.slow
 def test_updates_of_two_recorders_are_merged_once(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
-    said = [teller.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
+    emitter = Emitter()
+    said = [emitter.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
     cast = [
-        teller.tell(Shout(id=n, text="x"), UPDATE, source=DISTRIBUTOR, sender=99, position=0)
+        emitter.emit(Shout(id=n, text="x"), UPDATE, source=DISTRIBUTOR, sender=99, position=0)
         for n in range(3)
     ]
     later = [update.replace(time_ns=update.time_ns + 1000, node=8) for update in cast]
@@ -142,12 +142,12 @@ def test_updates_of_two_recorders_are_merged_once(spark: Any, tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_segment_that_is_read_twice_is_merged_once(spark: Any, tmp_path: Path) -> None:
     """Copied beside itself under another name, and into the folder of another recording."""
-    teller = Teller()
+    emitter = Emitter()
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
     folder = pipeline.recordings / "a"
-    said = [teller.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
+    said = [emitter.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
     # What no node counts is known by all that it says.
-    said.append(teller.tell(Shout(id=1, text="x"), UPDATE, position=0, sequence=0, node=0))
+    said.append(emitter.emit(Shout(id=1, text="x"), UPDATE, position=0, sequence=0, node=0))
     record(folder, said, Vessel, Shout)
     assert pipeline.run().row_count == 4
     record(pipeline.recordings / "b", [], Vessel)
@@ -162,12 +162,12 @@ def test_a_segment_that_is_read_twice_is_merged_once(spark: Any, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_late_segment_changes_later_states(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     made = [
-        teller.create(Vessel(mmsi=1, name="a", lat=1.0)),
-        teller.update(Vessel(mmsi=1, name="late")),
-        teller.update(Vessel(mmsi=1, lat=2.0)),
-        teller.create(Vessel(mmsi=2)),
+        emitter.create(Vessel(mmsi=1, name="a", lat=1.0)),
+        emitter.update(Vessel(mmsi=1, name="late")),
+        emitter.update(Vessel(mmsi=1, lat=2.0)),
+        emitter.create(Vessel(mmsi=2)),
     ]
     pipeline = Pipeline(
         spark,
@@ -193,13 +193,13 @@ def test_a_late_segment_changes_later_states(spark: Any, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_queries_with_snapshots_equal_those_over_all_states(spark: Any, tmp_path: Path) -> None:
     config = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60)
-    teller = Teller()
-    updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in range(3)]
+    emitter = Emitter()
+    updates = [emitter.create(Vessel(mmsi=n, lat=0.0)) for n in range(3)]
     for minute in range(6):
-        teller.now_ns = START_NS + minute * 60 * SECOND_NS
-        updates += [teller.update(Vessel(mmsi=n, lat=float(minute))) for n in (0, 1)]
+        emitter.now_ns = START_NS + minute * 60 * SECOND_NS
+        updates += [emitter.update(Vessel(mmsi=n, lat=float(minute))) for n in (0, 1)]
         if minute == 3:
-            updates.append(teller.remove(Vessel(mmsi=2)))
+            updates.append(emitter.remove(Vessel(mmsi=2)))
     record(tmp_path / "recordings", updates, Vessel)
     without = LakeConfig(derived=(), bucket_s=60)
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", without)
@@ -221,18 +221,18 @@ def test_queries_with_snapshots_equal_those_over_all_states(spark: Any, tmp_path
 @pytest.mark.slow
 def test_late_rows_are_visible_in_spite_of_snapshots(spark: Any, tmp_path: Path) -> None:
     """Late for the snapshots alone: of these objects nothing later is known."""
-    teller = Teller()
-    updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in (0, 1)]
+    emitter = Emitter()
+    updates = [emitter.create(Vessel(mmsi=n, lat=0.0)) for n in (0, 1)]
     for minute in range(1, 8):
-        teller.now_ns = START_NS + minute * 60 * SECOND_NS
-        updates += [teller.update(Vessel(mmsi=1, lat=float(minute))) for _ in range(2)]
+        emitter.now_ns = START_NS + minute * 60 * SECOND_NS
+        updates += [emitter.update(Vessel(mmsi=1, lat=float(minute))) for _ in range(2)]
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", KEPT)
     record(pipeline.recordings, updates, Vessel)
     pipeline.run()
     snapshots = pipeline.lake.table("snapshots/Vessel")
     before = {file.parts["edge_ns"] for file in snapshots.files()}
     assert before
-    other = Teller(node=9, now_ns=START_NS + 30 * SECOND_NS)
+    other = Emitter(node=9, now_ns=START_NS + 30 * SECOND_NS)
     late = [other.update(Vessel(mmsi=0, lat=9.0)), other.create(Vessel(mmsi=7, lat=9.0))]
     record(pipeline.recordings, late, Vessel)
     pipeline.run()
@@ -256,13 +256,13 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
         "struct Tank { 1: [key] uint32 id; 2: int32 depth; 4: string note; }"
     ).Tank
     other: Any = skerry.define_types("struct Tank { 1: [key] uint32 id; 2: string level; }").Tank
-    teller = Teller()
+    emitter = Emitter()
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
-    record(pipeline.recordings, [teller.create(first(id=1, level=5, life="x"))], first)
+    record(pipeline.recordings, [emitter.create(first(id=1, level=5, life="x"))], first)
     pipeline.run()
     changes = [
-        teller.update(renamed(id=1, depth=70_000, note="deep")),
-        teller.create(other(id=7, level="high")),
+        emitter.update(renamed(id=1, depth=70_000, note="deep")),
+        emitter.create(other(id=7, level="high")),
     ]
     record(pipeline.recordings, changes, renamed, other)
     plan = pipeline.run()
@@ -281,12 +281,12 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
 
 @pytest.mark.slow
 def test_gaps_and_types_without_a_definition_are_in_raw(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     folder = tmp_path / "recordings"
     deep = "/" + "/".join(["level"] * 1000)
-    record(folder, [teller.create(Mode(text="x"), subject=deep)])
-    record(folder, [teller.create(Vessel(mmsi=n, name="x" * 100)) for n in range(5)], Vessel)
-    record(folder, [teller.create(Vessel(mmsi=8, name="y" * 10_000_000))], Vessel)
+    record(folder, [emitter.create(Mode(text="x"), subject=deep)])
+    record(folder, [emitter.create(Vessel(mmsi=n, name="x" * 100)) for n in range(5)], Vessel)
+    record(folder, [emitter.create(Vessel(mmsi=8, name="y" * 10_000_000))], Vessel)
     damage(folder)
     pipeline = Pipeline(spark, folder, tmp_path / "lake")
     pipeline.run()

@@ -22,7 +22,9 @@ MODULES = (
     "skerry",
     "skerry.aio",
     "skerry.aio.distributor",
+    "skerry.aio.portal",
     "skerry.distributor",
+    "skerry.portal",
     "skerry.errors",
     "skerry.lake",
     "skerry.spark",
@@ -109,6 +111,32 @@ def test_no_public_name_was_removed() -> None:
         if word not in now.get(name, [])
     ]
     assert not gone
+
+
+def test_inspect_and_editors_see_the_parameters_in_either_build() -> None:
+    hidden: list[str] = []
+    for name in ("skerry", "skerry.aio", "skerry.aio.distributor", "skerry.distributor"):
+        module = module_named(name)
+        for exported in module.__all__:
+            thing = getattr(module, exported)
+            parts = {exported: thing}
+            if inspect.isclass(thing):
+                own = {*dir(thing)} - {*dir(str), *dir(int), *dir(Exception)}
+                parts = {f"{exported}.{m}": getattr(thing, m) for m in own if m[0] != "_"}
+            hidden += [
+                f"{name}.{path}"
+                for path, part in parts.items()
+                if inspect.isroutine(part) and not has_signature(part)
+            ]
+    assert not hidden
+
+
+def has_signature(function: Any) -> bool:
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ SKIPPED = {
     "build",
     "results",
 }
-MACHINE_PATH = re.compile(r"(?<![\w./<-])/(?:home|root|tmp|work)/\w")
+# The path of Goby's sockets, `/tmp/goby_PLATFORM`, is part of its protocol.
+MACHINE_PATH = re.compile(r"(?<![\w./<-])/(?:home|root|tmp|work)/(?!goby_)\w")
 TRACKER = re.compile(r"\b(?:issue|ticket|bug|pull request)\s*(?:#|no\.?\s*)?\d+", re.IGNORECASE)
 LEFT_OPEN = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 

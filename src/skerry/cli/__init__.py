@@ -26,7 +26,9 @@ bench          measure a node
 top, picture   monitor a node; show the nodes of its system
 top_screen     the screen of `top`
 types/         check, format, show, compare and generate types; list those of a node
+portal/        run a portal for Goby programs, be a client of one, work with Goby logs
 distributor    publish, subscribe and measure by multicast
+portal/        run a broker for Goby programs, end them, and watch their health
 record/        record a space, and work with recordings
 replay         play a recording back
 pipeline/      turn recordings into tables, and query them

@@ -18,14 +18,12 @@ from skerry.cli.stopping import stop_on_signals
     "--seconds",
     type=FiniteFloat(min=0.05, max=3600),
     default=2.0,
-    show_default=True,
     help="Duration in seconds.",
 )
 @click.option(
     "--size",
     type=click.IntRange(0, 1_000_000),
     default=56,
-    show_default=True,
     help="Size of an update in bytes.",
 )
 @node_options

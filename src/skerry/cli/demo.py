@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     "--seconds",
     type=FiniteFloat(min=0),
     default=20.0,
-    show_default=True,
     help="Duration in seconds. If it is too short, the tour runs as fast as possible; 0 means until"
     " Ctrl-C.",
 )
@@ -33,14 +32,12 @@ if TYPE_CHECKING:
     "--vessels",
     type=click.IntRange(1, 200),
     default=20,
-    show_default=True,
     help="Number of vessels in each of the two fleets.",
 )
 @click.option(
     "--seed",
     type=int,
     default=1,
-    show_default=True,
     help="Seed of the random courses of the vessels.",
 )
 @click.option(
@@ -53,7 +50,6 @@ if TYPE_CHECKING:
 @click.option(
     "--spark/--no-spark",
     default=True,
-    show_default=True,
     help="Whether to build tables and a report at the end, which takes a minute.",
 )
 @click.option("--headless", is_flag=True, help="Omit the progress bar and the types, for scripts.")

@@ -61,14 +61,12 @@ def distributor() -> None:
 @click.option(
     "--name",
     default="skerry",
-    show_default=True,
     help="Name of the publisher, which other members of the group receive.",
 )
 @click.option(
     "--mbit",
     type=FiniteFloat(min=0),
     default=0.0,
-    show_default=True,
     help="Bandwidth limit in Mbit/s, repairs included; 0 is no limit.",
 )
 @group_segment_option
@@ -171,49 +169,42 @@ def sub(
     "--group",
     type=CheckedText(check_group),
     default="239.255.77.9:4711",
-    show_default=True,
     metavar="TEXT",
     help="Multicast group for the benchmark; no other program may use it.",
 )
 @click.option(
     "--interface",
     default="127.0.0.1",
-    show_default=True,
     help="Network interface of the group, by name or address.",
 )
 @click.option(
     "--seconds",
     type=FiniteFloat(min=0.05, max=3600),
     default=1.0,
-    show_default=True,
     help="Duration in seconds.",
 )
 @click.option(
     "--size",
     type=click.IntRange(0, 60_000),
     default=56,
-    show_default=True,
     help="Size of an update in bytes.",
 )
 @click.option(
     "--subscribers",
     type=click.IntRange(1, 64),
     default=1,
-    show_default=True,
     help="Number of subscribers.",
 )
 @click.option(
     "--holdback-ms",
     type=click.IntRange(0, 1000),
     default=10,
-    show_default=True,
     help="Milliseconds for which updates may be held back to fill a datagram.",
 )
 @click.option(
     "--loss",
     type=click.IntRange(0, 500),
     default=0,
-    show_default=True,
     help="Datagrams in a thousand that each subscriber drops on purpose.",
 )
 @click.option(

@@ -9,6 +9,7 @@ from skerry.cli.parameters import with_options
 group_key_option = click.option(
     "--key-file",
     default="",
+    show_default=False,
     metavar="FILE",
     help="Key file of the group: datagrams are sealed, and others are dropped. Default: none.",
 )
@@ -29,6 +30,7 @@ group_reach_options = with_options(
     click.option(
         "--interface",
         default="",
+        show_default=False,
         metavar="NAME|ADDRESS",
         help="Network interface of the group, by name or address; 127.0.0.1 keeps datagrams on"
         " this computer. Default: the interface that the system chooses.",
@@ -37,14 +39,12 @@ group_reach_options = with_options(
         "--ttl",
         type=click.IntRange(0, 255),
         default=1,
-        show_default=True,
         help="Multicast TTL; 1 keeps datagrams on the local network.",
     ),
     click.option(
         "--dialect",
         type=click.Choice(["java", "pycast"]),
         default="java",
-        show_default=True,
         help="Wire format of the group.",
     ),
 )

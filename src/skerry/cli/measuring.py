@@ -60,7 +60,6 @@ measuring_options = with_options(
         "interval_s",
         type=FiniteFloat(min=0.1, max=86_400),
         default=1.0,
-        show_default=True,
         metavar="S",
         help="Seconds that each line covers.",
     ),

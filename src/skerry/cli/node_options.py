@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from skerry.cli.parameters import (
     CheckedText,
@@ -399,6 +400,10 @@ def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
 
 def _complete_type(context: click.Context, _parameter: click.Parameter, prefix: str) -> list[str]:
     """Names of types that begin with `prefix`; empty on any error, which a shell cannot show."""
+    is_given = context.get_parameter_source("endpoint") == ParameterSource.COMMANDLINE
+    if is_given and context.params.get("endpoint") is None:
+        # It is no endpoint, which is not an error here. Another node may have other types.
+        return []
     try:
         names = _completable_types(context.params)
     except (SkerryError, OSError, click.UsageError):

@@ -94,7 +94,11 @@ _SYNONYMS: Final[Mapping[str, str]] = {
     package="skerry.cli",
     summaries=COMMANDS,
     synonyms=_SYNONYMS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.option(
     "--config",

@@ -45,7 +45,6 @@ _KEYS: Final = "space: pause, n: next update, q: quit"
     "--speed",
     type=FiniteFloat(min=0, min_open=True),
     default=1.0,
-    show_default=True,
     help="Speed as a multiple of the original.",
 )
 @click.option("--fast", is_flag=True, help="Play as fast as possible, instead of --speed.")

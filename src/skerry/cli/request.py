@@ -36,7 +36,6 @@ from skerry.errors import DecodeError, RequestTimedOut, SkerryError
     "timeout_s",
     type=FiniteFloat(min=0, min_open=True, max=86_400),
     default=7.0,
-    show_default=True,
     metavar="S",
     help="Seconds to wait for the answer.",
 )

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     "--on-slow",
     type=click.Choice(["disconnect", "conflate"]),
     default="disconnect",
-    show_default=True,
     help="If the command is too slow: end with an error, or skip to the last state of each object.",
 )
 @format_option("the time, the operation and the object.")

@@ -48,7 +48,6 @@ _KEYS: Final = "q quit, a all, s sort"
     "interval_s",
     type=FiniteFloat(min=0.1),
     default=1.0,
-    show_default=True,
     metavar="S",
     help="Seconds between two snapshots.",
 )
@@ -56,7 +55,6 @@ _KEYS: Final = "q quit, a all, s sort"
     "--sort",
     type=click.Choice(list(SORT_KEYS)),
     default="rate",
-    show_default=True,
     help="Order of types and clients.",
 )
 @click.option(

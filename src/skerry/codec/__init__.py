@@ -13,6 +13,7 @@ codec       the codec of one struct: all of the above for its plan
 operation   what an update did to an object: create, update or remove
 subjects    the default subject of an object
 envelope    the update, the unit that all parts of the system exchange
+bson        BSON, in which Goby programs exchange JSON
 frame       splits a byte stream into frames
 hot_loops   the loops that run for every message, in Cython or in Python
 """

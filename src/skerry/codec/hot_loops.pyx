@@ -238,9 +238,10 @@ cdef class _Value:
     cdef Py_ssize_t last_size
     # Whether this code handles the kind.
     cdef bint is_known
-    # The most frequent kinds: whether it is a float of 8 bytes, or an unsigned number.
+    # The most frequent kinds: whether it is a float of 8 bytes, an unsigned number, or a text.
     cdef bint is_double
     cdef bint is_count
+    cdef bint is_text
     cdef int size_max
 
     def __init__(self, plan):
@@ -253,6 +254,7 @@ cdef class _Value:
         self.is_known = True
         self.is_double = kind == FLOAT64 or TIMEPOINT <= kind <= DURATION
         self.is_count = UINT8 <= kind <= UINT64
+        self.is_text = kind == STRING
         self.size_max = 1 + (1 << (self.info_max - 24))
         if INT8 <= kind < UINT8:
             self.limit = plan.high + 1
@@ -388,7 +390,12 @@ cdef class _Value:
         if at >= end:
             return -1
         if not self.is_count:
+            if self.is_text and 0x60 <= p[at] < 0x78:
+                at += 1 + p[at] - 0x60
+                return at if at <= end else -1
             return self.check_other(p, at, end)
+        if p[at] < 24:
+            return at + 1
         if p[at] & 0x1F > self.info_max or p[at] >= 0x20:
             return -1
         after = _head(p, at, end, &argument)
@@ -763,7 +770,7 @@ cdef class StructLayout:
         cdef Py_ssize_t stops[FIELD_COUNT_MAX]
         cdef uint64_t left = self.key_mask
         cdef Py_ssize_t at = 1
-        cdef Py_ssize_t total = 9
+        cdef Py_ssize_t total = 0
         cdef int tag, count = 0
         cdef bytes key
         cdef uint8_t* q
@@ -776,13 +783,16 @@ cdef class StructLayout:
                 left &= ~(<uint64_t>1 << tag)
                 total += at - starts[tag]
                 count += 1
-        total -= 9 - (1 if count < 24 else 2)
+        total += 1 if count < 24 else 2
         key = PyBytes_FromStringAndSize(NULL, total)
         q = _put_head(<uint8_t*>PyBytes_AS_STRING(key), 0x80, count)
-        for tag in range(FIELD_COUNT_MAX):
+        tag = 0
+        while count > 0:
             if self.key_mask >> tag & 1:
                 memcpy(q, p + starts[tag], stops[tag] - starts[tag])
                 q += stops[tag] - starts[tag]
+                count -= 1
+            tag += 1
         return key
 
     cdef int64_t fields_of(self, PyObject* obj) noexcept:
@@ -1576,6 +1586,8 @@ cdef Py_ssize_t _HEADER_BYTES = HEADER_MEMO_BYTES_MAX
 cdef struct _Slot:
     uint64_t hash
     int strikes
+    # The slot of the header that came after this one the last time; publishers repeat themselves.
+    int next
 
 
 cdef class KnownHeaders:
@@ -1588,6 +1600,8 @@ cdef class KnownHeaders:
     # The known headers, and at the same indices the hashes to find them by.
     cdef list known
     cdef _Slot* slots
+    # The slot of the header that was found last; -1 if there is none.
+    cdef int last
     # The current frame.
     cdef _Place place
     cdef const uint8_t* at
@@ -1665,6 +1679,7 @@ cdef class KnownHeaders:
             if self.slots == NULL:
                 raise MemoryError
             self.known = [None] * _SLOT_COUNT
+            self.last = -1
         for way in range(SLOT_WAYS):
             index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
             if self.known[index] is None or self.slots[index].strikes >= STRIKE_COUNT:
@@ -1683,6 +1698,7 @@ cdef class KnownHeaders:
             self.known = None
             free(self.slots)
             self.slots = NULL
+            self.last = -1
             return
         for index in range(_SLOT_COUNT):
             if self.known[index] is one:
@@ -1693,21 +1709,75 @@ cdef class KnownHeaders:
             raise ValueError("there is no current frame")
         return 0
 
-    cdef KnownHeader find(self, const uint8_t* p, _Place* place):
+    cdef int find(
+        self, const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max, _Place* place,
+        PyObject** found
+    ) noexcept:
+        """1 if a complete frame with a usual header begins here, else 0.
+
+        Sets the offsets of its parts, and its known header, as a borrowed reference, or NULL.
+        """
         cdef Py_ssize_t index
         cdef int way
-        cdef PyObject* found
+        cdef PyObject* one
+        found[0] = NULL
+        if self.known is not None and self.last >= 0 and self.version == 2:
+            index = self.slots[self.last].next
+            one = List_At(<PyObject*>self.known, index)
+            if one != Py_None and _follows(<KnownHeader>one, p, left, bytes_max, place):
+                self.slots[index].strikes = 0
+                place.hash = self.slots[index].hash
+                self.last = <int>index
+                found[0] = one
+                return 1
+        if not _survey(p, left, bytes_max, self.version, place):
+            return 0
         if self.known is None:
-            return None
+            return 1
         for way in range(SLOT_WAYS):
             index = <Py_ssize_t>((place.hash + way) % <uint64_t>_SLOT_COUNT)
             if self.slots[index].hash != place.hash:
                 continue
-            found = List_At(<PyObject*>self.known, index)
-            if found != Py_None and _fits(<KnownHeader>found, p, place):
+            one = List_At(<PyObject*>self.known, index)
+            if one != Py_None and _fits(<KnownHeader>one, p, place):
                 self.slots[index].strikes = 0
-                return <KnownHeader>found
-        return None
+                if self.last >= 0:
+                    self.slots[self.last].next = <int>index
+                self.last = <int>index
+                found[0] = one
+                break
+        return 1
+
+
+cdef inline bint _follows(
+    KnownHeader one, const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max, _Place* place
+) noexcept:
+    """Whether a complete frame of version 2 with this header begins here; sets its offsets.
+
+    The bytes of a known header determine the offsets, so the frame need not be surveyed.
+    """
+    cdef Py_ssize_t first_size = PyBytes_GET_SIZE(one.first)
+    cdef Py_ssize_t rest_size = PyBytes_GET_SIZE(one.rest)
+    cdef Py_ssize_t at = PREFIX_BYTES + first_size + (18 if one.has_second else 8)
+    cdef Py_ssize_t size
+    if left < at + rest_size or p[0] != 0x1A:
+        return False
+    size = <Py_ssize_t>_load(p + 1, 4)
+    if size > left - PREFIX_BYTES or size > bytes_max or size < at + rest_size - PREFIX_BYTES:
+        return False
+    if memcmp(p + PREFIX_BYTES, PyBytes_AS_STRING(one.first), first_size):
+        return False
+    if one.has_second and (p[at - 10] != 0x07 or p[at - 9] != 0xFB):
+        return False
+    if memcmp(p + at, PyBytes_AS_STRING(one.rest), rest_size):
+        return False
+    place.first_at = PREFIX_BYTES
+    place.time_at = PREFIX_BYTES + first_size
+    place.rest_at = at
+    place.rest_stop = place.payload_at = at + rest_size
+    place.size = PREFIX_BYTES + size
+    place.has_second = one.has_second
+    return True
 
 
 cdef inline bint _fits(KnownHeader one, const uint8_t* p, _Place* place) noexcept:
@@ -1758,6 +1828,7 @@ cdef class FrameRelay(KnownHeaders):
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
         cdef Py_ssize_t at = start
+        cdef PyObject* found = NULL
         cdef ForwardedHeader form
         cdef int64_t present
         cdef double sent_s
@@ -1773,12 +1844,12 @@ cdef class FrameRelay(KnownHeaders):
         if not 0 <= start <= end:
             return None
         _put_now(self.now, now_s)
-        while _survey(p + at, end - at, bytes_max, self.version, &self.place):
-            form = <ForwardedHeader>self.find(p + at, &self.place)
+        while self.find(p + at, end - at, bytes_max, &self.place, &found):
             self.at = p + at
-            if form is None:
+            if found == NULL:
                 self.is_new = True
                 return None
+            form = <ForwardedHeader>found
             self.form = form
             if form.gate is None or form.number != form.gate.number:
                 return form
@@ -2097,6 +2168,7 @@ cdef class FrameDelivery(KnownHeaders):
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
         cdef Py_ssize_t at = start
         cdef Py_ssize_t index
+        cdef PyObject* found = NULL
         # Local, since a callback may change `self.place`.
         cdef _Place place
         cdef DeliveredHeader call = None
@@ -2116,9 +2188,9 @@ cdef class FrameDelivery(KnownHeaders):
             return None
         try:
             while not is_ended:
-                if not _survey(p + at, end - at, bytes_max, 2, &place):
+                if not self.find(p + at, end - at, bytes_max, &place, &found):
                     return None
-                call = <DeliveredHeader>self.find(p + at, &place)
+                call = None if found == NULL else <DeliveredHeader>found
                 if call is None or call.targets is None or call.number != call.gate.number:
                     return self.stop_at(call, buffer, p + at, &place)
                 if call.objects is not None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from operator import truediv
+from typing import Final
 
 from mypy_extensions import i64
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_NATIVE_S_MAX: Final = 9_000_000_000.0
+"""The nanoseconds of times up to this one fit into 64 bits."""
 
 
 def to_timepoint(when: dt.datetime | str) -> float:
@@ -25,6 +28,12 @@ def to_datetime(seconds: float) -> dt.datetime:
 
 def ns_of_seconds(seconds: float) -> i64:
     """Nanoseconds of a time in seconds, rounded to the nearest; halves are rounded up."""
+    if -_NATIVE_S_MAX <= seconds <= _NATIVE_S_MAX:
+        # Compiled, this needs no Python integers.
+        native: i64 = i64(seconds)
+        if float(native) > seconds:
+            native -= 1
+        return native * 1_000_000_000 + i64((seconds - float(native)) * 1e9 + 0.5)
     whole = int(seconds)
     if whole > seconds:
         whole -= 1

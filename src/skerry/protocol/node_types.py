@@ -38,11 +38,11 @@ class NodeType:
     """Time between two keep-alives."""
     lost_heartbeat_count_max: int = 5
     """Keep-alives that may be lost before the node is excluded."""
-    window_packet_count: int = 20
+    window_packet_count: int = 64
     """Packets in flight to one of these nodes."""
     window_bytes: int = 262_144
     """Bytes in flight to one of these nodes. One packet is always allowed."""
-    ack_request_threshold: int = 10
+    ack_request_threshold: int = 32
     """Packets after which an acknowledgement is requested."""
     retry_timeouts_ms: tuple[int, ...] = (20, 80)
     """Wait before each retransmission; the last one repeats."""
@@ -133,6 +133,11 @@ class NodeType:
     def window(self, datagram_bytes: int) -> int:
         """Return the packets of this size that may be in flight to such a node."""
         return max(1, min(self.window_packet_count, self.window_bytes // datagram_bytes))
+
+    def ack_threshold(self, window: int) -> int:
+        """Return after how many packets of this window an acknowledgement is requested: if it has
+        fewer packets because of its bytes, earlier by as much."""
+        return max(1, self.ack_request_threshold * window // self.window_packet_count)
 
     def group(self, channel: Channel) -> Address | None:
         """Return the multicast group of a channel; None if there is none."""

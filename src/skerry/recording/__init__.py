@@ -11,6 +11,7 @@ descriptions    rows that describe types
 updates         converts rows to updates
 selection       selects rows by time, type and subject
 seen            detects updates that several recordings have
+goby            Goby logs: bytes to entries, and back
 states          the state of objects after some updates
 unions          the union of compatible definitions of a type
 json_rows       rows as JSON, and JSON schemas of types

@@ -2,6 +2,8 @@
 
 streams         TCP, TLS, Unix sockets and WebSockets
 udp             UDP and multicast: the distributor, and the nodes of a system
+portal          ZeroMQ: the broker of a portal, and its clients
+goby_logs       Goby logs on disk
 recordings      recordings in folders and at remote paths
 storage         persistent objects in SQLite or PostgreSQL
 health          the HTTP server for health and metrics

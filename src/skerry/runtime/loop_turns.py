@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from skerry.runtime.clock import monotonic_ns
+
+_MS: Final = 1_000_000
 
 
 class LoopTurns:
@@ -84,7 +87,9 @@ class LoopTurns:
             # After the other callbacks that are ready.
             self._timer = self._loop.call_soon(self._fired)
         else:
-            self._timer = self._loop.call_later((due_ns - now_ns) / 1e9, self._fired)
+            # In whole milliseconds: uvloop rounds to them, and down to none at all, so that a timer
+            # of a third of a millisecond would fire in each iteration of the loop until it is due.
+            self._timer = self._loop.call_later(-((now_ns - due_ns) // _MS) / 1000, self._fired)
 
     def _fired(self) -> None:
         self._timer = None

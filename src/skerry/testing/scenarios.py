@@ -24,7 +24,7 @@ Play = Callable[[World, int], None]
 
 # By name and not by import, because each scenario imports the protocol that it tests.
 SHIPPED: Final[dict[str, str]] = {
-    "echo": "skerry.testing.machines.scenarios:echo",
+    "echo": "skerry.testing.machines.echo:echo",
     "node": "skerry.testing.machines.node_scenarios:node",
     "system": "skerry.testing.machines.system_scenarios:system",
 }

@@ -58,6 +58,18 @@ def test_without_a_node_nothing_is_completed(complete: Complete, clean_place: Pa
     assert complete("get", "--node", "what", "V") == []
 
 
+def test_a_wrong_endpoint_does_not_stand_for_the_default_node(
+    complete: Complete, node: Any
+) -> None:
+    types = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; }")
+    with skerry.connect(node.place) as space:
+        space.publish(types.Vessel(mmsi=1))
+        space.flush()
+    assert complete("get", "V") == ["Vessel"]
+    assert complete("get", "--node", "what", "V") == []
+    assert complete("get", "--context", "what", "V") == []
+
+
 def test_commands_are_completed(complete: Complete) -> None:
     assert complete("do") == ["doctor"]
 

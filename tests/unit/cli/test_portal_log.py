@@ -169,6 +169,7 @@ def test_text_and_standard_output(run: Run, log: Path, clean_place: Path) -> Non
 def test_play_needs_a_portal(run: Run, log: Path, clean_place: Path) -> None:
     at = ("--socket-name", clean_place / "none", "--timeout", "0.1")
     done = run("portal", "log", "play", log, *at)
-    assert done.code != 0
+    assert done.code == 3
     assert "timed out" in done.err
+    assert "hint:" in done.err
     assert run("portal", "log", "play", log, "--fast", "--speed", "2", *at).code == 2

@@ -29,7 +29,7 @@ TYPES = skerry.define_types(
 
 def info(modified: float) -> ObjectInfo:
     return ObjectInfo(
-        last_operation="update",
+        last_operation=skerry.Operation.UPDATE,
         created=0.0,
         created_from=4,
         modified=modified,

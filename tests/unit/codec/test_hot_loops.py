@@ -442,6 +442,33 @@ def test_alternating_headers_are_all_known(twin: Any) -> None:
 
 
 @TWINS
+def test_a_header_in_place_of_the_usual_next_one_is_not_mistaken_for_it(twin: Any) -> None:
+    payload = Tick(id=1).encode()
+    usual, other = headed(payload), headed(payload).replace(b"\x61T", b"\x61U")
+    passing = Passing(twin)
+    for frame in (usual, other):
+        passing.learn(frame, frame.hex())
+    assert passing.pass_on((usual + other) * 3) is None
+    assert passing.relay.count == 6
+    passing.taken()
+    unknown = [
+        usual.replace(REST, REST[:-1] + b"\xf5"),
+        framed(WHOLE + bytes(8) + b"\x07\xfb" + bytes(8) + REST + payload),
+        usual.replace(b"\x61T", b"\x61V"),
+    ]
+    incomplete = [framed(usual[5:size]) for size in range(5, len(usual) - len(payload))]
+    incomplete += [usual[:size] for size in range(len(usual))]
+    for strange in [*unknown, *incomplete]:
+        assert passing.pass_on(usual + other + strange) is None
+        assert passing.relay.count == 2
+        assert passing.relay.is_new == (strange in unknown)
+    assert passing.pass_on(other + other + usual + usual + other) is None
+    assert passing.relay.count == 5
+    plain = passing.taken()[0]
+    assert plain.count(expected(payload)[0]) == 5 + 2 * len([*unknown, *incomplete])
+
+
+@TWINS
 def test_the_number_of_known_headers_is_bounded(twin: Any) -> None:
     passing = Passing(twin)
     payload = Tick(id=1).encode()

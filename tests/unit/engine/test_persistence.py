@@ -310,9 +310,11 @@ def test_a_stored_definition_contains_the_types_inside() -> None:
     ],
 )
 def test_a_damaged_definition_is_reported_with_the_name_of_its_type(definition: bytes) -> None:
-    with pytest.raises(StorageError, match="the stored definition of Boat cannot be read") as told:
+    with pytest.raises(
+        StorageError, match="the stored definition of Boat cannot be read"
+    ) as notified:
         stored_type(StoredType(name="Boat", definition=definition))
-    assert told.value.hint is not None
+    assert notified.value.hint is not None
 
 
 def test_a_stored_enum_is_rejected() -> None:

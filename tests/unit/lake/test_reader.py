@@ -206,7 +206,7 @@ def test_remote_tables_can_be_queried(tmp_path: Path, bucket: str) -> None:
     assert there.types() == here.types()
     for lake in (here, there):
         assert lake.asof("Vessel", at(3.5)).to_pylist()[0]["speed"] == 3.0
-    # As text: what is no number is not even equal to itself.
+    # As text: NaN is not even equal to itself.
     assert repr(there.between("Vessel").to_pylist()) == repr(here.between("Vessel").to_pylist())
     assert there.sql("SELECT count(*) AS n FROM states.Vessel").to_pylist() == [{"n": 5}]
     with pytest.raises(PipelineError, match="there is no folder"):

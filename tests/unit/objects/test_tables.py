@@ -111,7 +111,7 @@ def test_a_table_has_one_type() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(skerry.SkerryError, match="data frames need polars") as raised:
         skerry.to_polars([Vessel(mmsi=1)])
     assert raised.value.hint == "pip install 'skerry[frames]'"

@@ -75,8 +75,8 @@ def shown(repeats: RepeatFilter, at_s: float, **facts: object) -> int | None:
 
 def test_warning_is_shown_again_after_a_while_with_the_count_in_between() -> None:
     repeats = RepeatFilter(repeat_s=10.0)
-    told = [shown(repeats, float(second), host="a", client_id=1) for second in range(12)]
-    assert told == [0, *[None] * 9, 9, None]
+    notified = [shown(repeats, float(second), host="a", client_id=1) for second in range(12)]
+    assert notified == [0, *[None] * 9, 9, None]
     assert repeats.suppressed_count() == 1
     assert shown(repeats, 5.0, host="a", client_id=1) == 1, (
         "a clock that was set back hides nothing"
@@ -93,8 +93,8 @@ def test_each_disconnected_client_has_its_line() -> None:
 @pytest.mark.parametrize("fact", ["id", "seed", "address", "destination"])
 def test_each_node_and_address_of_a_system_has_its_line(fact: str) -> None:
     repeats = RepeatFilter()
-    told = [shown(repeats, 0.0, reason="silent", **{fact: name}) for name in ("a", "b", "a")]
-    assert told == [0, 0, None]
+    notified = [shown(repeats, 0.0, reason="silent", **{fact: name}) for name in ("a", "b", "a")]
+    assert notified == [0, 0, None]
 
 
 def test_flood_from_one_address_is_bounded_and_hides_no_other() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.protocol.link.config import FRAGMENT_COUNT_MAX, LinkConfig
+from skerry.protocol.link.config import DATAGRAM_BYTES_MIN, FRAGMENT_COUNT_MAX, LinkConfig
 from skerry.protocol.machine import Address
 from skerry.protocol.node_types import (
     HEARTBEAT_SLACK_NS,
@@ -28,7 +28,7 @@ GROUPS: dict[str, Any] = {"multicast_control": "239.1.1.1:1", "multicast_data": 
         ("lost_heartbeat_count_max", 0),
         ("window_packet_count", LINK_WINDOW_COUNT_MAX + 1),
         ("window_bytes", 0),
-        ("ack_request_threshold", 21),
+        ("ack_request_threshold", 65),
         ("retry_timeouts_ms", ()),
         ("retry_timeouts_ms", (20, 0)),
         ("multicast_ttl", 256),
@@ -101,8 +101,39 @@ def test_a_message_has_no_more_fragments_than_their_numbers_allow() -> None:
     assert config.fragment_bytes * FRAGMENT_COUNT_MAX < config.message_bytes_max
 
 
-@pytest.mark.parametrize("key", ["datagram_bytes", "send_queue_packet_count", "message_bytes_max"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "datagram_bytes",
+        "loopback_datagram_bytes",
+        "send_queue_packet_count",
+        "send_queue_bytes",
+        "message_bytes_max",
+    ],
+)
 def test_a_wrong_parameter_of_the_link_is_refused(key: str) -> None:
     fields: dict[str, Any] = {key: 0}
     with pytest.raises(ValueError, match=key):
         LinkConfig(**fields)
+
+
+def test_datagrams_are_larger_on_loopback_as_far_as_its_interface_has_room() -> None:
+    config = LinkConfig(checksum=False)
+    assert config.on_loopback(65_488) == LinkConfig(datagram_bytes=32_768, checksum=False)
+    assert config.on_loopback(1452).datagram_bytes == 1452
+    assert config.on_loopback(100).datagram_bytes == DATAGRAM_BYTES_MIN
+
+
+def test_a_queue_has_as_many_packets_as_its_bytes_allow() -> None:
+    assert LinkConfig().queue_packet_count == LinkConfig().send_queue_packet_count
+    large = LinkConfig(datagram_bytes=32_768)
+    assert large.queue_packet_count == 32
+    assert NodeType().window(large.datagram_bytes) == 8 < large.queue_packet_count
+    assert LinkConfig(send_queue_bytes=1).queue_packet_count == 1
+
+
+def test_an_acknowledgement_is_requested_within_each_window() -> None:
+    one = NodeType()
+    assert one.ack_threshold(one.window(1450)) == 32 == one.window(1450) // 2
+    assert one.ack_threshold(one.window(32_768)) == 4 == one.window(32_768) // 2
+    assert NodeType(window_bytes=1).ack_threshold(1) == 1

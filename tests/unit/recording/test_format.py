@@ -68,9 +68,9 @@ def test_crc_is_the_documented_one(batch_of: BatchOf, update_of: UpdateOf) -> No
     data, crc = encode_block(batch_of(update_of(1)), recording=ID, segment=4, number=0)
     reader = pa.ipc.open_stream(encode_head(ID, 4) + data)
     label = reader.read_next_batch_with_custom_metadata()[1]["skerry"].decode()
-    told = dict(part.split("=") for part in label.split())
-    assert told["crc32"] == f"{crc:08x}"
-    zeroed = bytes(data).replace(b"crc32=" + told["crc32"].encode(), b"crc32=00000000")
+    notified = dict(part.split("=") for part in label.split())
+    assert notified["crc32"] == f"{crc:08x}"
+    zeroed = bytes(data).replace(b"crc32=" + notified["crc32"].encode(), b"crc32=00000000")
     assert zlib.crc32(zeroed) == crc
 
 

@@ -38,9 +38,9 @@ def test_size_is_about_that_of_the_batch(update_of: UpdateOf) -> None:
     rows = Rows()
     for number in range(1000):
         rows.append_update(update_of(number))
-    told = int(rows.byte_count)
-    assert abs(to_record_batch(rows.take()).nbytes - told) < 0.05 * told
-    assert told >= 1000 * ROW_BYTES
+    notified = int(rows.byte_count)
+    assert abs(to_record_batch(rows.take()).nbytes - notified) < 0.05 * notified
+    assert notified >= 1000 * ROW_BYTES
 
 
 def test_take_empties_the_rows(update_of: UpdateOf) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = """
 from skerry.testing import World
-from skerry.testing.machines.scenarios import echo_server
+from skerry.testing.machines.echo import echo_server
 
 def test_passes(world: World) -> None:
     assert isinstance(world, World)

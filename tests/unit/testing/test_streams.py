@@ -170,7 +170,7 @@ def test_a_farewell_arrives_before_the_end(world: World) -> None:
     world.run_for(SECOND)
     assert b"".join(server.machine.heard) == b"goodbye"
     assert [reason for _, reason in server.machine.closed] == [CloseReason.ENDED]
-    assert client.machine.closed == [], "who ends a stream is not told"
+    assert client.machine.closed == [], "the side that closes a stream is not notified"
 
 
 def test_a_closed_end_receives_nothing_and_the_peer_is_reset_when_it_writes(
@@ -532,7 +532,7 @@ def test_an_abrupt_close_drops_unsent_bytes(world: World) -> None:
     world.run_for(2 * SECOND)
     assert b"farewell" not in b"".join(server.machine.heard)
     assert [reason for _, reason in server.machine.closed] == [CloseReason.LOST]
-    assert client.machine.closed == [], "who ends a stream is not told"
+    assert client.machine.closed == [], "the side that closes a stream is not notified"
 
 
 def test_an_abrupt_end_of_a_stream_that_is_not_open_yet_is_the_end_of_it(world: World) -> None:

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from skerry.closing import Closing
 from skerry.errors import StartFailed, StopTimedOut
 
 _START_S_MAX: Final = 30.0
@@ -163,7 +163,7 @@ class DemoProcess:
         return f"last line of its log: {lines[-1]}" if lines else "its log is empty"
 
 
-class DemoProcesses:
+class DemoProcesses(Closing):
     """The processes of the demo and their temporary folder; leaving the body removes all."""
 
     def __init__(self) -> None:
@@ -183,15 +183,7 @@ class DemoProcesses:
         self._programs.append(program)
         return program
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         try:
             for program in reversed(self._programs):
                 program.ensure_ended()

@@ -8,6 +8,7 @@ pages                  HTTP pages for metrics, status and health
 distributor_carriage   messages between nodes by multicast
 portal                 section `node.portal`: the portal inside a node
 system_member          the machine of the node in its system, on its sockets
+inside_space           the space of the node, for a client inside the node's process
 in_process_stream      the stream of a client inside the node's process
 recording              the client that records its own node
 """

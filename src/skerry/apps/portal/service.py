@@ -23,7 +23,7 @@ from skerry.observe.portal_log import log_portal_events
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.config import PortalClientConfig, PortalConfig
 from skerry.protocol.portal.mapping.portal_mapping import PortalMapping
-from skerry.protocol.portal.program_messages import HealthState
+from skerry.protocol.portal.programs.program_messages import HealthState
 from skerry.protocol.portal.statistics import PortalStatistics
 from skerry.runtime.portal.broker import PortalBroker
 from skerry.runtime.portal.broker_config import PortalBrokerConfig

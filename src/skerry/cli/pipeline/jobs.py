@@ -137,7 +137,6 @@ def run(
     "interval_s",
     type=FiniteFloat(min=0.1),
     default=1.0,
-    show_default=True,
     metavar="S",
     help="Minimum time from the start of one batch to the start of the next, in seconds.",
 )
@@ -146,7 +145,6 @@ def run(
     "derived_interval_s",
     type=FiniteFloat(min=0),
     default=60.0,
-    show_default=True,
     metavar="S",
     help="Time from one build of the tables rates, links, sessions and alarms to the next, in"
     " seconds.",

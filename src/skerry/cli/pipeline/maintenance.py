@@ -99,7 +99,6 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
     "keep_hours",
     type=FiniteFloat(min=0),
     default=168.0,
-    show_default=True,
     metavar="HOURS",
     help="Only files that no table has named for this many hours.",
 )

@@ -157,14 +157,12 @@ def spark_options(command: Command) -> Command:
         click.option(
             "--master",
             default="local[*]",
-            show_default=True,
             metavar="M",
             help="Master URL of Spark: local[N], spark://HOST:7077, yarn, k8s://URL.",
         ),
         click.option(
             "--memory",
             default=_DEFAULT_MEMORY,
-            show_default=True,
             metavar="SIZE",
             callback=_checked_memory,
             help="Memory of the driver's JVM; on local, Python needs about as much in addition.",
@@ -203,7 +201,6 @@ def vacuum_option(hours: float) -> Callable[[Command], Command]:
         "vacuum_hours",
         type=FiniteFloat(min=0),
         default=hours,
-        show_default=True,
         metavar="HOURS",
         callback=_checked_vacuum,
         help="Delete files that no table has named for this many hours, once a day or more often"

@@ -3,6 +3,7 @@
 options    options of commands that are clients of a portal
 run        `portal run`: a broker for Goby programs
 map        `portal map`: map between a portal that runs already and a space
+vehicle    `portal terminate`, `portal coroner`: end programs, and watch their health
 log        `portal log`: work with Goby logs
 """
 
@@ -13,8 +14,9 @@ import click
 from skerry.cli.portal.log import log
 from skerry.cli.portal.map import map_
 from skerry.cli.portal.run import run
+from skerry.cli.portal.vehicle import coroner, terminate
 
-__all__ = ["log", "map_", "portal", "run"]
+__all__ = ["coroner", "log", "map_", "portal", "run", "terminate"]
 
 
 @click.group()
@@ -22,5 +24,5 @@ def portal() -> None:
     """A portal for programs of Goby: their broker, and clients of it."""
 
 
-for _command in (log, map_, run):
+for _command in (coroner, log, map_, run, terminate):
     portal.add_command(_command)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from skerry.cli.output import current_output
 from skerry.cli.parameters import CheckedText, check_endpoint
-from skerry.cli.portal.options import portal_options
-
-if TYPE_CHECKING:
-    from skerry.protocol.portal.config import PortalClientConfig
+from skerry.cli.portal.options import client_config, portal_options
 
 
 @click.command("map")
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     help="Lowest level that is logged. Default: info.",
 )
 @portal_options
-def map_(*, node: str | None, log_level: str | None, portal: PortalClientConfig) -> None:
+def map_(*, node: str | None, log_level: str | None, chosen: dict[str, Any]) -> None:
     """Map publications of a portal to objects of a space, and back, until Ctrl-C or SIGTERM.
 
     The portal runs elsewhere: it is that of Goby's daemon, or another `skerry portal run`, which
@@ -37,7 +34,7 @@ def map_(*, node: str | None, log_level: str | None, portal: PortalClientConfig)
     \b
     Examples:
       skerry --config mapping.toml portal map --platform auv
-      skerry --config mapping.toml portal map --cfg gobyd.pb.cfg --node tcp://127.0.0.1:11235
+      skerry --config mapping.toml portal map --transport tcp --node tcp://127.0.0.1:11235
     """
     import sys
 
@@ -56,5 +53,6 @@ def map_(*, node: str | None, log_level: str | None, portal: PortalClientConfig)
         error = click.UsageError("there is nothing to map: the configuration has no rules")
         error.hint = "add [[portal.mapping.rules]], and name the file with `skerry --config FILE`"  # type: ignore[attr-defined]
         raise error
+    portal = client_config(chosen)
     with written_to(sys.stderr, level=config.log.level, form=config.log.form):
         run_loop(run_mapping(config.mapping, portal, report=current_output().note))

@@ -30,7 +30,7 @@ from skerry.cli.parameters import CheckedText, check_endpoint
 @click.option(
     "--socket-name",
     metavar="PATH",
-    help="Path of the IPC sockets without their suffixes. Default: /tmp/goby_PLATFORM.",
+    help="Path of the IPC sockets without their suffixes. Default: that of Goby.",
 )
 @click.option(
     "--tcp-port",

@@ -31,7 +31,6 @@ from skerry.cli.record.options import (
     "--channels",
     type=click.Choice(["type", "subject"]),
     default="type",
-    show_default=True,
     help="Channels of the MCAP file: one per type, or one per subject.",
 )
 @selection_options

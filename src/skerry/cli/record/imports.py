@@ -54,7 +54,7 @@ class _Key(click.ParamType[tuple[str, tuple[str, ...]]]):
     metavar="FILE",
     help="Descriptor set with messages that a Goby log does not describe; may be repeated.",
 )
-@click.option("--space", metavar="NAME", default="local", show_default=True, help="Space of rows.")
+@click.option("--space", metavar="NAME", default="local", help="Space of rows.")
 @click.option(
     "--key",
     "keys",

@@ -122,7 +122,6 @@ group_options = with_options(
         "--kind",
         type=click.Choice(["bytes", "objects"]),
         default="bytes",
-        show_default=True,
         help="Content of the group: bytes, or objects as nodes publish them.",
     ),
     group_key_option,

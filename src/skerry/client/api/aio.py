@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client.api import container, picture, service_handles
 from skerry.client.api.service_handles import Ownership, Service
@@ -97,11 +97,13 @@ class Connecting(Coroutine[Any, Any, "AsyncSpace"]):
     def close(self) -> None:
         self._work.close()
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"this space is not connected yet, so it has no {name}: write"
-            " `async with skerry.aio.connect(...) as space:`, or `await` it"
-        )
+    if not TYPE_CHECKING:  # A type checker finds it by itself.
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"this space is not connected yet, so it has no {name}: write"
+                " `async with skerry.aio.connect(...) as space:`, or `await` it"
+            )
 
 
 async def open_session(
@@ -222,12 +224,7 @@ class AsyncSpace(SpaceBase):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __del__(self) -> None:

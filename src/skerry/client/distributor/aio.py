@@ -8,7 +8,6 @@ waits: when the bandwidth limit is used up, it raises WouldBlock, and `drain` wa
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Any, Final, Self
 
 from skerry.client.distributor.config import Config, with_fields
@@ -151,12 +150,7 @@ class AsyncGroupConnection(GroupConnectionBase):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
         await self.close(linger=error is None)
 
     # -- on the loop

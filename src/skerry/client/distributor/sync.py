@@ -14,7 +14,6 @@ import socket
 import threading
 from collections.abc import Callable
 from time import monotonic_ns
-from types import TracebackType
 from typing import Any, Final, Self
 
 from skerry.client.distributor.config import Config, Delivery, OnSlow, with_fields
@@ -155,12 +154,7 @@ class BlockingGroupConnection(GroupConnectionBase):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
         self.close(linger=error is None)
 
     # -- driving: by the thread, or by `poll`

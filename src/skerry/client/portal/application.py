@@ -29,7 +29,7 @@ from skerry.protocol.portal.goby_config import (
     read_interprocess,
     read_program_config,
 )
-from skerry.protocol.portal.program_messages import CONFIGURATION_GROUP, HealthState
+from skerry.protocol.portal.programs.program_messages import CONFIGURATION_GROUP, HealthState
 from skerry.runtime.loops import run_loop
 from skerry.runtime.whole_files import read_whole
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from skerry.client.portal.aio import AsyncPortalConnection
 from skerry.client.portal.publications import OnPublication, PortalPublication
 from skerry.protocol.portal.identifiers import Scheme
-from skerry.protocol.portal.program_answers import ProgramAnswers
-from skerry.protocol.portal.program_messages import (
+from skerry.protocol.portal.programs.program_answers import ProgramAnswers
+from skerry.protocol.portal.programs.program_messages import (
     HEALTH_REQUEST,
     HEALTH_RESPONSE,
     TERMINATE_REQUEST,

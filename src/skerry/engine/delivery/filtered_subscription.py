@@ -17,6 +17,7 @@ from skerry.engine.clients import Client
 from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
 from skerry.engine.delivery.conflation import ConflationSlot
 from skerry.engine.delivery.group_members import is_behind, may_see
+from skerry.engine.delivery.predicate import Predicate
 from skerry.engine.delivery.query import Query, compile_filter, empty_query
 from skerry.engine.delivery.replay_parts import FoundPart, ReplayWalk
 from skerry.engine.dispatch.cache import Entry
@@ -74,6 +75,9 @@ class FilteredSubscription(UpdateListener):
         """Whether the client may know objects by a former subscription of the same number."""
         self._dispatcher = dispatcher
         self._compiled = query
+        self._predicate: Predicate | None = query.predicate
+        self._matching: bytes = b""
+        """The last message of which `skips` found that it matches."""
         self._filter = filter_
         self._type = type_
         """The type for which the condition was compiled."""
@@ -117,6 +121,7 @@ class FilteredSubscription(UpdateListener):
             self._compiled = compile_filter(self._filter, self._type)
         except FilterError:
             self._compiled = empty_query(self._type)
+        self._predicate, self._matching = self._compiled.predicate, b""
 
     def begin_selection(self) -> None:
         """Begin to examine all objects; until that is done, matching objects are only noted."""
@@ -178,6 +183,23 @@ class FilteredSubscription(UpdateListener):
         if self._may_see(entry.subject):
             return False
         self._inside.discard(canonical_key(topic.plan, split(topic.plan, entry.payload, 0)))
+        return True
+
+    def skips(self, payload: bytes, subject: str) -> bool:
+        """Whether a message does not match; then it is counted, and not received.
+
+        Half of the cost of a filtered message is the update object, so it is tested before.
+        """
+        predicate = self._predicate
+        if subject or self._is_outdated or predicate is None:
+            return False
+        if predicate.holds(payload):
+            self._matching = payload
+            return False
+        self._dispatcher.work += predicate.part_count
+        for tally in (self.topic.tally, self.client.queue.tally):
+            tally.due += 1
+            tally.filtered += 1
         return True
 
     def receive(self, update: UpdateInTransit) -> None:
@@ -297,11 +319,12 @@ class FilteredSubscription(UpdateListener):
         return self._may_see(entry.subject) and self._query.matches(entry.payload)
 
     def _may_see(self, subject: str) -> bool:
-        return may_see(self.client, subject)
+        return not subject or may_see(self.client, subject)
 
     def _must_wait(self, update: UpdateInTransit) -> bool:
         slots = self.client.slots
-        return slots.has(self, update) or (self._is_conflating and is_behind(self.client))
+        has_slot = slots.waiting_count > 0 and slots.has(self, update)
+        return has_slot or (self._is_conflating and is_behind(self.client))
 
     def _is_irrelevant(self, attributes: int) -> bool:
         """Whether an update names only fields that the client did not select."""
@@ -314,7 +337,7 @@ class FilteredSubscription(UpdateListener):
         if not self._may_see(update.subject):
             for tally in tallies:
                 tally.refused += 1
-        elif not self._query.matches(update.payload):
+        elif self._matching is not update.payload and not self._query.matches(update.payload):
             for tally in tallies:
                 tally.filtered += 1
         elif self._must_wait(update):

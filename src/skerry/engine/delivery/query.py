@@ -44,7 +44,8 @@ class Query:
 
     def __init__(self, plan: StructPlan, predicate: Predicate | None, mask: int) -> None:
         self._plan: StructPlan = plan
-        self._predicate: Predicate | None = predicate
+        self.predicate: Predicate | None = predicate
+        """The condition; None if all objects match."""
         self.mask: int = mask
         """Property set of the selected fields, the key included."""
         self._is_whole: bool = int(plan.mask) & ~mask == 0
@@ -55,7 +56,7 @@ class Query:
 
     def matches(self, payload: bytes) -> bool:
         """Whether an encoded object, with all of its set fields, matches the condition."""
-        return self._predicate is None or self._predicate.holds(payload)
+        return self.predicate is None or self.predicate.holds(payload)
 
     def project(self, payload: bytes, attributes: int) -> tuple[bytes, int]:
         """Reduce an encoded object or update and its property set to the selected fields."""

@@ -62,14 +62,17 @@ are sent at once, since a program that reacts to single updates must not wait.""
 BATCH_BYTES: Final = 32 * 1024
 """Queued bytes of one client that are sent at once, also while updates are delayed: a write of this
 size costs little for each update."""
-BATCH_COUNT: Final = 32
-"""The same for queued updates."""
+BATCH_COUNT: Final = 256
+"""The same for queued updates. At the rates of most clients the delay ends first: a smaller count
+would end it after each publisher's turn, and wake up the client more often."""
 BATCH_GAP_NS: Final = 10_000_000
 """A stream of updates has ended after such a pause. The next update is sent at once."""
-BATCH_UNDELAYED_COUNT: Final = 60
-"""Writes that are not delayed after a delay in which no other update arrived. The next delay
-follows a prime number of writes later, so that with publishers in turn a different one is first
-each time."""
+BATCH_UNDELAYED_COUNT_MIN: Final = 4
+BATCH_UNDELAYED_COUNT_MAX: Final = 60
+"""Writes that are not delayed after a delay in which no other update arrived: few after the first
+such delay, since publishers that are sometimes late still gain from the others, and three times as
+many after each further one. The next delay follows a prime number of writes later, so that with
+publishers in turn a different one is first each time."""
 
 TIME_S_MAX: Final = 9_000_000_000.0
 """The largest time in seconds; the nanoseconds of much larger ones do not fit into 64 bits."""
@@ -147,6 +150,8 @@ class ClientQueue(Outgoing):
         """Updates that were queued when their delay began."""
         self._undelayed_count: i64 = 0
         """Batches that are not delayed, since a delay had no effect."""
+        self._undelayed_next: i64 = BATCH_UNDELAYED_COUNT_MIN
+        """The same after the next delay without an effect."""
         self._has_message: bool = False
         """Whether a message of the protocol is queued, which is never delayed."""
         self._listed: list[ClientQueue] = listed
@@ -256,9 +261,13 @@ class ClientQueue(Outgoing):
 
     def note_batch(self, now_ns: i64) -> None:
         """Note a batch that is sent now, which decides whether the next one is delayed."""
-        if self.batch_due_ns != 0 and self.waiting_count == self._delayed_count:
-            # No other publisher sent anything to the client, so a delay is of no use.
-            self._undelayed_count = BATCH_UNDELAYED_COUNT
+        if self.batch_due_ns != 0:
+            if self.waiting_count != self._delayed_count:
+                self._undelayed_next = BATCH_UNDELAYED_COUNT_MIN
+            else:
+                # No other publisher sent anything to the client, so the delay was of no use.
+                self._undelayed_count = self._undelayed_next
+                self._undelayed_next = min(3 * self._undelayed_next, BATCH_UNDELAYED_COUNT_MAX)
         self.batch_due_ns = 0
         self._has_message = False
         self._batch_sequence = self.source.sequence

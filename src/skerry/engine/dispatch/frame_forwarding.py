@@ -253,7 +253,9 @@ class FrameForwarding:
         template = form.owner
         assert isinstance(template, HeaderTemplate)
         relay = queue.relay
-        if not form.is_open:
+        if not relay.is_checked:
+            if form.is_open:
+                return relay.is_run and self._forward_run(queue, template, cutter, now_s)
             # Frames that were written by the former route are counted first.
             self._count_forwarded(queue)
             if not self._renew(queue, template):
@@ -261,10 +263,6 @@ class FrameForwarding:
             # The relay tries the same frame again, with all that follow it.
             cutter.back()
             return True
-        if relay.is_run:
-            return self._forward_run(queue, template, cutter, now_s)
-        if not relay.is_checked:
-            return False
         topic, route = template.topic, template.route
         dispatcher = self._dispatcher
         payload, key, present, sent_s = relay.checked()
@@ -274,7 +272,10 @@ class FrameForwarding:
             if not route.is_common:
                 return False
         update: UpdateInTransit | None = None
-        if route.listeners:
+        listeners = route.listeners
+        if listeners and not topic.is_cached:
+            listeners = [one for one in listeners if not one.skips(payload, subject)]
+        if listeners:
             update = self._make_update(template, payload, sent_s, now_s)
         if topic.is_cached:
             known = topic.type_cache.objects.get(key)
@@ -298,11 +299,11 @@ class FrameForwarding:
             relay.deliver()
         else:
             self._deliver(source, template, route, payload, sent_s, now_s)
+        dispatcher.work += len(route.listeners) * DELIVERIES_PER_WORK_UNIT
         if update is not None:
             update.header.position = dispatcher.position
             update.header.sequence = source.sequence
-            dispatcher.work += len(route.listeners) * DELIVERIES_PER_WORK_UNIT
-            for listener in route.listeners:
+            for listener in listeners:
                 listener.receive(update)
         return True
 

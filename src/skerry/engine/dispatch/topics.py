@@ -238,6 +238,10 @@ class UpdateListener:
         """Process the remove of an object that has another subject now."""
         raise NotImplementedError
 
+    def skips(self, payload: bytes, subject: str) -> bool:
+        """Whether a message is not for the subscriber; then it is counted, and not received."""
+        return False
+
     def receive(self, update: UpdateInTransit) -> None:
         """Process an update that was accepted."""
         raise NotImplementedError

@@ -413,7 +413,7 @@ class SystemCore:
                 elected=standing.elected,
             )
         elif isinstance(event, ClockMeasured):
-            self.picture.clock_measured(event.node, event.offset_ns, now_ns)
+            self.picture.clock_measured(event.node, event.offset_ns)
         else:
             self._events.append(event)
 

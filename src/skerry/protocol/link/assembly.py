@@ -15,7 +15,7 @@ class Assembly:
         self._sample_bytes = first.sample_bytes
         self._fragment_bytes = first.fragment_bytes
         self._count = -(-first.sample_bytes // first.fragment_bytes)
-        self._parts: dict[int, bytes] = {}
+        self._parts: dict[int, bytes | memoryview] = {}
         self._base = 1
         """All fragments below have arrived."""
         self.stop = 1

@@ -26,7 +26,7 @@ class BestEffortOutput:
         self._output = output
         self._group = group
         self._fragment_bytes = config.fragment_bytes
-        self._packet_count_max = config.send_queue_packet_count
+        self._packet_count_max = config.queue_packet_count
         self._packing = MessagePacking(config.fragment_bytes)
         self._next_seq = 1
         self._sent_count = 0

@@ -1,8 +1,8 @@
 """Reliable messages between programs that are not members of one system.
 
-Without a picture nobody decides who takes part. A program is included at first contact: when the
-first message is sent to it, or arrives from it. The streams, windows and datagrams are those of
-`link`. There are no keep-alives, so a connection without messages costs nothing.
+Without a picture, no node decides which programs take part. A program is included at first contact:
+when the first message is sent to it, or arrives from it. The streams, windows and datagrams are
+those of `link`. There are no keep-alives, so a connection without messages costs nothing.
 
 A connection that has been idle is forgotten. Its next message continues it: the receiver kept the
 place of the stream, or takes the first number that the sender still keeps, which each heartbeat

@@ -87,7 +87,6 @@ class Link:
             self.config.fragment_bytes,
             wall_offset_ns,
         )
-        self._own_tag = own_type.tag
         self._shared: dict[str, OutgoingStream] = {}
         """Acknowledged streams to all nodes of a type, by its name."""
         self._shared_best: dict[str, BestEffortOutput] = {}
@@ -354,7 +353,7 @@ class Link:
     # -- inside: sending
 
     def _free_index(self) -> int:
-        """Return the next index that is not in use. Index 0 is no peer's."""
+        """Return the next index that is not in use. Index 0 is never used."""
         assert len(self._by_index) < INDEX_COUNT // 2
         index = self._next_index
         while index == 0 or index in self._by_index:

@@ -61,16 +61,15 @@ class OutgoingStream:
         self._group = group
         self._is_shared = is_shared
         self._window = node_type.window(config.datagram_bytes)
-        self._threshold = node_type.ack_request_threshold if is_shared else 1
+        self._threshold = node_type.ack_threshold(self._window) if is_shared else 1
         self._timeouts_ns = [timeout * _MS for timeout in node_type.retry_timeouts_ms]
         self._tick_ns = min(self._timeouts_ns) // 2
         self._lag_grace_ns = node_type.lag_grace_ms * _MS
-        self._queue_max = config.send_queue_packet_count
+        self._queue_max = config.queue_packet_count
         self._fragment_bytes = config.fragment_bytes
         self._buffer = SampleBuffer(config.fragment_bytes)
-        self._next_seq = 1
+        self._next_seq, self._next_fragment = 1, 0
         """The next sample to send to the current receivers, and the next fragment of it."""
-        self._next_fragment = 0
         self._sent_seq = 0
         """The last sample that was sent to any receiver."""
         self._unasked_count = 0
@@ -437,8 +436,8 @@ class OutgoingStream:
                     is_asked = True
                     self._ask(reader, now_ns)
             is_first = False
-        is_awaited = reader.is_waiting and not reader.flight
-        if is_awaited and now_ns - reader.asked_ns >= self._timeouts_ns[-1]:
+        is_late = now_ns - reader.asked_ns >= self._timeouts_ns[-1]
+        if reader.is_waiting and not reader.flight and is_late:
             # All has arrived, and waits for the host of the receiver or for a lost acknowledgement.
             reader.unanswered_count += 1
             self._ask(reader, now_ns)
@@ -489,6 +488,7 @@ class OutgoingStream:
             replaced = reader.begin_lag(
                 self._next_seq, self._next_fragment, self._buffer.samples, now_ns
             )
+            reader.blocked_ns = self._lag_grace_ns  # If it stops again soon, little is left.
             self._buffer.release_all(replaced)
             self._note_room()
         elif reader.flight and now_ns - reader.progress_ns > self.type.lag_limit_ns:

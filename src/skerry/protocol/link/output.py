@@ -9,6 +9,7 @@ from skerry.protocol.link.peers import Peer
 from skerry.protocol.machine import Address
 from skerry.protocol.rtps.datagram_writer import DatagramWriter
 from skerry.protocol.rtps.submessages import (
+    LARGE_BYTES,
     AckNack,
     Data,
     DataFragment,
@@ -107,15 +108,12 @@ class LinkOutput:
         writer, sample = self._writer, packet.sample
         writer.timestamp(now_ns + self.wall_offset_ns)
         if packet.fragment:
+            data, start, stop = sample.data, packet.start, packet.stop
+            size = self._fragment_bytes
+            # Copying a small fragment costs less than a view.
+            part = data[start:stop] if size < LARGE_BYTES else memoryview(data)[start:stop]
             writer.fragment(
-                DataFragment(
-                    stream,
-                    sample.seq,
-                    packet.fragment,
-                    self._fragment_bytes,
-                    len(sample.data),
-                    sample.data[packet.start : packet.stop],
-                )
+                DataFragment(stream, sample.seq, packet.fragment, size, len(data), part)
             )
         else:
             writer.data(Data(stream, sample.seq, sample.data))

@@ -13,8 +13,8 @@ __all__ = ["ReaderProgress"]
 
 _SKIPPED_BYTES: Final = 64
 """What a sample that is left out still takes of the backlog: its number in two sets."""
-_DECAY: Final = 10
-"""A receiver that holds up the others for more than a tenth of the time is served on its own."""
+_DECAY: Final = 20
+"""A receiver that holds up the others for more than 5 % of the time is served on its own."""
 
 
 class ReaderProgress:
@@ -200,7 +200,6 @@ class ReaderProgress:
         """
         self.is_lagging = True
         self.lag_ns = now_ns
-        self.blocked_ns = 0
         self.is_blocking = False
         self.next_seq, self.next_fragment = seq, fragment
         self.backlog_bytes = 0

@@ -94,7 +94,7 @@ class PictureMachine:
         `is_vetoed` is called with each node that requests to join."""
         self.state: SystemState | None = None
         """The last accepted state; None before the first."""
-        self.table = RawTable(me, own_type, node_types)
+        self.table = RawTable(me, own_type, node_types, clock_skew_ns_max=clock_skew_ns_max)
         self.membership = IncarnationMembership(own_type, rng, now_ns, black_list=black_list)
         self.election = Election(
             self.table,
@@ -108,8 +108,7 @@ class PictureMachine:
         self._me = me
         self._own_type = own_type
         self._types = node_types
-        self._production = Production(self.table, is_light=own_type.light)
-        self._clock_skew_ns_max = clock_skew_ns_max
+        self._production = Production(self.table)
         self._is_merging = is_merging
         self._is_vetoed = is_vetoed
         self._started_ns = now_ns
@@ -159,19 +158,12 @@ class PictureMachine:
             self._outgoing.actions.append(Include(node=entry.node))
         self._nodes_changed(now_ns)
 
-    def clock_measured(self, node: int, offset_ns: int, now_ns: int) -> None:
-        """Note the clock of a node, and refuse it if it wants to join and differs too much."""
+    def clock_measured(self, node: int, offset_ns: int) -> None:
+        """Note the clock of a node. If it differs too much, the next check refuses the node."""
         tracked = self.table.nodes.get(node)
-        if tracked is None or tracked.is_dead:
-            return
-        self._is_update_due |= not tracked.is_clock_known
-        tracked.is_clock_known = True
-        tracked.clock_offset_ns = offset_ns
-        if abs(offset_ns) <= self._clock_skew_ns_max:
-            return
-        is_member = self.state is not None and node in {one.node for one in self.state.alive()}
-        if self.membership.incarnation_id and not is_member:
-            self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
+        if tracked is not None and not tracked.is_dead:
+            self._is_update_due |= tracked.clock_offset_ns is None
+            tracked.clock_offset_ns = offset_ns
 
     def stalled(self, node: int, reason: ExclusionReason, now_ns: int) -> None:
         """Exclude a node with which no messages can be exchanged any more."""
@@ -272,8 +264,7 @@ class PictureMachine:
         due_ns = earliest(earliest(self._check_ns, self._raw_ns), self.election.deadline_ns())
         if self.election.is_elected:
             due_ns = earliest(due_ns, self._state_ns)
-        due_ns = earliest(due_ns, self.other_half.due_ns)
-        return earliest(due_ns, self._outgoing.deadline_ns())
+        return earliest(earliest(due_ns, self.other_half.due_ns), self._outgoing.deadline_ns())
 
     def take_actions(self) -> list[PictureAction]:
         """Return what is to be done since the last call, in order."""
@@ -318,6 +309,8 @@ class PictureMachine:
         if now_ns >= self._suspended_ns:
             for tracked, reason in self.table.found_dead(now_ns):
                 self._exclude(tracked, reason, now_ns)
+        for tracked in self.table.wrong_clocks(self.state):
+            self._exclude(tracked, ExclusionReason.CLOCK, now_ns)
         self._is_update_due = True
         if self._production.failed_count >= _FAILED_COUNT_MAX:
             self._production.failed_count = 0
@@ -376,7 +369,9 @@ class PictureMachine:
         membership, election = self.membership, self.election
         if self._own_type.light or not membership.may_form(now_ns, election.alone_timeout_ns):
             return
-        if election.is_elected:
+        if election.is_elected and self.table.is_clock_wrong():
+            self._eject(ExclusionReason.CLOCK, self._me.node)
+        elif election.is_elected:
             membership.form()
             self._entered(is_formed=True)
             self._nodes_changed(now_ns)
@@ -392,8 +387,9 @@ class PictureMachine:
         )
 
     def _is_candidate(self) -> bool:
-        """Return whether this node may be elected: it knows the nodes of the system."""
-        return self.state is not None or self.table.knows_all()
+        """Return whether this node may be elected: it knows the system, and is not refused."""
+        is_joining = self.membership.incarnation_id != 0
+        return self.state is not None or self.table.knows_all(has_right_clocks=is_joining)
 
     def _after_election(self, now_ns: int) -> None:
         """Send the messages of the election, and report its result."""

@@ -30,9 +30,8 @@ class Proposal:
 class Production:
     """Makes states while this node is elected."""
 
-    def __init__(self, table: RawTable, *, is_light: bool) -> None:
+    def __init__(self, table: RawTable) -> None:
         self._table = table
-        self._is_light = is_light
         self._accused_ns: dict[tuple[int, int], int] = {}
         """When each accusation, of a node by another one, was received first."""
         self.failed_count = 0
@@ -50,8 +49,9 @@ class Production:
         members = self._members(last)
         needed = [self._table.nodes[node] for node in members]
         if last is None:
-            # This node is new: all that are there may belong to the system.
-            needed = self._table.alive_full()
+            # This node is new: all that are there may belong to the system, if they may join.
+            table = self._table
+            needed = [one for one in table.alive_full() if not table.has_wrong_clock(one)]
         if not all(self._follows(one, election_id) for one in needed):
             self.failed_count += 1
             return proposal
@@ -152,7 +152,7 @@ class Production:
             one
             for one in table.alive()
             if one.entry.node not in members
-            and one.is_clock_known
+            and table.has_right_clock(one)
             and self._follows(one, election_id)
         ]
         for tracked in sorted(joining, key=lambda one: -one.entry.node):

@@ -49,8 +49,6 @@ class TrackedNode:
         """The nodes that are alive in them."""
         self.dead: tuple[NodeEntry, ...] = ()
         """The nodes that are dead in them."""
-        self.is_clock_known = False
-        """Whether its clock was compared with the own one."""
         self.clock_offset_ns: int | None = None
         """By how much its clock is ahead; None if it was not compared."""
         self.wrong_election_id = 0
@@ -78,13 +76,22 @@ class TrackedNode:
 class RawTable:
     """All nodes that this node has known. Nodes are never alive again, but light ones."""
 
-    def __init__(self, me: NodeEntry, own_type: NodeType, node_types: NodeTypes) -> None:
+    def __init__(
+        self,
+        me: NodeEntry,
+        own_type: NodeType,
+        node_types: NodeTypes,
+        *,
+        clock_skew_ns_max: int = 60_000_000_000,
+    ) -> None:
+        """A node whose clock differs by more than `clock_skew_ns_max` may not join."""
         self.me = me
         self.nodes: dict[int, TrackedNode] = {}
         self.more_dead: dict[int, None] = {}
         """Dead nodes that are not in `nodes` any more, oldest first."""
         self._own_type = own_type
         self._types = node_types
+        self._clock_skew_ns_max = clock_skew_ns_max
         self._forgotten: dict[int, int] = {}
 
     def alive(self) -> list[TrackedNode]:
@@ -108,6 +115,26 @@ class RawTable:
             for one in alive
         )
 
+    def has_right_clock(self, tracked: TrackedNode) -> bool:
+        """Return whether the clock of a node is known, and does not differ too much."""
+        return tracked.clock_offset_ns is not None and not self.has_wrong_clock(tracked)
+
+    def has_wrong_clock(self, tracked: TrackedNode) -> bool:
+        """Return whether the clock of a node is known to differ too much."""
+        return abs(tracked.clock_offset_ns or 0) > self._clock_skew_ns_max
+
+    def wrong_clocks(self, state: SystemState | None) -> list[TrackedNode]:
+        """Return the nodes that are not in the state, and whose clocks differ too much; none
+        without a state, since a node that joins does not know which clock is wrong."""
+        wrong = [] if state is None else list(filter(self.has_wrong_clock, self.alive()))
+        members = {one.node for one in state.alive()} if wrong and state is not None else set()
+        return [one for one in wrong if one.entry.node not in members]
+
+    def is_clock_wrong(self) -> bool:
+        """Return whether the own clock differs too much from those of most full nodes."""
+        known = [one for one in self.alive_full() if one.clock_offset_ns is not None]
+        return 2 * sum(map(self.has_wrong_clock, known)) > len(known) + 1
+
     def health(
         self, control: Mapping[int, ChannelHealth], data: Mapping[int, ChannelHealth]
     ) -> None:
@@ -117,10 +144,14 @@ class RawTable:
                 tracked.control = control.get(node, tracked.control)
                 tracked.data = data.get(node, tracked.data)
 
-    def knows_all(self) -> bool:
-        """Return whether all nodes are known that are alive for one of the full nodes."""
+    def knows_all(self, *, has_right_clocks: bool = False) -> bool:
+        """Return whether all nodes are known that are alive for one of the full nodes, with
+        `has_right_clocks` also the clocks of these."""
         known = self.nodes.keys() | self.more_dead.keys() | {self.me.node}
-        return all(one.seen <= known for one in self.alive_full())
+        return all(
+            one.seen <= known and (not has_right_clocks or self.has_right_clock(one))
+            for one in self.alive_full()
+        )
 
     def add(
         self, entry: NodeEntry, node_type: NodeType, now_ns: int, state: SystemState | None = None

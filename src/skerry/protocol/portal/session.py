@@ -61,8 +61,6 @@ _FLUSH_NS: Final = 5_000_000
 FLUSH_COUNT_MAX: Final = 100
 """Publications of the backlog that are sent per 5 ms. The router keeps a thousand for a subscriber
 and drops the rest, so a backlog of ten thousand must not be sent at once."""
-SEND_COUNT_MAX: Final = 500
-"""Publications that are sent in one turn of the driver, so that it also reads."""
 _RETRY: Final = Backoff(first_ns=_SECOND // 20, delay_ns_max=_SECOND)
 """Delays before the manager is asked again. A broker that restarts is back within a second."""
 _MARKER_GROUP: Final = "skerry::portal::marker"

@@ -21,6 +21,7 @@ from skerry.protocol.rtps.submessages import (
     HEARTBEAT,
     INFO_DST,
     INFO_TS,
+    LARGE_BYTES,
     NACK_FRAG,
     PAD,
     SEALED,
@@ -155,7 +156,8 @@ def _is_intact(data: bytes) -> bool:
     is_little = data[start + 1] & _LITTLE != 0
     if _short(data, start + 2, is_little) != 4:
         return False
-    checksum: i64 = crc32(data[: start + 4])
+    checked = data[: start + 4] if start < LARGE_BYTES else memoryview(data)[: start + 4]
+    checksum: i64 = crc32(checked)
     return _word(data, start + 4, is_little) == checksum
 
 
@@ -226,7 +228,8 @@ def _fragment(data: bytes, start: i64, stop: i64, is_little: bool) -> DataFragme
     length: i64 = min(size, sample_bytes - (number - 1) * size)
     if length <= 0 or payload + length > stop:
         raise _fault("a DATA_FRAG outside its sample")
-    content = data[payload : payload + length]
+    stop = payload + length
+    content = data[payload:stop] if length < LARGE_BYTES else memoryview(data)[payload:stop]
     return DataFragment(writer, seq, number, size, sample_bytes, content)
 
 

@@ -19,6 +19,7 @@ from skerry.protocol.rtps.submessages import (
     HEARTBEAT,
     INFO_DST,
     INFO_TS,
+    LARGE_BYTES,
     NACK_FRAG,
     AckNack,
     Data,
@@ -58,11 +59,8 @@ class DatagramWriter:
         self._has_checksum = has_checksum
         self._buffer = BytesWriter()
         self._buffer.write(self._head)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the current datagram so far, without the checksum."""
-        return len(self._buffer)
+        self._front: list[bytes | memoryview] = []
+        """What is before the buffer, if the datagram has a large payload: it is copied once."""
 
     def destination(self, prefix: bytes) -> None:
         """Address what follows to one node."""
@@ -85,7 +83,10 @@ class DatagramWriter:
         self._word(_QOS_OFFSET_DATA << 16)
         self._ids(data.writer, reader)
         self._seq(data.seq)
-        self._buffer.write(payload)
+        if len(payload) < LARGE_BYTES:
+            self._buffer.write(payload)
+        else:
+            self._large(payload)
 
     def fragment(self, fragment: DataFragment) -> None:
         """Append a fragment of a sample, padded to a multiple of four bytes."""
@@ -99,7 +100,10 @@ class DatagramWriter:
         self._short(1)
         self._short(fragment.fragment_bytes)
         self._word(fragment.sample_bytes)
-        self._buffer.write(data)
+        if isinstance(data, bytes):
+            self._buffer.write(data)
+        else:
+            self._large(data)
         for _ in range(pad):
             self._buffer.append(u8(0))
 
@@ -150,6 +154,8 @@ class DatagramWriter:
     def finish(self) -> bytes:
         """Return the datagram, and begin the next one."""
         buffer = self._buffer
+        if self._front:
+            return self._finish_large()
         if self._has_checksum:
             self._part(CHECK, _LITTLE, 4)
             checked = buffer.getvalue()
@@ -159,6 +165,26 @@ class DatagramWriter:
         return datagram
 
     # -- inside
+
+    def _large(self, payload: bytes | memoryview) -> None:
+        """Append a large payload."""
+        self._front += [self._buffer.getvalue(), payload]
+        self._buffer.truncate(0)
+
+    def _finish_large(self) -> bytes:
+        buffer, parts = self._buffer, self._front
+        if self._has_checksum:
+            self._part(CHECK, _LITTLE, 4)
+            checksum = 0
+            for part in parts:
+                checksum = crc32(part, checksum)
+            self._word(crc32(buffer.getvalue(), checksum))
+        parts.append(buffer.getvalue())
+        datagram = b"".join(parts)
+        self._front = []
+        buffer.truncate(0)
+        buffer.write(self._head)
+        return datagram
 
     def _part(self, kind: i64, flags: i64, size: i64) -> None:
         """Begin a part."""

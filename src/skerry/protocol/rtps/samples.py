@@ -12,6 +12,7 @@ from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, w
 from mypy_extensions import i32, i64, u8
 
 from skerry.errors import DecodeError
+from skerry.protocol.rtps.submessages import LARGE_BYTES
 
 __all__ = ["RECORD_BYTES", "SAMPLE_BYTES", "Record", "SampleWriter", "read_records", "read_types"]
 
@@ -33,11 +34,8 @@ class SampleWriter:
     def __init__(self) -> None:
         self._body = BytesWriter()
         self._body.write(_HEAD)
-
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of the records of the open sample."""
-        return len(self._body) - SAMPLE_BYTES
+        self._front: list[bytes] = []
+        """What is before the body, if the sample has large records: they are copied once."""
 
     def add(self, data_type: i64, flags: i64, data: bytes) -> None:
         """Append a record."""
@@ -45,12 +43,18 @@ class SampleWriter:
         write_i64_le(body, data_type)
         write_i32_le(body, i32(flags))
         write_i32_le(body, i32(len(data)))
-        body.write(data)
+        if len(data) < LARGE_BYTES:
+            body.write(data)
+        else:
+            self._front += [body.getvalue(), data]
+            body.truncate(0)
 
     def finish(self, *, is_padded: bool) -> bytes:
         """Return the open sample, and begin the next one. A sample is padded to a multiple of four
         bytes unless it is sent in fragments."""
         body = self._body
+        if self._front:
+            return self._finish_large(is_padded)
         if is_padded:
             pad: i64 = -len(body) & 3
             body[_PAD_AT] = u8(pad)
@@ -60,6 +64,18 @@ class SampleWriter:
         body[_PAD_AT] = u8(0)
         body.truncate(SAMPLE_BYTES)
         return sample
+
+    def _finish_large(self, is_padded: bool) -> bytes:
+        body, parts = self._body, self._front
+        parts.append(body.getvalue())
+        if is_padded:
+            pad: i64 = -sum([len(part) for part in parts]) & 3
+            parts.append(bytes(pad))
+            parts[0] = b"%b%c%b" % (_LITTLE_CDR, pad, parts[0][SAMPLE_BYTES:])
+        self._front = []
+        body.truncate(0)
+        body.write(_HEAD)
+        return b"".join(parts)
 
 
 def read_records(sample: bytes) -> list[Record]:

@@ -20,6 +20,7 @@ __all__ = [
     "HEARTBEAT",
     "INFO_DST",
     "INFO_TS",
+    "LARGE_BYTES",
     "NACK_FRAG",
     "PAD",
     "SEALED",
@@ -45,6 +46,9 @@ CHECK: Final = 0xF0
 """The checksum of a datagram, as its last part. The id is in the range of vendors."""
 SEALED: Final = 0xF1
 """All parts of a datagram, encrypted. The id is in the range of vendors as well."""
+LARGE_BYTES: Final = 4096
+"""A payload from this size on is not copied more often than necessary. For smaller ones that would
+cost more than the copies."""
 
 
 class Data:
@@ -68,7 +72,7 @@ class DataFragment:
         number: int,
         fragment_bytes: int,
         sample_bytes: int,
-        data: bytes,
+        data: bytes | memoryview,
     ) -> None:
         self.writer = writer
         self.seq = seq
@@ -77,7 +81,7 @@ class DataFragment:
         """The size of all fragments but the last one."""
         self.sample_bytes = sample_bytes
         self.data = data
-        """The bytes of the fragment; the last one may be padded."""
+        """The bytes of the fragment: of a large one, a view of the sample or of the datagram."""
 
 
 class Heartbeat:

@@ -42,8 +42,7 @@ _HANDSHAKE_FAILURES: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH,
 )
 _MONITORED: Final = sum(
-    event.value
-    for event in (zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED, *_HANDSHAKE_FAILURES)
+    event.value for event in (zmq.EVENT_ACCEPTED, zmq.EVENT_DISCONNECTED, *_HANDSHAKE_FAILURES)
 )
 
 log = logging.getLogger(__name__)
@@ -248,7 +247,7 @@ class _ConnectionCount:
 
     def _observe(self, parts: list[bytes]) -> None:
         event, descriptor = struct.unpack("=hi", parts[0])
-        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+        if event == zmq.EVENT_ACCEPTED:
             self._open.add(descriptor)
         elif event == zmq.EVENT_DISCONNECTED:
             self._open.discard(descriptor)

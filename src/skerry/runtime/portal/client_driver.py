@@ -16,7 +16,7 @@ from skerry.protocol.portal.messages import (
     DataSocket,
     PortalTransport,
 )
-from skerry.protocol.portal.session import SEND_COUNT_MAX, PortalSession
+from skerry.protocol.portal.session import PortalSession
 from skerry.protocol.portal.session_messages import (
     AskManager,
     ConnectData,
@@ -34,6 +34,8 @@ _HEARTBEAT_TIMEOUT_MS: Final = 3000
 answers these heartbeats by itself."""
 _RECONNECT_MS: Final = 100
 """Interval of attempts to connect. All clients of a restarted broker are back after about it."""
+_SEND_COUNT_MAX: Final = 500
+"""Publications that are sent in one turn, so that it also reads."""
 _ROOM_WAIT_NS: Final = 1_000_000
 """When to try again to send to a socket without room, which ZeroMQ does not report."""
 _ENDS: Final = {
@@ -111,7 +113,7 @@ class PortalClientDriver:
     def _send_frames(self, publisher: _Port) -> None:
         session, send = self._session, publisher.socket.send
         now_ns = monotonic_ns()
-        for _ in range(SEND_COUNT_MAX):
+        for _ in range(_SEND_COUNT_MAX):
             frame = session.next_frame()
             if frame is None:
                 break

@@ -155,7 +155,7 @@ class NodeServer:
         own, other = socket.socketpair()
         try:
             await self._loop.connect_accepted_socket(
-                lambda: _ClientProtocol(self, _INSIDE_ENDPOINT, INSIDE), own
+                lambda: _ClientProtocol(self, _INSIDE_ENDPOINT), own
             )
         except BaseException:
             own.close()
@@ -400,13 +400,9 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     size for each read, which costs more than copying the received bytes.
     """
 
-    def __init__(
-        self, server: NodeServer, endpoint: Endpoint, origin: Origin | None = None
-    ) -> None:
-        """`origin` is that of the connection, if it is not what the transport says."""
+    def __init__(self, server: NodeServer, endpoint: Endpoint) -> None:
         self._server = server
         self._endpoint = endpoint
-        self._origin = origin
         self._view = server.buffer
         self._address: Address | None = None
         self._stream: asyncio.Transport | None = None
@@ -426,7 +422,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         self._address = self._server.opened(
             transport,
             OldWire() if endpoint.version == 1 else Wire(),
-            self._origin or origin_of(transport, endpoint),
+            origin_of(transport, endpoint),
             endpoint.extensions,
             self,
         )
@@ -499,6 +495,6 @@ class _ClientProtocol(asyncio.BufferedProtocol):
 
 def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:
     if endpoint.kind == "unix":
-        return Origin(kind="unix")
+        return INSIDE if endpoint is _INSIDE_ENDPOINT else Origin(kind="unix")
     peer = transport.get_extra_info("peername") or ("",)
     return Origin(kind=endpoint.kind, host=str(peer[0]), certificate=common_name(transport))

@@ -13,22 +13,30 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any, Final
 
 from skerry.engine.system.system_core import Received
 from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.udp.datagrams import (
+    drop_source,
     has_segmentation,
     kernel_drop_count,
     segment_option,
     set_buffers,
     start_coalescing,
+)
+from skerry.runtime.udp.group_membership import (
+    SocketAddress,
+    choose_way,
+    join,
+    rejoin,
+    socket_address,
 )
 from skerry.runtime.udp.interfaces import Interface, list_addresses
 from skerry.runtime.udp.segmentation import segment_size, segments_stop
@@ -41,8 +49,6 @@ _DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
 _BUFFER_BYTES_LOW: Final = 106_496
 """A receive buffer below this size holds hardly one window of each of several senders."""
 _SOURCE_COUNT_MAX: Final = 4096
-_IP_MULTICAST_ALL: Final = 49
-_IPV6_MULTICAST_ALL: Final = 29
 _MTU_DISCOVER: Final = {False: (socket.IPPROTO_IP, 10), True: (socket.IPPROTO_IPV6, 23)}
 """Level and number of the option, by whether it is IPv6."""
 _NEVER_DIVIDE: Final = 3
@@ -56,8 +62,6 @@ _PENDING_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes that wait for room in the send buffer of the kernel. Further ones are dropped, as a network
 would, and repaired."""
 _SEGMENTATION_ERRORS: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE)
-
-_SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
 log = logging.getLogger(__name__)
 
@@ -92,17 +96,20 @@ class ChannelSockets:
         self._ttl = -1
         self._buffer_bytes = buffer_bytes
         self._sources: dict[Any, Address] = {}
-        self._destinations: dict[Address, _SocketAddress] = {}
+        self._destinations: dict[Address, SocketAddress] = {}
         self._pending: deque[tuple[list[bytes], Address]] = deque()
         self._pending_bytes = 0
         self._drop_count = 0
         """Drops of sockets that are closed."""
+        self._own_counts: dict[Address, int] = {}
+        """How often the kernel has dropped what this node sent to a group, at the open socket."""
         self._retry_ns = 0
         self._usable_ns = 0
         """When the interface was found usable after a send error."""
         self._heard_ns: dict[Address, int] = {}
         """When a datagram of another node was received in a group, or the group was joined."""
         self._sends_trains = True
+        self._receives_trains = True
         self._unicast: socket.socket | None = None
         self._by_group: dict[Address, socket.socket] = {}
         self._warned = False
@@ -116,6 +123,11 @@ class ChannelSockets:
     def is_open(self) -> bool:
         """Whether the interface is there."""
         return self._unicast is not None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this computer is reached. An interface may have addresses of others, too."""
+        return self.interface.is_loopback and ip_address(self.address.host).is_loopback
 
     @property
     def is_waiting(self) -> bool:
@@ -135,8 +147,7 @@ class ChannelSockets:
 
     def drop_count(self) -> int:
         """Datagrams that the kernel has dropped because a receive buffer was full."""
-        made = [one for one, _ in self.sockets()]
-        return self._drop_count + sum(kernel_drop_count(one) or 0 for one in made)
+        return self._drop_count + sum(self._lost_count(*one) for one in self.sockets())
 
     # -- receiving
 
@@ -159,7 +170,7 @@ class ChannelSockets:
             if address is None:
                 address = self._source(source)
             if address == own:
-                # What this node sent to a group.
+                # What this node sent to a group, where the kernel has no filters.
                 continue
             if destination is not own:
                 self._heard_ns[destination] = now_ns
@@ -209,7 +220,7 @@ class ChannelSockets:
         try:
             for destination, data in datagrams:
                 with suppress(OSError):  # Such as EMSGSIZE, if the interface is too small.
-                    made.sendto(data, _DONT_WAIT, self._socket_address(destination))
+                    made.sendto(data, _DONT_WAIT, socket_address(destination, self.interface))
         finally:
             made.setsockopt(level, option, before)
 
@@ -229,38 +240,48 @@ class ChannelSockets:
                 self._rejoin(group, now_ns)
 
     def close(self) -> None:
-        made = [one for one, _ in self.sockets()]
+        made = self.sockets()
         self._unicast = None
         self._by_group = {}
         # Before they are closed, so that the loop stops to look at them.
         self.on_change()
-        for one in made:
-            self._drop_count += kernel_drop_count(one) or 0
+        for one, address in made:
+            self._drop_count += self._lost_count(one, address)
             one.close()
 
     # -- inside: opening
+
+    def _lost_count(self, made: socket.socket, address: Address) -> int:
+        """Datagrams that were dropped because the receive buffer of a socket was full. The kernel
+        counts those that it drops on purpose as well."""
+        return max(0, (kernel_drop_count(made) or 0) - self._own_counts.get(address, 0))
 
     def _open(self, now_ns: int) -> None:
         family = socket.AF_INET6 if self._is_v6 else socket.AF_INET
         made = socket.socket(family, socket.SOCK_DGRAM)
         by_group: dict[Address, socket.socket] = {}
+        own_counts: dict[Address, int] = {}
         try:
-            made.bind(self._socket_address(self.address))
+            made.bind(socket_address(self.address, self.interface))
             if self.address.port == 0:
                 self.address = Address(self.address.host, made.getsockname()[1])
             self._prepare(made)
-            self._choose_way(made)
+            choose_way(made, self.address, self.interface)
             for group in self.groups:
                 by_group[group] = one = socket.socket(family, socket.SOCK_DGRAM)
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind(self._socket_address(group))
+                one.bind(socket_address(group, self.interface))
                 self._prepare(one)
-                self._join(one, group)
+                join(one, group, self.address, self.interface)
+                # The node does not wake up for what it sends itself.
+                if drop_source(one, self.address.host, self.address.port):
+                    own_counts[group] = 0
         except BaseException:
             for one in (made, *by_group.values()):
                 one.close()
             raise
         self._unicast, self._by_group = made, by_group
+        self._own_counts = own_counts
         self._ttl = -1
         self._destinations.clear()
         self._heard_ns = dict.fromkeys(self.groups, now_ns)
@@ -269,7 +290,7 @@ class ChannelSockets:
     def _prepare(self, made: socket.socket) -> None:
         made.setblocking(False)
         receive, _ = set_buffers(made, self._buffer_bytes)
-        start_coalescing(made)
+        self._receives_trains = start_coalescing(made)
         if receive.bytes < _BUFFER_BYTES_LOW and not self._warned:
             self._warned = True
             log.warning(
@@ -281,58 +302,14 @@ class ChannelSockets:
                 },
             )
 
-    def _choose_way(self, made: socket.socket) -> None:
-        """Send to groups on the interface of the channel, also to this computer."""
-        if self._is_v6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, self.interface.index)
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
-        else:
-            way = bytes(4) + self._interface_v4()
-            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, way)
-            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-
-    def _join(self, made: socket.socket, group: Address) -> None:
-        """Join a group on the interface of the channel, and on no other."""
-        if self._is_v6:
-            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
-            joined = self._membership(group)
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, joined)
-        else:
-            made.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-            joined = self._membership(group)
-            made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
-
     def _rejoin(self, group: Address, now_ns: int) -> None:
         self._heard_ns[group] = now_ns
-        made, joined = self._by_group[group], self._membership(group)
         try:
-            if self._is_v6:
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, joined)
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, joined)
-            else:
-                made.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, joined)
-                made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+            rejoin(self._by_group[group], group, self.address, self.interface)
         except OSError as error:
             self._lose(error.strerror or str(error))
         else:
             self.rejoined_count += 1
-
-    def _membership(self, group: Address) -> bytes:
-        if self._is_v6:
-            index = struct.pack("=I", self.interface.index)
-            return socket.inet_pton(socket.AF_INET6, group.host) + index
-        return socket.inet_aton(group.host) + self._interface_v4()
-
-    def _interface_v4(self) -> bytes:
-        return socket.inet_aton(self.address.host) + struct.pack("=i", self.interface.index)
-
-    def _socket_address(self, address: Address) -> _SocketAddress:
-        host = address.host
-        if not self._is_v6:
-            return host, address.port
-        # Addresses that are valid on one interface only.
-        is_scoped = host.startswith(("fe80:", "ff"))
-        return host, address.port, 0, self.interface.index if is_scoped else 0
 
     # -- inside: loss of the interface
 
@@ -387,7 +364,7 @@ class ChannelSockets:
     def _send(self, made: socket.socket, datagrams: list[bytes], destination: Address) -> None:
         where = self._destinations.get(destination)
         if where is None:
-            where = self._destinations[destination] = self._socket_address(destination)
+            where = self._destinations[destination] = socket_address(destination, self.interface)
         first, count = 0, len(datagrams)
         while first < count:
             stop = first + 1
@@ -395,7 +372,7 @@ class ChannelSockets:
                 stop = segments_stop(datagrams, first)
             try:
                 self._set_ttl(made, destination)
-                self._send_some(made, datagrams[first:stop], where)
+                self._send_some(made, datagrams[first:stop], destination, where)
             except BlockingIOError:
                 self._defer(datagrams[first:], destination)
                 return
@@ -416,23 +393,30 @@ class ChannelSockets:
             first = stop
 
     def _send_some(
-        self, made: socket.socket, datagrams: list[bytes], where: _SocketAddress
+        self,
+        made: socket.socket,
+        datagrams: list[bytes],
+        destination: Address,
+        where: SocketAddress,
     ) -> None:
         if len(datagrams) == 1:
             made.sendto(datagrams[0], _DONT_WAIT, where)
         else:
             option = segment_option(len(datagrams[0]))
             made.sendmsg(datagrams, option, _DONT_WAIT, where)
+        if destination in self._own_counts:
+            # What one call sends is received as one, where the kernel can do that.
+            self._own_counts[destination] += 1 if self._receives_trains else len(datagrams)
 
     def _send_again(
         self,
         made: socket.socket,
         datagrams: list[bytes],
         destination: Address,
-        where: _SocketAddress,
+        where: SocketAddress,
     ) -> None:
         try:
-            self._send_some(made, datagrams, where)
+            self._send_some(made, datagrams, destination, where)
         except OSError as error:
             self._failed(error, destination, len(datagrams))
 

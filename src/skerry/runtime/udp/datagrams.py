@@ -19,14 +19,20 @@ UDP_HEADS_V6: Final = 40 + 8
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
 _LOAD_BYTE: Final = 0x30
+_LOAD_HALF: Final = 0x28
 _LOAD_WORD: Final = 0x20
 _JUMP_IF_EQUAL: Final = 0x15
 _RETURN: Final = 0x06
 _ALL: Final = 0xFFFFFFFF
+_IP_HEADER: Final = 0xFFF00000
+"""Offsets from here on are those of the IP header; others begin with the UDP header."""
+_Instruction = tuple[int, int, int, int]
+"""Code, how many instructions to skip if true and if false, and value."""
 _SO_SNDBUFFORCE: Final = 32
 _SO_RCVBUFFORCE: Final = 33
 _SO_MEMINFO: Final = 55
 _MEMINFO_DROPS: Final = 8
+_KEPT_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +95,23 @@ def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -
         steps += [(_JUMP_IF_EQUAL, len(kinds) - n, 0, kind) for n, kind in enumerate(kinds)]
         steps.append((_RETURN, 0, 0, _ALL))
         words = struct.unpack(f">{len(sender) // 4}I", sender)
-        for n, word in enumerate(words):
-            steps.append((_LOAD_WORD, 0, 0, 8 + 4 + 4 * n))
-            steps.append((_JUMP_IF_EQUAL, 0, 2 * (len(words) - n) - 1, word))
-        steps += [(_RETURN, 0, 0, 0), (_RETURN, 0, 0, _ALL)]
-        program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *s) for s in steps))
-        pointer = struct.pack("@HP", len(steps), ctypes.addressof(program))
-        made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)
+        steps += _drop_if([(_LOAD_WORD, 8 + 4 + 4 * n, word) for n, word in enumerate(words)])
+        _attach(made, steps)
+    except OSError:
+        return False
+    return True
+
+
+def drop_source(made: socket.socket, host: str, port: int) -> bool:
+    """Let the kernel drop datagrams that one address has sent; False if it cannot."""
+    if ":" in host:
+        words, offset = struct.unpack(">4I", socket.inet_pton(socket.AF_INET6, host)), 8
+    else:
+        words, offset = struct.unpack(">I", socket.inet_aton(host)), 12
+    parts = [(_LOAD_HALF, 0, port)]
+    parts += [(_LOAD_WORD, _IP_HEADER + offset + 4 * n, word) for n, word in enumerate(words)]
+    try:
+        _attach(made, _drop_if(parts))
     except OSError:
         return False
     return True
@@ -110,6 +126,31 @@ def kernel_drop_count(made: socket.socket) -> int | None:
     if len(raw) < 4 * (_MEMINFO_DROPS + 1):
         return None
     return int(struct.unpack_from("=I", raw, 4 * _MEMINFO_DROPS)[0])
+
+
+def keep_memory() -> None:
+    """Let the C library keep the memory of received datagrams for the next ones.
+
+    The library returns memory at the end of the heap to the kernel as soon as 128 KB of it are
+    free, which are two receive calls, and the kernel clears it page by page for the next ones. The
+    library keeps twice the size of the largest block that was ever freed, so one is allocated and
+    freed here.
+    """
+    bytes(_KEPT_BYTES)
+
+
+def _drop_if(parts: Sequence[tuple[int, int, int]]) -> list[_Instruction]:
+    """Drop a datagram if each part has a value; given are the load, the offset and the value."""
+    steps: list[_Instruction] = []
+    for left, (load, offset, value) in zip(range(len(parts), 0, -1), parts, strict=True):
+        steps += [(load, 0, 0, offset), (_JUMP_IF_EQUAL, 0, 2 * left - 1, value)]
+    return [*steps, (_RETURN, 0, 0, 0), (_RETURN, 0, 0, _ALL)]
+
+
+def _attach(made: socket.socket, steps: Sequence[_Instruction]) -> None:
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *s) for s in steps))
+    pointer = struct.pack("@HP", len(steps), ctypes.addressof(program))
+    made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)
 
 
 def _set_buffer(made: socket.socket, usual: int, force: int, size: int, sysctl: str) -> Buffer:

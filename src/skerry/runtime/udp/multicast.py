@@ -20,6 +20,7 @@ from skerry.runtime.udp.datagrams import (
     Buffer,
     drop_kinds,
     has_segmentation,
+    keep_memory,
     kernel_drop_count,
     segment_option,
     set_buffers,
@@ -33,7 +34,6 @@ _RECEIVE_BYTES: Final = 65_535
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
 _DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
 _LOOPBACK_V4: Final = "127.0.0.1"
-_KEPT_BYTES: Final = 1024 * 1024
 
 _Ancillary = list[tuple[int, int, bytes]]
 
@@ -88,7 +88,7 @@ class MulticastSocket:
         """Send calls whose datagrams the filter drops when they are looped back."""
         self._drops_seen = 0
         self._drop_count = 0
-        _keep_memory()
+        keep_memory()
         self._send_one: Callable[[bytes], int] = self._sending.send
         self._send_segments: Callable[[list[bytes], _Ancillary], int] = self._sending.sendmsg
         self._recvmsg: Callable[..., tuple[bytes, _Ancillary, int, Any]] = self._made.recvmsg
@@ -271,17 +271,6 @@ class SenderNumber:
     def close(self) -> None:
         """Release the number."""
         self._made.close()
-
-
-def _keep_memory() -> None:
-    """Let the C library keep the memory of received datagrams for the next ones.
-
-    The library returns memory at the end of the heap to the kernel as soon as 128 KB of it are
-    free, which are two receive calls, and the kernel clears it page by page for the next ones. The
-    library keeps twice the size of the largest block that was ever freed, so one is allocated and
-    freed here.
-    """
-    bytes(_KEPT_BYTES)
 
 
 def _failure(group: Address, interface: Interface, error: OSError) -> ConnectFailed:

@@ -83,12 +83,14 @@ class SystemRuntime:
         """
         self._sockets = sockets = await self._open()
         now_ns = monotonic_ns()
+        link, room_bytes = self._config.link, sockets.loopback_bytes
         try:
             machine = self._make(
                 replace(
                     self._config,
                     control=sockets.address(Channel.CONTROL),
                     data=sockets.address(Channel.DATA),
+                    link=link.on_loopback(room_bytes) if room_bytes else link,
                 ),
                 rng=self._rng,
                 now_ns=now_ns,

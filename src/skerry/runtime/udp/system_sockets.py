@@ -25,6 +25,7 @@ from skerry.protocol.rtps.entities import Channel
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
 from skerry.runtime.udp.channel_sockets import ChannelSockets
+from skerry.runtime.udp.datagrams import UDP_HEADS_V6, keep_memory
 from skerry.runtime.udp.system_addresses import (
     NODE_INDEX_COUNT,
     LocalAddress,
@@ -102,6 +103,7 @@ class SystemSockets:
             if group is not None and group not in joined[Channel.CONTROL]:
                 joined[channel].append(group)
         self._channels = _open_channels(config, joined, ttls)
+        keep_memory()
 
     def address(self, channel: Channel) -> Address:
         """The unicast address of a channel."""
@@ -151,6 +153,14 @@ class SystemSockets:
     def mtu(self, channel: Channel) -> int:
         """The MTU of the interface of a channel."""
         return self._channels[channel].interface.mtu
+
+    @property
+    def loopback_bytes(self) -> int:
+        """The largest datagram that the loopback interface carries in one piece; 0 if a channel has
+        an address at which other computers may be reached."""
+        if not all(one.is_loopback for one in self._channels.values()):
+            return 0
+        return min(self.mtu(one) for one in Channel) - UDP_HEADS_V6
 
     def check(self, now_ns: int) -> None:
         """Look at the interfaces, once a second."""

@@ -150,7 +150,7 @@ def decide_rows(
         if len(suspects.numbers) and all_files:
             seen: Numbers = np.zeros(0, np.int64)
             if group.kind == BY_CONTENT:
-                # Known rows can only be told by their content, which the slots compare.
+                # Known rows can only be recognized by their content, which the slots compare.
                 is_late = True
             else:
                 seen = _seen(group, suspects, all_files, store, table)

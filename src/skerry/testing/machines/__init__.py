@@ -1,7 +1,6 @@
 """Example machines, the node and its clients as machines, and the scenarios of `skerry sim`.
 
-echo            an echo by datagrams: the example of a machine
-scenarios       its scenario
+echo            an echo by datagrams: the example of machines and of a scenario
 node_host       a node with a simulated disk
 program         a client program, and the record of what programs publish
 node_checkers   checkers of a node and its clients

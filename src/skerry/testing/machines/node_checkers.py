@@ -129,7 +129,7 @@ class NothingLeftOut(Checker):
         return f"{node.name} misses {count} updates before number {publish.number}"
 
 
-class Retold(Checker):
+class ConsistentEvents(Checker):
     """The events of each subscriber are consistent: create, update of the named fields, remove.
 
     It also keeps the resulting objects of each subscriber, for `SameObjects`.
@@ -164,9 +164,9 @@ class Retold(Checker):
 class SameObjects(Checker):
     """Liveness: the objects of each subscription equal those of the node."""
 
-    def __init__(self, node_name: str, retold: Retold) -> None:
+    def __init__(self, node_name: str, consistent: ConsistentEvents) -> None:
         self._node_name = node_name
-        self._retold = retold
+        self._received = consistent
 
     def liveness(self, world: World) -> str | None:
         node = world.nodes[self._node_name]
@@ -199,10 +199,10 @@ class SameObjects(Checker):
             for key, state in objects.items()
             if _is_wanted(subscription, name, key, state, subjects[name][key])
         }
-        received = self._retold.objects.get((node.name, node.life, subscription.number), {})
+        received = self._received.objects.get((node.name, node.life, subscription.number), {})
         if received != expected:
             return _first_difference(received, expected)
-        route = subscription.interest.route
+        route = subscription.node_subscription.route
         if subscription.kind != "type" or route is None or route.store is None:
             return None
         held = {key: entry.payload for key, entry in route.store.objects.items()}

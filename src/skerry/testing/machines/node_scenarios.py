@@ -19,12 +19,12 @@ from skerry.testing.machines.node_checkers import (
     CleanedUp,
     ConfirmedIsKept,
     ConflatedIsNotCut,
+    ConsistentEvents,
     Explained,
     Genuine,
     NobodyIsBlamed,
     NothingLeftOut,
     OrderKept,
-    Retold,
     SameObjects,
 )
 from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
@@ -256,14 +256,14 @@ def build_system(
         world.add(f"{OLD_PREFIX if n % 4 == 3 else ''}program-{n}", program)
         for n in range(1, node_count)
     ]
-    history, retold = History(), Retold()
+    history, consistent = History(), ConsistentEvents()
     kept = ConfirmedIsKept(NODE.host, history)
     checkers: list[Checker] = [
         Genuine(history),
         OrderKept(history),
         NothingLeftOut(history),
-        retold,
-        SameObjects(NODE.host, retold),
+        consistent,
+        SameObjects(NODE.host, consistent),
         kept,
         CleanedUp(NODE.host),
         ConflatedIsNotCut(),

@@ -180,7 +180,7 @@ class Subscribed:
     """The condition of kind `where`: objects with a higher level."""
     fields: tuple[str, ...]
     on_slow: OnSlow
-    interest: NodeSubscription
+    node_subscription: NodeSubscription
     target: Target
 
 
@@ -260,12 +260,13 @@ class Program:
         self.was_strict = self.was_strict or on_slow == "disconnect"
         self.turn += 1
         if on_slow == "disconnect" and any(
-            item.interest.is_conflated and item.what == what for item in self.subscriptions.values()
+            item.node_subscription.is_conflated and item.what == what
+            for item in self.subscriptions.values()
         ):
             # The subscription is sent again without conflation, and the cache is replayed again.
             self._is_retold = True
         has_condition = kind == "where"
-        interest, target = self.space.subscribe(
+        node_subscription, target = self.space.subscribe(
             what if kind == "pattern" else TYPES[what],
             partial(self._on_event, number),
             now_ns,
@@ -280,7 +281,7 @@ class Program:
             level_min=level_min,
             fields=fields,
             on_slow=on_slow,
-            interest=interest,
+            node_subscription=node_subscription,
             target=target,
         )
 
@@ -288,13 +289,13 @@ class Program:
         self.turn += 1
         gone = self.subscriptions.pop(number)
         self.has_left = True
-        self.space.unsubscribe(gone.interest, gone.target, now_ns, on_slow=gone.on_slow)
+        self.space.unsubscribe(gone.node_subscription, gone.target, now_ns, on_slow=gone.on_slow)
 
     @property
     def is_steady(self) -> bool:
         """Whether it is connected and all cache replays are complete."""
         return self.space.connection.state is SpaceState.CONNECTED and all(
-            item.interest.is_complete for item in self.subscriptions.values()
+            item.node_subscription.is_complete for item in self.subscriptions.values()
         )
 
     # -- the machine's contract
@@ -360,7 +361,7 @@ class Program:
         }
         state = {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
         subscription = self.subscriptions.get(number)
-        is_complete = subscription is not None and subscription.interest.is_complete
+        is_complete = subscription is not None and subscription.node_subscription.is_complete
         self._events.append(
             Seen(
                 subscription=number,

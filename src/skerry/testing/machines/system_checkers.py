@@ -30,7 +30,6 @@ class OnePicture(Checker):
     and no full node is alive again under an id that was dead."""
 
     def __init__(self) -> None:
-        self.state_count = 0
         self._states: dict[tuple[int, int], bytes] = {}
         self._dead: dict[Hashable, set[int]] = defaultdict(set)
         self._last: dict[Hashable, tuple[int, int]] = {}
@@ -39,7 +38,6 @@ class OnePicture(Checker):
         if not isinstance(event, PictureChanged):
             return None
         state = event.state
-        self.state_count += 1
         if digest_of(state.nodes) != state.digest:
             return f"{node.name} has a state with a wrong digest"
         number = state.election_id, state.sequence

@@ -52,7 +52,7 @@ def messages_of_node(
         "SKERRY_STATE_DIR": str(folder / "state"),
     }
 
-    def tell(text: str) -> None:
+    def emit(text: str) -> None:
         reported.append(text)
         if "listens at" in text:
             asyncio.get_running_loop().create_task(end())
@@ -65,7 +65,7 @@ def messages_of_node(
             os.kill(os.getpid(), signal.SIGTERM)
 
     config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
-    run_loop(run_node(config, report=tell, environ=environ, **run or {}), loop)
+    run_loop(run_node(config, report=emit, environ=environ, **run or {}), loop)
     return reported
 
 

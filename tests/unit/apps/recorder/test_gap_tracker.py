@@ -42,7 +42,7 @@ class Stage:
         header.position = position
         self.witness.learn_type(header, obj.encode())
 
-    def tell(
+    def emit(
         self, mmsi: int, *, position: int, node: int = 7, left: int = -1, subject: str = ""
     ) -> None:
         header = Header("Vessel")
@@ -77,37 +77,37 @@ def test_descriptions_of_the_node_are_learned_and_those_of_clients_are_not() -> 
 
 def test_missed_updates_are_counted_by_position() -> None:
     stage = Stage()
-    stage.tell(1, position=10)
+    stage.emit(1, position=10)
     stage.witness.connection_lost()
-    stage.tell(1, position=10, left=0)
-    stage.tell(1, position=15)
+    stage.emit(1, position=10, left=0)
+    stage.emit(1, position=15)
     gap = Gap(count=4, first=11, stop=15, reason=LOST, first_ns=s(110), last_ns=s(115))
     assert stage.gaps() == [(7, gap)]
 
 
 def test_of_a_part_all_that_may_be_missing_is_counted() -> None:
     stage = Stage(is_whole=False)
-    stage.tell(1, position=10)
+    stage.emit(1, position=10)
     stage.witness.connection_lost()
-    stage.tell(1, position=12)
+    stage.emit(1, position=12)
     ((_, gap),) = stage.gaps()
     assert (gap.count, gap.reason) == (1, f"{LOST}; the count is of all updates")
 
 
 def test_no_missed_updates_give_no_gap() -> None:
     stage = Stage()
-    stage.tell(1, position=10)
+    stage.emit(1, position=10)
     stage.witness.connection_lost()
-    stage.tell(1, position=11)
+    stage.emit(1, position=11)
     assert stage.gaps() == []
 
 
 @pytest.mark.parametrize(("node", "position"), [(8, 3), (8, 30), (7, 3)])
 def test_a_gap_to_another_node_has_unknown_size(node: int, position: int) -> None:
     stage = Stage()
-    stage.tell(1, position=10)
+    stage.emit(1, position=10)
     stage.witness.connection_lost()
-    stage.tell(1, position=position, node=node)
+    stage.emit(1, position=position, node=node)
     ((where, gap),) = stage.gaps()
     assert (where, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
     assert gap.reason == f"{LOST}: the node was restarted"
@@ -115,23 +115,23 @@ def test_a_gap_to_another_node_has_unknown_size(node: int, position: int) -> Non
 
 def test_lost_twice_counts_from_the_first_time() -> None:
     stage = Stage()
-    stage.tell(1, position=10)
+    stage.emit(1, position=10)
     stage.witness.connection_lost()
-    stage.tell(2, position=12, left=0)
+    stage.emit(2, position=12, left=0)
     stage.witness.connection_lost()
-    stage.tell(1, position=20)
+    stage.emit(1, position=20)
     ((_, gap),) = stage.gaps()
     assert (gap.first, gap.stop) == (11, 20)
 
 
 def test_objects_missing_in_the_new_snapshot_are_removed() -> None:
     stage = Stage()
-    stage.tell(1, position=1)
-    stage.tell(2, position=2)
-    stage.tell(3, position=3, subject="/odd/3")
+    stage.emit(1, position=1)
+    stage.emit(2, position=2)
+    stage.emit(3, position=3, subject="/odd/3")
     stage.witness.connection_lost()
     states = [stage.witness.has_previous]
-    stage.tell(2, position=2, left=0)
+    stage.emit(2, position=2, left=0)
     stage.rows()
     stage.witness.finish_snapshot()
     states.append(stage.witness.has_previous)
@@ -151,7 +151,7 @@ def test_an_end_without_the_node_is_one_gap() -> None:
     stage = Stage()
     stage.witness.end()
     assert stage.queue.rows.count == 0
-    stage.tell(1, position=4)
+    stage.emit(1, position=4)
     stage.witness.connection_lost()
     stage.witness.end()
     stage.witness.end()
@@ -174,8 +174,8 @@ AWAY = "the recorder was not running"
 def test_updates_without_a_recorder_are_a_gap_with_their_count() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
-    stage.tell(1, position=12, left=0)
-    stage.tell(2, position=15)
+    stage.emit(1, position=12, left=0)
+    stage.emit(2, position=15)
     expected = Gap(count=4, first=11, stop=15, reason=AWAY, first_ns=s(110), last_ns=s(115))
     assert stage.gaps() == [(7, expected)]
 
@@ -183,14 +183,14 @@ def test_updates_without_a_recorder_are_a_gap_with_their_count() -> None:
 def test_a_recorder_that_missed_nothing_writes_no_gap() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
-    stage.tell(2, position=11)
+    stage.emit(2, position=11)
     assert stage.gaps() == []
 
 
 def test_a_recording_of_another_node_continues_with_a_gap_of_unknown_size() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
-    stage.tell(2, position=15, node=8)
+    stage.emit(2, position=15, node=8)
     ((node, gap),) = stage.gaps()
     assert (node, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
     assert gap.reason == f"{AWAY}: the node was restarted"
@@ -200,15 +200,15 @@ def test_a_recording_of_another_node_continues_with_a_gap_of_unknown_size() -> N
 def test_a_recording_without_positions_continues_with_a_gap_in_time() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=0, position=0, time_ns=s(90)))
-    stage.tell(2, position=15)
+    stage.emit(2, position=15)
     assert stage.gaps() == [(0, Gap(count=0, reason=AWAY, first_ns=s(90), last_ns=s(115)))]
 
 
 def test_a_host_that_does_not_count_leaves_a_gap_of_unknown_size() -> None:
     stage = Stage()
-    stage.tell(1, position=-1)
+    stage.emit(1, position=-1)
     stage.witness.connection_lost()
-    stage.tell(1, position=-1)
+    stage.emit(1, position=-1)
     ((node, gap),) = stage.gaps()
     assert (node, gap.count, gap.first, gap.stop, gap.reason) == (7, 0, 0, 0, LOST)
 
@@ -216,9 +216,9 @@ def test_a_host_that_does_not_count_leaves_a_gap_of_unknown_size() -> None:
 def test_a_connection_lost_after_resuming_has_its_own_reason() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
-    stage.tell(1, position=11)
+    stage.emit(1, position=11)
     stage.witness.connection_lost()
-    stage.tell(1, position=20)
+    stage.emit(1, position=20)
     assert [gap.reason for _, gap in stage.gaps()] == [LOST]
     stage.witness.resume_after(ResumePoint(node=7, position=20, time_ns=s(120)))
     stage.witness.end()

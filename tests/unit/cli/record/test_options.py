@@ -82,7 +82,7 @@ def test_options_are_those_that_were_promised() -> None:
     def command(**_given: object) -> None: ...
 
     names = [option for parameter in command.params for option in parameter.opts]
-    assert names[:4] == ["--from", "--to", "--types", "--subjects"]
+    assert names[:5] == ["--from", "--to", "-t", "--types", "--subjects"]
     assert "--multicast" in names
 
 

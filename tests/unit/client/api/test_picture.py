@@ -29,7 +29,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 30))
 
 
-def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
+def emit(core: NodeCore, server: NodeServer, **facts: Any) -> None:
     """Publish a picture at the node; by default with this node alone."""
     alone = {
         "id": id(core),
@@ -53,7 +53,7 @@ def tell(core: NodeCore, server: NodeServer, **facts: Any) -> None:
 def reported(node: RunningNode, **facts: Any) -> None:
     async def on_its_loop() -> None:
         assert node._server is not None
-        tell(node.core, node._server, **facts)
+        emit(node.core, node._server, **facts)
 
     node.do(on_its_loop())
 
@@ -215,7 +215,7 @@ def test_missing_permission_raises_refused() -> None:
         server = NodeServer(core)
         try:
             place = await server.listen(parse_endpoint("tcp://127.0.0.1:0"))
-            tell(core, server)
+            emit(core, server)
             async with await aio.connect(place) as space:
                 with pytest.raises(Refused, match="SkerryPicture: not permitted"):
                     await space.picture.wait()

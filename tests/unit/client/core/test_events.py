@@ -155,8 +155,8 @@ def test_info_of_a_state_has_client_and_time() -> None:
 def test_operations_are_an_enum_whose_text_is_equal() -> None:
     made = (header(), shape_of(Shout), Shout(text="a").encode(), None, 5, 0.0)
     event: Event[Any] = Event(Operation.CREATE, *made)
-    assert event.operation is Operation.CREATE
     assert event.operation == "create"
+    assert event.operation is Operation.CREATE
     assert f"{event.operation}" == str(event.operation) == "create"
     assert {"create": 1}[event.operation] == 1
     assert json.dumps(event.operation) == '"create"'

@@ -241,8 +241,8 @@ def test_lost_connection_and_close_are_reported_to_claims() -> None:
     (ended,) = [
         event for event in core.connection.take_events() if isinstance(event, ClaimsChanged)
     ]
-    for tell in ended.callbacks:
-        tell()
+    for emit in ended.callbacks:
+        emit()
     assert handler.states[-1] == "closed"
 
 

@@ -312,7 +312,7 @@ def test_alternating_types_are_delivered_like_single_frames() -> None:
             ]
         return [Wire().frame(*one) for one in made]
 
-    def told_in_pieces(count: int) -> list[Any]:
+    def delivered_in_pieces(count: int) -> list[Any]:
         intake = UpdateIntake()
         received_events: list[Any] = []
 
@@ -340,10 +340,10 @@ def test_alternating_types_are_delivered_like_single_frames() -> None:
                 assert start >= 180
         return received_events
 
-    alone = told_in_pieces(1)
+    alone = delivered_in_pieces(1)
     assert len(alone) > 250
     for count in (2, 6, 90, 180):
-        assert told_in_pieces(count) == alone
+        assert delivered_in_pieces(count) == alone
 
 
 def test_taker_replaces_stores_and_events() -> None:

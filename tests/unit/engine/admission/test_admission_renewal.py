@@ -155,11 +155,11 @@ def test_a_filtered_replay_in_progress_sends_nothing_that_became_hidden(
     )
     harbour.carry()
     harbour.carry()
-    told = len(seer.items("Boat", 1))
-    assert 0 < told < 6
+    notified = len(seer.items("Boat", 1))
+    assert 0 < notified < 6
     harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
     harbour.pump()
-    assert [boat.id for boat in seer.objects(Boat, 1)][told:] == [6]
+    assert [boat.id for boat in seer.objects(Boat, 1)][notified:] == [6]
     assert seer.counts_down("Boat", 1)[-1] == 0
     # What it knows goes when it changes, and of what it was not told it hears nothing.
     maker.publish(Boat(id=0, name="y"), subject="/hidden/0")

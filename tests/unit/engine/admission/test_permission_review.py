@@ -104,8 +104,8 @@ def test_a_replay_waits_for_the_check_and_goes_on_after_it(harbour: Harbour) -> 
         harbour.carry()
         guest.connection.join("Boat", 0.0)
     harbour.carry()
-    told = len(late.objects(Boat))
-    assert 0 < told <= REPLAY_SLICE_BYTES // 1000 + 1
+    notified = len(late.objects(Boat))
+    assert 0 < notified <= REPLAY_SLICE_BYTES // 1000 + 1
     harbour.node.renew_admission(WITHOUT_BOATS, 0)
     # What was queued before.
     harbour.carry()

@@ -10,7 +10,8 @@ from skerry.engine.dispatch.client_queue import (
     BATCH_COUNT,
     BATCH_COUNT_MIN,
     BATCH_GAP_NS,
-    BATCH_UNDELAYED_COUNT,
+    BATCH_UNDELAYED_COUNT_MAX,
+    BATCH_UNDELAYED_COUNT_MIN,
     ClientQueue,
     Tally,
 )
@@ -123,21 +124,27 @@ def test_a_client_that_publishes_meanwhile_is_not_delayed() -> None:
     assert queue.is_delayed(2, MS)
 
 
-def test_a_delay_that_gained_nothing_is_not_repeated_soon() -> None:
-    queue = streaming()
-    put(queue, BATCH_COUNT_MIN)
-    assert queue.is_delayed(0, MS)
-    hand_out(queue, MS)
-    for number in range(BATCH_UNDELAYED_COUNT):
+def undelayed_count(queue: ClientQueue) -> int:
+    """Writes up to the next one that is delayed."""
+    for count in range(BATCH_UNDELAYED_COUNT_MAX + 1):
         put(queue, BATCH_COUNT_MIN)
-        assert not queue.is_delayed(MS, MS), number
+        if queue.is_delayed(MS, MS):
+            return count
         hand_out(queue, MS)
-    put(queue, BATCH_COUNT_MIN)
-    assert queue.is_delayed(MS, MS)
+    raise AssertionError("no write is delayed")
+
+
+def test_a_delay_that_gained_nothing_is_repeated_later_each_time() -> None:
+    queue = streaming()
+    assert undelayed_count(queue) == 0
+    for wanted in (BATCH_UNDELAYED_COUNT_MIN, 12, 36, BATCH_UNDELAYED_COUNT_MAX, 60):
+        hand_out(queue, MS)
+        assert undelayed_count(queue) == wanted
     put(queue, 1)
     hand_out(queue, MS)
-    put(queue, BATCH_COUNT_MIN)
-    assert queue.is_delayed(MS, MS), "that one gained something"
+    assert undelayed_count(queue) == 0, "that one gained something"
+    hand_out(queue, MS)
+    assert undelayed_count(queue) == BATCH_UNDELAYED_COUNT_MIN
 
 
 class Market:

@@ -70,13 +70,13 @@ def ids(guest: Guest) -> list[int]:
 def test_a_large_cache_is_replayed_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     assert harbour.node.deadline_ns() == harbour.now_ns
-    told = [len(reader.objects(Boat))]
-    while told[-1] < COUNT:
+    notified = [len(reader.objects(Boat))]
+    while notified[-1] < COUNT:
         assert "DotsCacheInfo" not in reader.names()
         harbour.node.advance(harbour.now_ns)
         harbour.carry()
-        told.append(len(reader.objects(Boat)))
-    assert told == [3, 6, 9, 12]
+        notified.append(len(reader.objects(Boat)))
+    assert notified == [3, 6, 9, 12]
     harbour.pump()
     assert ids(reader) == list(range(COUNT))
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
@@ -94,11 +94,11 @@ def test_an_object_that_changes_before_its_turn_is_sent_once_in_its_new_state(
     maker.post(Boat(id=0, speed=8))
     harbour.pump()
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
-    told = [(b.id, b.speed) for b in reader.objects(Boat)]
-    assert told.count((COUNT - 1, 7)) == 1
-    assert (COUNT - 1, None) not in told
-    assert told.count((0, 8)) == 1, "live, as it had been told already"
-    assert len(told) == COUNT + 1
+    notified = [(b.id, b.speed) for b in reader.objects(Boat)]
+    assert notified.count((COUNT - 1, 7)) == 1
+    assert (COUNT - 1, None) not in notified
+    assert notified.count((0, 8)) == 1, "live, as it had been told already"
+    assert len(notified) == COUNT + 1
     assert reader.sees(Boat) == by_key(harbour)
     assert reader.names()[-1] == "DotsEcho"
 
@@ -134,12 +134,14 @@ def test_an_object_created_during_a_replay_is_delivered_live(
     maker.post(Boat(id=COUNT - 1, speed=2))
     harbour.pump()
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
-    live = [b.id for b, i in zip(reader.objects(Boat), told_items(reader), strict=True) if i < 0]
+    live = [
+        b.id for b, i in zip(reader.objects(Boat), replayed_items(reader), strict=True) if i < 0
+    ]
     assert live == [99, COUNT - 1]
     assert reader.sees(Boat) == by_key(harbour)
 
 
-def told_items(guest: Guest) -> list[int]:
+def replayed_items(guest: Guest) -> list[int]:
     items = [item for item in guest.items("Boat") if item.header.remove_obj != 1]
     return [int(item.header.from_cache) for item in items]
 
@@ -177,8 +179,10 @@ def test_a_client_that_receives_an_object_by_another_group_receives_each_update(
     for speed in (7, 8):
         maker.post(Boat(id=COUNT - 1, speed=speed))
     harbour.pump()
-    told = [(b.speed, i) for b, i in zip(reader.objects(Boat), told_items(reader), strict=True)]
-    assert [item for item in told if item[0]] == [(7, left), (7, -1), (8, -1)]
+    notified = [
+        (b.speed, i) for b, i in zip(reader.objects(Boat), replayed_items(reader), strict=True)
+    ]
+    assert [item for item in notified if item[0]] == [(7, left), (7, -1), (8, -1)]
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
 
 
@@ -217,8 +221,10 @@ def test_an_update_waits_for_the_last_of_several_replays_of_its_object(
     maker.post(Boat(id=COUNT - 1, speed=7))
     harbour.carry()
     reader.leave("/Boat/...")
-    told = [(b.speed, i) for b, i in zip(reader.objects(Boat), told_items(reader), strict=True)]
-    assert [item for item in told if item[0]] == [(7, 0)]
+    notified = [
+        (b.speed, i) for b, i in zip(reader.objects(Boat), replayed_items(reader), strict=True)
+    ]
+    assert [item for item in notified if item[0]] == [(7, 0)]
     assert reader.sees(Boat) == by_key(harbour)
 
 
@@ -239,12 +245,12 @@ def test_a_replay_to_a_paused_client_waits_until_it_is_resumed(
 ) -> None:
     reader = begin(harbour)
     reader.pause()
-    told = len(reader.objects(Boat))
+    notified = len(reader.objects(Boat))
     deadline_ns = harbour.node.deadline_ns()
     assert deadline_ns is not None
     assert deadline_ns > harbour.now_ns, "there is nothing to do for it"
     harbour.wait(0.5)
-    assert len(reader.objects(Boat)) == told
+    assert len(reader.objects(Boat)) == notified
     reader.resume()
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
     assert reader.names()[-1] == "DotsEcho"
@@ -308,7 +314,7 @@ def test_objects_whose_subject_changes_during_a_replay_are_all_sent(
 ) -> None:
     maker.publish(*[Boat(id=n, name=BULK) for n in range(COUNT)], subject="/here/boat")
     reader = begin(harbour, "/here/...")
-    # Two of those that are still to be told go elsewhere, and one of them for good.
+    # Two of those not yet replayed move to other subjects, and one of them stays there.
     maker.post(Boat(id=COUNT - 1, speed=1), subject="/there/boat")
     maker.post(Boat(id=COUNT - 2, speed=1), subject="/there/boat")
     maker.post(Boat(id=COUNT - 2), is_remove=True, subject="/there/boat")
@@ -434,8 +440,8 @@ def test_many_types_of_few_objects_are_listed_up_to_the_bound_for_all(
     monkeypatch.setattr("skerry.engine.services.joining.REPLAY_SORTED_COUNT_MAX", others + 1 + 5)
     reader = harbour.guest("reader")
     reader.join("/...")
-    told = {frozenset([tuple(ids(reader)), tuple(c.id for c in reader.objects(Car))])}
-    assert told == {frozenset([(1, 2, 3), (3, 1, 2)])}
+    notified = {frozenset([tuple(ids(reader)), tuple(c.id for c in reader.objects(Car))])}
+    assert notified == {frozenset([(1, 2, 3), (3, 1, 2)])}
 
 
 def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> None:

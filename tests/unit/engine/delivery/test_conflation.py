@@ -30,7 +30,7 @@ Boat, Car = TYPES.Boat, TYPES.Car
 BULK = "x" * 70_000
 
 
-class Told:
+class Recipient:
     """Notes what it would tell."""
 
     def __init__(self, frame_count: int = 1, frame: bytes = b"frame") -> None:
@@ -66,18 +66,18 @@ def news_of(topic: Topic, obj: skerry.Struct, *, is_remove: bool = False) -> Upd
 
 def test_updates_of_one_object_share_a_slot_and_those_of_others_do_not() -> None:
     queue = ClientQueue(2, Wire(), [])
-    slots, told = ConflationSlots(queue), Told()
+    slots, notified = ConflationSlots(queue), Recipient()
     boats, cars = topic_of(Boat), topic_of(Car)
-    slots.add(told, news_of(boats, Boat(id=1, name="a")))
-    slots.add(told, news_of(boats, Boat(id=1, speed=1)))
-    slots.add(told, news_of(boats, Boat(id=2)))
-    slots.add(told, news_of(cars, Car(id=1)))
+    slots.add(notified, news_of(boats, Boat(id=1, name="a")))
+    slots.add(notified, news_of(boats, Boat(id=1, speed=1)))
+    slots.add(notified, news_of(boats, Boat(id=2)))
+    slots.add(notified, news_of(cars, Car(id=1)))
     assert (len(slots), slots.waiting_count) == (3, 4)
-    assert slots.has(told, news_of(cars, Car(id=1)))
-    assert not slots.has(told, news_of(cars, Car(id=2)))
-    assert not slots.has(Told(), news_of(cars, Car(id=1)))
+    assert slots.has(notified, news_of(cars, Car(id=1)))
+    assert not slots.has(notified, news_of(cars, Car(id=2)))
+    assert not slots.has(Recipient(), news_of(cars, Car(id=1)))
     slots.drain(1, 0.0)
-    assert told.slots == [
+    assert notified.slots == [
         ("Boat", b"\x81\x01", 0b1110, 2),
         ("Boat", b"\x81\x02", 0b10, 1),
         ("Car", b"\x81\x01", 0b10, 1),
@@ -87,21 +87,25 @@ def test_updates_of_one_object_share_a_slot_and_those_of_others_do_not() -> None
 
 
 def test_after_a_conflated_remove_all_fields_of_a_new_object_are_sent() -> None:
-    slots, told, boats = ConflationSlots(ClientQueue(2, Wire(), [])), Told(), topic_of(Boat)
-    slots.add(told, news_of(boats, Boat(id=1), is_remove=True))
-    slots.add(told, news_of(boats, Boat(id=1, name="again")))
+    slots, notified, boats = (
+        ConflationSlots(ClientQueue(2, Wire(), [])),
+        Recipient(),
+        topic_of(Boat),
+    )
+    slots.add(notified, news_of(boats, Boat(id=1), is_remove=True))
+    slots.add(notified, news_of(boats, Boat(id=1, name="again")))
     slots.drain(1, 0.0)
-    assert told.slots == [("Boat", b"\x81\x01", 0b1110, 2)]
+    assert notified.slots == [("Boat", b"\x81\x01", 0b1110, 2)]
 
 
 def test_draining_stops_when_enough_waits_on_the_lane() -> None:
     queue = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(queue), Told(frame=b"x" * 60), topic_of(Boat)
-    told.queue = queue
+    slots, notified, boats = ConflationSlots(queue), Recipient(frame=b"x" * 60), topic_of(Boat)
+    notified.queue = queue
     for number in range(5):
-        slots.add(told, news_of(boats, Boat(id=number)))
+        slots.add(notified, news_of(boats, Boat(id=number)))
     slots.drain(100, 0.0)
-    assert (len(told.slots), len(slots)) == (2, 3)
+    assert (len(notified.slots), len(slots)) == (2, 3)
     queue.take()
     slots.drain(1000, 0.0)
     assert len(slots) == 0
@@ -109,25 +113,25 @@ def test_draining_stops_when_enough_waits_on_the_lane() -> None:
 
 def test_slots_of_a_left_group_are_dropped_unless_still_wanted() -> None:
     queue = ClientQueue(2, Wire(), [])
-    slots, told, other, boats = ConflationSlots(queue), Told(), Told(), topic_of(Boat)
+    slots, notified, other, boats = ConflationSlots(queue), Recipient(), Recipient(), topic_of(Boat)
     for number in (1, 2):
-        slots.add(told, news_of(boats, Boat(id=number)))
+        slots.add(notified, news_of(boats, Boat(id=number)))
         slots.add(other, news_of(boats, Boat(id=number)))
-    slots.forget(told, lambda update: Boat.decode(update.payload) == Boat(id=2))
+    slots.forget(notified, lambda update: Boat.decode(update.payload) == Boat(id=2))
     slots.forget(other)
     slots.drain(1, 0.0)
     assert (len(slots), slots.waiting_count) == (0, 0)
     assert (boats.tally.expired, queue.tally.expired) == (3, 3)
     # What the client knew of the object, it may have forgotten.
-    assert [(mask, count) for _, _, mask, count in told.slots] == [(boats.plan.mask, 1)]
+    assert [(mask, count) for _, _, mask, count in notified.slots] == [(boats.plan.mask, 1)]
     assert other.slots == []
 
 
 def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> None:
     queue = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(queue), Told(), topic_of(Boat)
+    slots, notified, boats = ConflationSlots(queue), Recipient(), topic_of(Boat)
     for number in range(3000):
-        slots.add(told, news_of(boats, Boat(id=number)))
+        slots.add(notified, news_of(boats, Boat(id=number)))
     asked: list[int] = []
 
     def is_wanted(update: UpdateInTransit) -> bool:
@@ -135,7 +139,7 @@ def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> Non
         return False
 
     for is_known in (True, False, True):
-        slots.forget(told, is_wanted, is_known=is_known)
+        slots.forget(notified, is_wanted, is_known=is_known)
     assert asked == []
     queue.work_left = 110
     slots.drain(1, 0.0)
@@ -147,23 +151,23 @@ def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> Non
 
 def test_updates_after_a_leave_are_sent_with_all_fields() -> None:
     queue = ClientQueue(2, Wire(), [])
-    slots, told, boats = ConflationSlots(queue), Told(), topic_of(Boat)
+    slots, notified, boats = ConflationSlots(queue), Recipient(), topic_of(Boat)
     for number in (1, 2):
-        slots.add(told, news_of(boats, Boat(id=number, name="a")))
-    slots.forget(told, lambda _: False)
-    slots.add(told, news_of(boats, Boat(id=1, speed=1)))
+        slots.add(notified, news_of(boats, Boat(id=number, name="a")))
+    slots.forget(notified, lambda _: False)
+    slots.add(notified, news_of(boats, Boat(id=1, speed=1)))
     slots.drain(1, 0.0)
-    assert [(mask, count) for _, _, mask, count in told.slots] == [(boats.plan.mask, 2)]
+    assert [(mask, count) for _, _, mask, count in notified.slots] == [(boats.plan.mask, 2)]
     assert boats.tally.expired == 1
 
 
 def test_updates_in_slots_are_queued_for_their_topic() -> None:
-    slots, told = ConflationSlots(ClientQueue(2, Wire(), [])), Told()
+    slots, notified = ConflationSlots(ClientQueue(2, Wire(), [])), Recipient()
     boats = topic_of(Boat)
     for number in (1, 1, 1, 2, 2, 3):
-        slots.add(told, news_of(boats, Boat(id=number)))
+        slots.add(notified, news_of(boats, Boat(id=number)))
     assert boats.tally.queued == slots.waiting_count == 6
-    slots.drop(told, news_of(boats, Boat(id=1)))
+    slots.drop(notified, news_of(boats, Boat(id=1)))
     assert boats.tally.queued == 3
     slots.expire(1)
     assert boats.tally.queued == 1
@@ -173,15 +177,15 @@ def test_updates_in_slots_are_queued_for_their_topic() -> None:
 
 def test_more_than_the_bound_is_too_much() -> None:
     assert ConflationSlots(ClientQueue(2, Wire(), []))._count_max == CONFLATED_COUNT_MAX
-    slots, told, boats = (
+    slots, notified, boats = (
         ConflationSlots(ClientQueue(2, Wire(), []), count_max=2),
-        Told(),
+        Recipient(),
         topic_of(Boat),
     )
     for number in (1, 2, 2):
-        slots.add(told, news_of(boats, Boat(id=number)))
+        slots.add(notified, news_of(boats, Boat(id=number)))
     assert not slots.is_full
-    slots.add(told, news_of(boats, Boat(id=3)))
+    slots.add(notified, news_of(boats, Boat(id=3)))
     assert slots.is_full
 
 

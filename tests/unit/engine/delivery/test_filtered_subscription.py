@@ -222,6 +222,18 @@ def test_messages_of_a_slow_filtered_subscription_are_conflated_by_key(
     assert reader.objects(Shout, 1)[1:] == [Shout(id=1, text="2")]
 
 
+def test_messages_that_do_not_match_count_as_filtered(harbour: Harbour, maker: Guest) -> None:
+    reader = harbour.guest("reader")
+    reader.open_view(Shout, 1, where="text = 'a'")
+    for _ in range(3):
+        # The header of the first is new to the node, those of the others are not.
+        maker.publish(*[Shout(id=number, text="ab"[number % 2]) for number in range(10)])
+    assert reader.objects(Shout, 1) == [Shout(id=n, text="a") for n in range(0, 10, 2)] * 3
+    row = harbour.row("Shout")
+    assert (row.due, row.delivered, row.filtered) == (30, 15, 15)
+    harbour.check()
+
+
 # -- while a replay goes on
 
 

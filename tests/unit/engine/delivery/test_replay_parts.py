@@ -61,7 +61,7 @@ def key(number: int) -> bytes:
     return bytes([0x81, number])
 
 
-def told(part: ReplayPart) -> list[int]:
+def notified(part: ReplayPart) -> list[int]:
     found = []
     while not part.is_over():
         entry = part.advance()
@@ -112,7 +112,7 @@ def test_wanted_objects_are_found_in_slices_and_then_sent(topic: Topic) -> None:
     assert part.examine(100) == 5
     assert part.is_examined()
     assert part.count() == 6
-    assert told(part) == [1, 2, 4, 5, 7, 8]
+    assert notified(part) == [1, 2, 4, 5, 7, 8]
     part.close()
     assert topic.type_cache.reader_count == 0
 
@@ -133,7 +133,7 @@ def test_what_was_not_examined_is_held_and_what_was_only_if_it_was_found(topic: 
     assert not part.has_found(key(9), None)
     part.examine(100)
     assert held() == [2, 5, 7, 8]
-    assert told(part) == [2, 5, 7, 8]
+    assert notified(part) == [2, 5, 7, 8]
     part.close()
     assert held() == []
 
@@ -151,7 +151,7 @@ def test_what_is_left_out_is_so_also_where_it_is_found_later(topic: Topic) -> No
     part.examine(100)
     assert sorted(left_out) == [1, 2, 4, 5, 7, 8]
     assert sum(part.excluding(lambda _, entry: Boat.decode(entry.payload).id == 7)) == 1
-    assert told(part) == [1, 5]
+    assert notified(part) == [1, 5]
 
 
 def test_a_whole_part_counts_objects_that_were_sent_before_the_rest_was_counted(
@@ -162,7 +162,7 @@ def test_a_whole_part_counts_objects_that_were_sent_before_the_rest_was_counted(
     assert sum(part.excluding(lambda _, entry: Boat.decode(entry.payload).id in (3, 5))) == 1
     assert part.count() == 7
     assert not part.holds(key(5), objects[key(5)])
-    assert told(part) == [0, 1, 2, 4, 6, 7, 8]
+    assert notified(part) == [0, 1, 2, 4, 6, 7, 8]
     assert part.has_found(key(0), objects[key(0)]) is False
 
 
@@ -193,7 +193,7 @@ def test_objects_may_change_while_others_are_excluded(
         maker.remove(Boat(id=number))
     maker.publish(Boat(id=4, speed=99))
     assert sum(steps) == 2, "4 and 8"
-    assert sorted(told(part)) == [5]
+    assert sorted(notified(part)) == [5]
     part.close()
     assert list(part.excluding(lambda *_: True)) == []
 
@@ -203,6 +203,6 @@ def test_listed_objects_are_sent_by_their_keys(topic: Topic) -> None:
     assert part.count() == 3
     assert part.has_found(key(3), objects[key(3)])
     part.skip(key(3), objects[key(3)])
-    assert told(part) == [1, 5]
+    assert notified(part) == [1, 5]
     part.close()
     assert part.count() == 0

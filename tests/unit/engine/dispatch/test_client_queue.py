@@ -52,12 +52,12 @@ def test_updates_are_delivered_by_the_tally_of_their_type() -> None:
     boats, cars = Tally(), Tally()
     for tally in (boats, boats, cars, boats):
         queue.deliver(b"x", tally)
-    queue.add(b"a message is no update")
+    queue.add(b"a message is not one")
     assert (boats.queued, cars.queued, queue.queued_count) == (3, 1, 4)
     queue.take()
     assert (boats.delivered, cars.delivered, queue.tally.delivered) == (3, 1, 4)
     assert (boats.queued, cars.queued, queue.queued_count) == (0, 0, 0)
-    assert (queue.sent_count, queue.sent_bytes) == (5, 4 + len("a message is no update"))
+    assert (queue.sent_count, queue.sent_bytes) == (5, 4 + len("a message is not one"))
 
 
 def test_queued_updates_expire_with_their_client() -> None:

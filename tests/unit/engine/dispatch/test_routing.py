@@ -41,7 +41,7 @@ def publish_some(maker: Guest) -> None:
     maker.publish(Shout(text="hear"), subject="/fleet/north")
 
 
-def told(guest: Guest) -> list[str]:
+def notified(guest: Guest) -> list[str]:
     own = ("Boat", "Car", "Spot", "Weather", "Shout")
     names = [item.header.type_name for item in guest.heard]
     return sorted(name for name in names if name in own)
@@ -72,10 +72,10 @@ def test_a_pattern_selects_default_and_own_subjects_live(
     reader = harbour.guest("reader")
     reader.join(pattern)
     publish_some(maker)
-    assert told(reader) == SELECTED[pattern]
+    assert notified(reader) == SELECTED[pattern]
     reader.leave(pattern)
     publish_some(maker)
-    assert told(reader) == SELECTED[pattern]
+    assert notified(reader) == SELECTED[pattern]
     assert harbour.node.statistics().group_count == 0
 
 
@@ -84,7 +84,7 @@ def test_a_pattern_selects_cached_objects_too(pattern: str, harbour: Harbour, ma
     publish_some(maker)
     reader = harbour.guest("reader")
     reader.join(pattern)
-    assert told(reader) == [name for name in SELECTED[pattern] if name != "Shout"]
+    assert notified(reader) == [name for name in SELECTED[pattern] if name != "Shout"]
     counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
     assert counts == list(reversed(range(len(counts))))
     normal = pattern.replace("\u2026", "...")
@@ -158,7 +158,7 @@ def test_an_invalid_subject_ends_only_its_connection(
     maker.publish(Boat(id=1), subject=subject)
     assert maker.is_cut
     assert "cannot be used as a subject" in maker.fault
-    assert told(reader) == []
+    assert notified(reader) == []
     assert not reader.is_cut
     assert harbour.cached(Boat) == []
 
@@ -200,7 +200,7 @@ def test_leaving_a_group_that_was_not_joined_has_no_effect(harbour: Harbour, mak
     for group in ("Car", "/...", "/Boat/*"):
         reader.leave(group)
     maker.publish(Boat(id=1))
-    assert told(reader) == ["Boat"]
+    assert notified(reader) == ["Boat"]
 
 
 def test_members_are_counted_with_filtered_subscriptions(harbour: Harbour, maker: Guest) -> None:
@@ -271,7 +271,7 @@ def test_a_carrier_receives_messages_to_the_site_and_nothing_else(
     harbour.node.carry(carrier.address)
     publish_some(maker)
     maker.publish(Shout(text="again"))
-    assert told(carrier) == ["Shout", "Shout"]
+    assert notified(carrier) == ["Shout", "Shout"]
 
 
 def test_a_carrier_that_also_joined_a_type_receives_updates_once(
@@ -282,7 +282,7 @@ def test_a_carrier_that_also_joined_a_type_receives_updates_once(
     carrier.join("Shout")
     harbour.node.carry(carrier.address)
     maker.publish(Shout(text="hear"))
-    assert told(carrier) == ["Shout"]
+    assert notified(carrier) == ["Shout"]
 
 
 def test_a_carrier_that_disconnected_is_removed(harbour: Harbour, maker: Guest) -> None:
@@ -291,6 +291,6 @@ def test_a_carrier_that_disconnected_is_removed(harbour: Harbour, maker: Guest) 
     maker.publish(Shout(text="hear"))
     harbour.node.stream_closed(carrier.address, CloseReason.LOST, harbour.now_ns)
     maker.publish(Shout(text="nobody"))
-    assert told(carrier) == ["Shout"]
+    assert notified(carrier) == ["Shout"]
     rows = {row.name: row.ledger.due for row in harbour.node.statistics().types}
     assert rows["Shout"] == 1

@@ -350,8 +350,8 @@ def test_an_object_that_is_removed_during_the_selection_is_not_counted(
     maker.post(Berth(pier=1, name="b7"), is_remove=True)
     maker.post(Berth(pier=2, name="b8"), is_remove=True)
     harbour.pump()
-    told = [(Berth.decode(i.payload).name, i.header.remove_obj) for i in reader.items("Berth")]
-    assert told == [("b1", 1), ("b7", 1), ("b4", 0)]
+    notified = [(Berth.decode(i.payload).name, i.header.remove_obj) for i in reader.items("Berth")]
+    assert notified == [("b1", 1), ("b7", 1), ("b4", 0)]
     assert counts(reader) == [0]
 
 
@@ -514,8 +514,8 @@ def test_a_client_without_all_permissions_receives_the_rest_in_slices(
     assert not any("hidden" in item.header.subject for item in reader.heard)
     assert [b.depth for b in reader.objects(Berth) if b.pier in (0, 1, 5) and b.depth] == []
     assert sorted(b.pier for b in reader.sees(Berth).values()) == [2, 3, 4]
-    told = counts(reader)
-    assert told == list(reversed(range(len(told))))
+    notified = counts(reader)
+    assert notified == list(reversed(range(len(notified))))
     harbour.check()
 
 

@@ -55,7 +55,7 @@ def claim(
     guest.send("SkerryClaim", number=number, event=EVENTS[event], typeName=name, **fields)
 
 
-def told(guest: Guest) -> list[tuple[int, str]]:
+def notified(guest: Guest) -> list[tuple[int, str]]:
     return [(m.number, m.state.label) for m in guest.messages("SkerryClaimed")]
 
 
@@ -85,7 +85,7 @@ def test_the_first_claim_holds_its_target_and_the_holder_is_published(harbour: H
     owner, watcher = harbour.guest("owner"), harbour.guest("watcher")
     watcher.join("SkerryHolder")
     claim(owner, Boat(id=7))
-    assert told(owner) == [(1, "held")]
+    assert notified(owner) == [(1, "held")]
     assert holders(harbour) == {"/Boat/7": (owner.client_id, 0)}
     (seen,) = watcher.messages("SkerryHolder")
     assert (seen.kind.label, seen.typeName) == ("objects", "Boat")
@@ -95,12 +95,12 @@ def test_a_later_claim_takes_over_and_the_former_holder_is_notified(harbour: Har
     former, owner = harbour.guest("former"), harbour.guest("owner")
     claim(former, Boat(id=7), 3)
     claim(owner, Boat(id=7), 3)
-    assert told(former) == [(3, "held"), (3, "lost")]
+    assert notified(former) == [(3, "held"), (3, "lost")]
     assert reasons(former) == [f"/Boat/7: claimed by client {owner.client_id}"]
-    assert told(owner) == [(3, "held")]
+    assert notified(owner) == [(3, "held")]
     owner.goodbye()
     assert holders(harbour) == {}
-    assert told(former) == [(3, "held"), (3, "lost")]
+    assert notified(former) == [(3, "held"), (3, "lost")]
 
 
 def test_standbys_become_holders_in_their_order(harbour: Harbour) -> None:
@@ -110,18 +110,18 @@ def test_standbys_become_holders_in_their_order(harbour: Harbour) -> None:
     claim(second, Boat(id=7), event="standby")
     assert holders(harbour) == {"/Boat/7": (owner.client_id, 2)}
     owner.vanish()
-    assert told(first) == [(1, "standby"), (1, "held")]
-    assert told(second) == [(1, "standby")]
+    assert notified(first) == [(1, "standby"), (1, "held")]
+    assert notified(second) == [(1, "standby")]
     assert holders(harbour) == {"/Boat/7": (first.client_id, 1)}
     first.send("SkerryClaim", number=1, event=EVENTS["release"])
-    assert told(second) == [(1, "standby"), (1, "held")]
+    assert notified(second) == [(1, "standby"), (1, "held")]
     assert holders(harbour) == {"/Boat/7": (second.client_id, 0)}
 
 
 def test_a_standby_holds_a_free_target_at_once(harbour: Harbour) -> None:
     guest = harbour.guest()
     claim(guest, Boat(id=7), event="standby")
-    assert told(guest) == [(1, "held")]
+    assert notified(guest) == [(1, "held")]
 
 
 def test_a_standby_that_lost_its_target_is_the_next_holder(harbour: Harbour) -> None:
@@ -129,10 +129,10 @@ def test_a_standby_that_lost_its_target_is_the_next_holder(harbour: Harbour) -> 
     claim(spare, Boat(id=7), event="standby")
     claim(waiting, Boat(id=7), event="standby")
     claim(owner, Boat(id=7))
-    assert told(spare) == [(1, "held"), (1, "standby")]
+    assert notified(spare) == [(1, "held"), (1, "standby")]
     owner.vanish()
-    assert told(spare) == [(1, "held"), (1, "standby"), (1, "held")]
-    assert told(waiting) == [(1, "standby")]
+    assert notified(spare) == [(1, "held"), (1, "standby"), (1, "held")]
+    assert notified(waiting) == [(1, "standby")]
 
 
 def test_a_standby_that_disconnects_is_skipped(harbour: Harbour) -> None:
@@ -143,7 +143,7 @@ def test_a_standby_that_disconnects_is_skipped(harbour: Harbour) -> None:
     first.vanish()
     assert holders(harbour) == {"/Boat/7": (owner.client_id, 1)}
     owner.goodbye()
-    assert told(second) == [(1, "standby"), (1, "held")]
+    assert notified(second) == [(1, "standby"), (1, "held")]
 
 
 def test_a_disconnected_client_does_not_become_a_holder(harbour: Harbour) -> None:
@@ -154,7 +154,7 @@ def test_a_disconnected_client_does_not_become_a_holder(harbour: Harbour) -> Non
     heir.join("SkerryHolder")
     heir.forget()
     owner.vanish()
-    assert told(heir) == [(1, "held")]
+    assert notified(heir) == [(1, "held")]
     assert {m.client for m in heir.messages("SkerryHolder") if m.client} <= {
         owner.client_id,
         heir.client_id,
@@ -170,7 +170,7 @@ def test_a_released_number_can_be_used_again_and_an_unknown_one_is_ignored(
     guest.send("SkerryClaim", number=1, event=EVENTS["release"])
     guest.send("SkerryClaim", number=1, event=EVENTS["release"])
     claim(guest, Boat(id=8))
-    assert told(guest) == [(1, "held"), (1, "held")]
+    assert notified(guest) == [(1, "held"), (1, "held")]
     assert holders(harbour) == {"/Boat/8": (guest.client_id, 0)}
 
 
@@ -212,7 +212,7 @@ def test_an_impossible_claim_is_refused_and_its_number_is_free_again(harbour: Ha
     guest.send("SkerryClaim", number=1, event=event)
     guest.describe(Boat)
     guest.send("SkerryClaim", number=1, event=event, typeName="Boat", object=b"\xa0")
-    assert told(guest) == [(1, "refused")] * 6
+    assert notified(guest) == [(1, "refused")] * 6
     assert reasons(guest) == [
         "Shout: objects of a type that is not cached cannot be claimed",
         "Part: its objects cannot be claimed",
@@ -223,7 +223,7 @@ def test_an_impossible_claim_is_refused_and_its_number_is_free_again(harbour: Ha
     ]
     assert harbour.node.statistics().refusals == {"claim": 6}
     claim(guest, Boat(id=1))
-    assert told(guest)[-1] == (1, "held")
+    assert notified(guest)[-1] == (1, "held")
 
 
 def test_bytes_that_are_not_an_object_end_the_connection(harbour: Harbour) -> None:
@@ -241,10 +241,10 @@ def test_the_claims_of_a_client_are_limited(make_harbour: Callable[..., Harbour]
     guest, other = harbour.guest(), harbour.guest("other")
     for number in (1, 2, 3):
         claim(guest, Boat(id=number), number)
-    assert told(guest) == [(1, "held"), (2, "held"), (3, "refused")]
+    assert notified(guest) == [(1, "held"), (2, "held"), (3, "refused")]
     assert reasons(guest) == ["/Boat/3: 2 claims already"]
     claim(other, Boat(id=3))
-    assert told(other) == [(1, "held")]
+    assert notified(other) == [(1, "held")]
     assert ClientLimits().claim_count_max == CLAIM_COUNT_MAX
     harbour.check()
 
@@ -256,7 +256,7 @@ def test_an_object_with_too_long_a_key_is_refused_and_the_client_stays(harbour: 
     claim(owner, TYPES.Port(name="x" * (room + 1)), 2)
     # This takes three characters.
     claim(owner, TYPES.Port(name="x" * (room - 1) + "/"), 3)
-    assert told(owner) == [(1, "held"), (2, "refused"), (3, "refused")]
+    assert notified(owner) == [(1, "held"), (2, "refused"), (3, "refused")]
     assert all("the key is too long" in reason for reason in reasons(owner))
     assert len(holders(harbour)) == 1
     owner.goodbye()
@@ -267,7 +267,7 @@ def test_the_length_of_a_handler_name_is_limited(harbour: Harbour) -> None:
     guest = harbour.guest()
     claim(guest, Ask, 1, handler="h" * HANDLER_NAME_BYTES_MAX)
     claim(guest, Ask, 2, handler="h" * (HANDLER_NAME_BYTES_MAX + 1))
-    assert told(guest) == [(1, "held"), (2, "refused")]
+    assert notified(guest) == [(1, "held"), (2, "refused")]
     with pytest.raises(LocalProtocolError, match="has 202 bytes, the limit is 200"):
         handler_subject("Ask", "ä" * 101)
 
@@ -281,7 +281,7 @@ def test_objects_and_requests_of_one_type_are_claimed_separately(harbour: Harbou
     owner, server = harbour.guest("owner"), harbour.guest("server")
     claim(owner, Boat)
     claim(server, Boat, handler="")
-    assert told(owner) == told(server) == [(1, "held")]
+    assert notified(owner) == notified(server) == [(1, "held")]
     kinds = {(h.kind.label, h.client) for h in harbour.cached(Holder)}
     assert kinds == {("objects", owner.client_id), ("requests", server.client_id)}
 
@@ -304,7 +304,7 @@ def test_owning_objects_requires_the_right_to_publish_and_to_remove(
     claim(guest, Boat(id=2), 2)
     claim(guest, Boat, 3)
     claim(guest, Buoy, 4)
-    assert told(guest) == [(1, "held"), (2, "refused"), (3, "refused"), (4, "held")]
+    assert notified(guest) == [(1, "held"), (2, "refused"), (3, "refused"), (4, "held")]
     assert reasons(guest) == ["/Boat/2: not permitted", "/Boat: not permitted"]
 
 
@@ -316,7 +316,7 @@ def test_owning_an_object_requires_the_right_to_its_chosen_subject_too(
     other.publish(Boat(id=1), subject="/secret/1")
     claim(guest, Boat(id=1), 1)
     claim(guest, Boat(id=2), 2)
-    assert told(guest) == [(1, "refused"), (2, "held")]
+    assert notified(guest) == [(1, "refused"), (2, "held")]
 
 
 def test_answering_requests_requires_the_right_to_subscribe_to_them(
@@ -326,7 +326,7 @@ def test_answering_requests_requires_the_right_to_subscribe_to_them(
     guest = harbour.guest("limited")
     claim(guest, Ask, 1, handler="mine")
     claim(guest, Ask, 2, handler="yours")
-    assert told(guest) == [(1, "held"), (2, "refused")]
+    assert notified(guest) == [(1, "held"), (2, "refused")]
 
 
 def test_a_client_that_loses_the_right_to_its_claim_is_disconnected(
@@ -341,7 +341,7 @@ def test_a_client_that_loses_the_right_to_its_claim_is_disconnected(
     harbour.node.renew_admission(AdmissionConfig(permission=(deny, everybody)), harbour.now_ns)
     harbour.pump()
     assert guest.fault == "/Boat/1: not permitted any more"
-    assert told(heir)[-1] == (1, "held")
+    assert notified(heir)[-1] == (1, "held")
 
 
 # -- what it means to own
@@ -412,7 +412,7 @@ def test_a_claim_to_a_singleton_is_a_claim_to_its_type(harbour: Harbour) -> None
     former, owner = harbour.guest("former"), harbour.guest("owner")
     claim(former, TYPES.Weather)
     claim(owner, TYPES.Weather())
-    assert told(former) == [(1, "held"), (1, "lost")]
+    assert notified(former) == [(1, "held"), (1, "lost")]
     assert holders(harbour) == {"/Weather": (owner.client_id, 0)}
     former.publish(TYPES.Weather(text="rain"))
     owner.publish(TYPES.Weather(text="sun"))
@@ -456,7 +456,7 @@ def test_ownership_does_not_change_the_cleanup_of_objects(harbour: Harbour) -> N
     owner.vanish()
     assert harbour.cached(Buoy) == []
     assert harbour.cached(Boat) == [Boat(id=1)]
-    assert told(heir) == [(1, "standby"), (1, "held")]
+    assert notified(heir) == [(1, "standby"), (1, "held")]
 
 
 def test_only_a_node_publishes_claims(harbour: Harbour) -> None:

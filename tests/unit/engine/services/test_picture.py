@@ -194,8 +194,8 @@ def test_a_link_is_one_way_if_only_one_end_is_silent_for_the_other() -> None:
     assert observations(both, own) == Observations()
     one_way = table_of(raw_of(2, a=None, c=None), raw_of(3, a=None, b=silent))
     assert observations(one_way, own).unheard_by == {2: (3,)}
-    told = table_of(raw_of(2, a=None, c=deaf), raw_of(3, a=None))
-    assert observations(told, own).unheard_by == {2: (3,)}
+    notified = table_of(raw_of(2, a=None, c=deaf), raw_of(3, a=None))
+    assert observations(notified, own).unheard_by == {2: (3,)}
     apart = table_of(raw_of(2, a=None, c=silent), raw_of(3, a=None, b=silent))
     assert observations(apart, own).unheard_by == {}
     ordered = table_of(raw_of(2, a=None, c=ExclusionReason.ORDERED), raw_of(3, a=None, b=silent))

@@ -27,8 +27,8 @@ ClientStatistics: Any = internal_class("DotsClientStatistics")
 
 
 def states(guest: Guest, client_id: int) -> list[tuple[str, str]]:
-    told = [obj for obj in guest.objects(DotsClient) if obj.id == client_id]
-    return [(o.name, o.connectionState.label) for o in told if o.connectionState is not None]
+    notified = [obj for obj in guest.objects(DotsClient) if obj.id == client_id]
+    return [(o.name, o.connectionState.label) for o in notified if o.connectionState is not None]
 
 
 def client_ids(harbour: Harbour) -> list[int]:
@@ -62,23 +62,23 @@ def test_types_that_a_client_publishes_and_joins_are_published_when_they_change(
     guest.join("/fleet/*")
     harbour.wait(1)
 
-    def told() -> list[tuple[list[str], list[str]]]:
+    def notified() -> list[tuple[list[str], list[str]]]:
         objs = [o for o in watcher.objects(DotsClient) if o.id == guest.client_id]
         return [(o.publishedTypes, o.subscribedTypes) for o in objs if o.publishedTypes is not None]
 
     published = ["Boat"]
-    assert told() == [(published, ["/fleet/*", "Car"])]
+    assert notified() == [(published, ["/fleet/*", "Car"])]
     guest.publish(Boat(id=1))
     harbour.wait(1)
-    assert len(told()) == 1
+    assert len(notified()) == 1
     guest.leave("Car")
     guest.join("Boat")
     harbour.wait(1)
-    assert told()[1:] == [(published, ["/fleet/*", "Boat"])], "as many as before, but others"
+    assert notified()[1:] == [(published, ["/fleet/*", "Boat"])], "as many as before, but others"
     guest.leave("Boat")
     guest.open_view(Boat, 3, where="id > 1")
     harbour.wait(1)
-    assert told()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
+    assert notified()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
 
 
 def test_the_status_is_published_a_second_after_a_change_and_not_repeated(

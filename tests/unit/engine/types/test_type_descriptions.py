@@ -79,12 +79,12 @@ def test_subscribers_of_descriptions_receive_new_types_twice(harbour: Harbour) -
     for group in ("StructDescriptorData", "EnumDescriptorData"):
         follower.join(group)
     maker.describe(Boat)
-    told = []
+    notified = []
     for item in follower.heard:
         name = internal_class(item.header.type_name).decode(item.payload).name
-        told.append((name, int(item.header.sender)))
+        notified.append((name, int(item.header.sender)))
     one = maker.client_id
-    assert told == [
+    assert notified == [
         ("Kind", -1),
         ("Kind", one),
         ("Place", -1),
@@ -311,11 +311,11 @@ def test_monitors_are_notified_of_a_conflict_of_definitions(harbour: Harbour) ->
     late = harbour.guest("late")
     late.join("SkerryConflict")
     for guest in (watcher, late):
-        told = guest.messages("SkerryConflict")[-1]
-        assert told.typeName == "Boat"
-        assert "(first)" in told.known
-        assert "(third)" in told.offered
-        assert told.difference.startswith("Boat.name: type changed (string to int32)")
+        notified = guest.messages("SkerryConflict")[-1]
+        assert notified.typeName == "Boat"
+        assert "(first)" in notified.known
+        assert "(third)" in notified.offered
+        assert notified.difference.startswith("Boat.name: type changed (string to int32)")
     # Other hosts' programs do not know the type, and are not described it.
     plain.join("SkerryConflict")
     plain.join("/...")
@@ -354,8 +354,8 @@ def test_values_of_elements_are_described_as_they_were_written(harbour: Harbour)
     reader.join("Lamp")
     maker.publish(made.Lamp(state=made.State.off))
     (state,) = reader.messages("EnumDescriptorData")
-    told = [(each.tag, each.name, each.enum_value) for each in state.elements]
-    assert told == [(1, "on", 5), (9, "off", 0), (10, "lost", -1)]
+    notified = [(each.tag, each.name, each.enum_value) for each in state.elements]
+    assert notified == [(1, "on", 5), (9, "off", 0), (10, "lost", -1)]
     assert reader.objects(made.Lamp) == [made.Lamp(state=made.State.off)]
 
 

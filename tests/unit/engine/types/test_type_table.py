@@ -421,8 +421,8 @@ def test_subscribers_of_descriptions_receive_the_definition_that_won_by_publishi
     second.describe(Fleeting)
     assert watcher.names() == []
     second.publish(Fleeting(id=1, name="Mary"))
-    (told,) = watcher.messages("StructDescriptorData")
-    assert [item.type for item in told.properties] == ["uint32", "string"]
+    (notified,) = watcher.messages("StructDescriptorData")
+    assert [item.type for item in notified.properties] == ["uint32", "string"]
 
 
 def test_a_client_that_may_only_subscribe_does_not_define_a_type(
@@ -735,8 +735,8 @@ def test_a_client_receives_a_new_description_when_the_type_changes(
     maker.publish(GROWN.Boat(id=1, length=9.5))
     maker.publish(GROWN.Boat(id=1, length=9.6))
     assert watcher.names() == ["StructDescriptorData", "Boat", "Boat"]
-    (told,) = watcher.messages("StructDescriptorData")
-    assert [item.name for item in told.properties][-1] == "length"
+    (notified,) = watcher.messages("StructDescriptorData")
+    assert [item.name for item in notified.properties][-1] == "length"
     assert "StructDescriptorData" not in maker.names()
     assert plain.names() == ["Boat", "Boat"], "it keeps what it was described first"
     assert [len(item.payload) for item in plain.items("Boat")] == [3, 3]

@@ -55,9 +55,9 @@ def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> N
     reader.account(100)
     reader.is_blocking = False
     reader.account(500)
-    assert reader.blocked_ns == 50
+    assert reader.blocked_ns == 75
     assert reader.needs_tick
-    reader.excuse(60)
+    reader.excuse(80)
     assert reader.blocked_ns == 0
 
 

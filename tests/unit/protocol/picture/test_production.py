@@ -27,7 +27,7 @@ def follow(table: RawTable, entry: Entries, **dead: int) -> None:
         accused = dead.get(f"n{node}")
         nodes = tuple(entry(other, is_dead=other == accused) for other in everyone if other != node)
         tracked.raw_received(RawStatistics(me=entry(node), election_id=ELECTION, nodes=nodes))
-        tracked.is_clock_known = True
+        tracked.clock_offset_ns = 0
 
 
 def propose(production: Production, last: SystemState | None = None, now_ns: int = 0) -> Proposal:
@@ -35,7 +35,7 @@ def propose(production: Production, last: SystemState | None = None, now_ns: int
 
 
 def test_there_is_no_state_before_all_follow_the_election(table: RawTable, entry: Entries) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     assert propose(production).state is None
     assert production.failed_count == 1
     follow(table, entry)
@@ -46,7 +46,7 @@ def test_there_is_no_state_before_all_follow_the_election(table: RawTable, entry
 
 
 def test_the_same_nodes_are_the_same_state(table: RawTable, entry: Entries) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry)
     first = propose(production).state
     assert first is not None
@@ -61,14 +61,14 @@ def test_the_same_nodes_are_the_same_state(table: RawTable, entry: Entries) -> N
 def test_a_node_that_joins_is_admitted_when_all_see_each_other(
     table: RawTable, entry: Entries, server: NodeType
 ) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry)
     first = propose(production).state
     table.add(entry(9), server, 0)
     follow(table, entry)
-    table.nodes[9].is_clock_known = False
+    table.nodes[9].clock_offset_ns = None
     assert propose(production, first).state is first
-    table.nodes[9].is_clock_known = True
+    table.nodes[9].clock_offset_ns = 0
     joined = propose(production, first).state
     assert joined is not None
     assert joined.entry(9) is not None
@@ -77,7 +77,7 @@ def test_a_node_that_joins_is_admitted_when_all_see_each_other(
 def test_an_accused_node_is_excluded_if_the_accusation_lasts(
     table: RawTable, entry: Entries
 ) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry, n3=7)
     assert propose(production).dead == []
     # Of two that accuse each other, or one the other, the lower one goes.
@@ -87,7 +87,7 @@ def test_an_accused_node_is_excluded_if_the_accusation_lasts(
 def test_a_node_that_joins_costs_no_member_its_place(
     table: RawTable, entry: Entries, server: NodeType
 ) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry)
     first = propose(production).state
     # It is higher than the node that it accuses, which has most accusations.
@@ -103,7 +103,7 @@ def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
 ) -> None:
     tracked = table.add(entry(9, light), light, 0)
     tracked.entry = replace(tracked.entry, generation=1)
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry, n3=9, n7=9)
     for number in range(3):
         assert propose(production, now_ns=2 * number * SECOND).dead == []
@@ -116,7 +116,7 @@ def test_a_light_node_that_has_returned_is_not_accused_of_its_old_death(
 def test_the_reason_of_a_refusal_is_adopted(
     table: RawTable, entry: Entries, server: NodeType
 ) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry)
     first = propose(production).state
     table.add(entry(9), server, 0)
@@ -135,7 +135,7 @@ def test_the_reason_of_a_refusal_is_adopted(
 def test_a_node_that_is_dead_for_all_and_was_never_known_is_learned(
     table: RawTable, entry: Entries
 ) -> None:
-    production = Production(table, is_light=False)
+    production = Production(table)
     follow(table, entry)
     gone = entry(99, is_dead=True)
     nodes = (entry(5), entry(7), gone)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from skerry.protocol.exclusion import ExclusionReason
 from skerry.protocol.node_types import HEARTBEAT_SLACK_NS, NodeType
 from skerry.protocol.picture.entries import (
@@ -123,6 +125,22 @@ def test_all_nodes_are_known_when_those_of_the_others_are(table: RawTable, entry
     assert not table.knows_all()
     dead = entry(8, is_dead=True)
     table.nodes[7].raw_received(RawStatistics(me=entry(7), nodes=(dead,)))
+    assert table.knows_all()
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "is_wrong"),
+    [((None, None), False), ((0, 61), False), ((61, 61), True), ((-61, None), False)],
+)
+def test_the_own_clock_is_wrong_if_most_others_differ(
+    table: RawTable, offsets_s: tuple[int | None, ...], is_wrong: bool
+) -> None:
+    for node, offset_s in zip((3, 7), offsets_s, strict=True):
+        if offset_s is not None:
+            table.nodes[node].clock_offset_ns = offset_s * 1_000_000_000
+    assert table.is_clock_wrong() == is_wrong
+    is_right = all(offset_s is not None and abs(offset_s) <= 60 for offset_s in offsets_s)
+    assert table.knows_all(has_right_clocks=True) == is_right
     assert table.knows_all()
 
 

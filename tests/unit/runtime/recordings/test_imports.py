@@ -19,7 +19,11 @@ from skerry.recording.updates import is_description
 from skerry.runtime.goby_logs import GobyLogFile, load_descriptor_sets, new_goby_log
 from skerry.runtime.recordings import imports
 from skerry.runtime.recordings.exports import export_dots, json_lines
-from skerry.runtime.recordings.imports import import_dots_record, import_goby_log
+from skerry.runtime.recordings.imports import (
+    IMPORTED_OBJECT_COUNT_MAX,
+    import_dots_record,
+    import_goby_log,
+)
 from skerry.runtime.recordings.reader import Recording, open_recordings
 from skerry.runtime.recordings.updates import read_updates
 from tests.unit.protocol.portal.mapping.descriptors import descriptor_set, fleet, message
@@ -180,6 +184,7 @@ def test_an_empty_log_is_an_empty_recording(tmp_path: Path) -> None:
 def test_an_import_remembers_a_bounded_number_of_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert IMPORTED_OBJECT_COUNT_MAX > 1
     monkeypatch.setattr(imports, "IMPORTED_OBJECT_COUNT_MAX", 1)
     rule = PortalRule(scheme="PROTOBUF", key=("name",))
     entries = [report(number, name) for number, name in enumerate("aabb")]

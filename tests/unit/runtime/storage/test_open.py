@@ -42,9 +42,9 @@ def test_policy_reaches_the_storage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "node.db", "mysql://host/db", "postgresql:db", "sqlite"])
 def test_unknown_storage_is_an_error_with_examples(url: str) -> None:
-    with pytest.raises(StorageError, match="there is no storage") as told:
+    with pytest.raises(StorageError, match="there is no storage") as notified:
         open_storage(url)
-    assert "sqlite:" in (told.value.hint or "")
+    assert "sqlite:" in (notified.value.hint or "")
 
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite:///"])
@@ -54,9 +54,9 @@ def test_file_must_have_a_name(url: str) -> None:
 
 
 def test_password_of_an_unknown_storage_is_not_repeated() -> None:
-    with pytest.raises(StorageError) as told:
+    with pytest.raises(StorageError) as notified:
         open_storage("mysql://me:secret@host/db")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(notified.value)
 
 
 def test_default_is_a_file_of_the_node_in_the_state_folder(tmp_path: Path) -> None:

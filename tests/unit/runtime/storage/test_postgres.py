@@ -31,10 +31,10 @@ def test_url_is_shown_without_the_password(url: str, place: str) -> None:
 
 def test_invalid_url_is_reported_without_repeating_it() -> None:
     pytest.importorskip("psycopg")
-    with pytest.raises(StorageError, match="the URL of the storage is invalid") as told:
+    with pytest.raises(StorageError, match="the URL of the storage is invalid") as notified:
         open_storage("postgresql://me:secret@host:99/db?nonsense=1")
-    assert "secret" not in str(told.value)
-    assert told.value.hint is not None
+    assert "secret" not in str(notified.value)
+    assert notified.value.hint is not None
 
 
 def test_unreachable_server_is_an_error() -> None:
@@ -43,16 +43,16 @@ def test_unreachable_server_is_an_error() -> None:
         # Bound and not listening: no other program gets the port, and connections are refused.
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(StorageError, match=f"postgresql://me@127.0.0.1:{port}/db") as told:
+        with pytest.raises(StorageError, match=f"postgresql://me@127.0.0.1:{port}/db") as notified:
             open_storage(f"postgresql://me:secret@127.0.0.1:{port}/db")
-    assert "refused" in str(told.value)
-    assert "secret" not in str(told.value)
-    assert told.value.hint is not None
+    assert "refused" in str(notified.value)
+    assert "secret" not in str(notified.value)
+    assert notified.value.hint is not None
 
 
 def test_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "skerry.runtime.storage.postgres")
-    with pytest.raises(StorageError, match="PostgreSQL needs the library psycopg") as told:
+    with pytest.raises(StorageError, match="PostgreSQL needs the library psycopg") as notified:
         open_storage("postgresql://host/db")
-    assert "skerry[postgres]" in (told.value.hint or "")
+    assert "skerry[postgres]" in (notified.value.hint or "")

@@ -271,14 +271,16 @@ def test_buffered_bytes_of_a_broken_connection_are_dropped(run: Any) -> None:
 def test_exception_of_the_user_closes_the_stream_and_is_logged(run: Any) -> None:
     async def main() -> None:
         _, user, far = pair()
-        told: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        notified: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: notified.append(context)
+        )
         with far:
             user.fault = ValueError("no")
             far.send(b"x")
             await user.changed.wait()
         assert user.heard == [user.fault]
-        assert [context["exception"] for context in told] == [user.fault]
+        assert [context["exception"] for context in notified] == [user.fault]
 
     run(main())
 

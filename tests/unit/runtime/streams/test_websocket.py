@@ -88,23 +88,23 @@ class FakeNode:
         raise AssertionError("nothing is held here")
 
     def unfinished(self, address: Address, size: int) -> None:
-        self.tell(f"unfinished {size}")
+        self.emit(f"unfinished {size}")
 
     def too_large(self, address: Address, size: int) -> None:
         self.core.refuse_large(address, size, monotonic_ns())
         self.carry()
 
     def lost(self, address: Address, stream: WebSocketBase) -> None:
-        self.tell("lost")
+        self.emit("lost")
         if self.streams.pop(address, None) is not None:
             self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
             self.carry()
 
     def paused(self, _address: Address) -> None:
-        self.tell("paused")
+        self.emit("paused")
 
     def resumed(self, _address: Address) -> None:
-        self.tell("resumed")
+        self.emit("resumed")
 
     def carry(self) -> None:
         for transmit in self.core.take_transmits():
@@ -117,7 +117,7 @@ class FakeNode:
             else:
                 stream.write(transmit.data)
 
-    def tell(self, what: str) -> None:
+    def emit(self, what: str) -> None:
         self.reports.append(what)
         asyncio.get_running_loop().create_task(self._wake())
 

@@ -78,6 +78,29 @@ def test_a_node_does_not_receive_what_it_sends_to_a_group(
     assert [data for data, _, _ in received(first, 1)] == [b"other"]
 
 
+def test_what_the_kernel_drops_of_a_node_itself_is_not_counted_as_lost(
+    pair: tuple[ChannelSockets, ChannelSockets], group: Address
+) -> None:
+    first, second = pair
+    first.send([b"own"] * 5 + [b"one more"], group, 0)
+    second.send([b"other"], group, 0)
+    assert len(received(second, 6)) == 6
+    assert [data for data, _, _ in received(first, 1)] == [b"other"]
+    assert first.drop_count() == second.drop_count() == 0
+    assert not select.select([one for one, _ in first.sockets()], [], [], 0)[0]
+    first.close()
+    assert first.drop_count() == 0
+
+
+def test_only_addresses_of_this_computer_are_loopback(
+    pair: tuple[ChannelSockets, ChannelSockets],
+) -> None:
+    first, _ = pair
+    assert first.is_loopback
+    first.address = Address("10.1.2.3", 1)  # which the interface may have as well
+    assert not first.is_loopback
+
+
 def test_many_datagrams_of_one_size_arrive_apart_and_in_order(
     pair: tuple[ChannelSockets, ChannelSockets],
 ) -> None:

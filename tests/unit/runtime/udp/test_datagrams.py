@@ -11,6 +11,7 @@ import pytest
 from skerry.runtime.udp.datagrams import (
     Buffer,
     drop_kinds,
+    drop_source,
     has_segmentation,
     kernel_drop_count,
     set_buffers,
@@ -69,6 +70,35 @@ def test_kinds_of_one_sender_are_dropped(pair: tuple[socket.socket, socket.socke
     for datagram in (b"\1\0\1\0" + ours, *others, b"\1\0\2\0" + ours + b"more"):
         sending.send(datagram)
     assert received(receiving) == others
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_datagrams_of_one_source_are_dropped(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with (
+        socket.socket(family, socket.SOCK_DGRAM) as one,
+        socket.socket(family, socket.SOCK_DGRAM) as other,
+        socket.socket(family, socket.SOCK_DGRAM) as receiving,
+    ):
+        for made in (one, other, receiving):
+            made.bind((host, 0))
+        assert drop_source(receiving, host, one.getsockname()[1])
+        before = kernel_drop_count(receiving)
+        for made in (one, other, one):
+            made.sendto(b"%d" % made.getsockname()[1], receiving.getsockname())
+        assert received(receiving) == [b"%d" % other.getsockname()[1]]
+        # The same port on another computer is another source.
+        assert drop_source(receiving, "10.1.2.3" if family == socket.AF_INET else "fd00::1", 1)
+        one.sendto(b"again", receiving.getsockname())
+        assert received(receiving) == [b"again"]
+        if before is not None:
+            assert kernel_drop_count(receiving) == before + 2
+
+
+def test_a_filter_by_source_needs_a_socket_that_takes_it() -> None:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.close()
+    assert not drop_source(made, "127.0.0.1", 1)
 
 
 def test_filter_that_was_never_set_cannot_be_removed() -> None:

@@ -69,8 +69,8 @@ def test_segments_of_one_call_have_one_kind() -> None:
 
 
 def test_received_data_is_split_at_the_segment_size() -> None:
-    told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
-    assert segment_size(told) == 4
+    notified = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
+    assert segment_size(notified) == 4
     assert segment_size([]) == segment_size([(socket.SOL_SOCKET, 1, b"")]) == 0
     assert segment_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
     assert split_segments(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]

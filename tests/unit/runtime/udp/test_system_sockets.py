@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,13 @@ def test_a_given_port_that_is_taken_is_refused(sockets: SystemSockets) -> None:
     port = sockets.address(Channel.CONTROL).port
     with pytest.raises(ConnectFailed, match=str(port)):
         opened(control=f"127.0.0.1:{port}", data=f"127.0.0.1:{free_port()}")
+
+
+def test_loopback_has_room_for_large_datagrams(sockets: SystemSockets) -> None:
+    assert sockets.loopback_bytes == sockets.mtu(Channel.DATA) - 48
+    one = sockets._channels[Channel.DATA]
+    one.interface = replace(one.interface, is_loopback=False)
+    assert sockets.loopback_bytes == 0
 
 
 def test_counters_begin_at_zero(sockets: SystemSockets) -> None:

@@ -11,7 +11,7 @@ from skerry.limits import NAME_BYTES_MAX
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.definitions import TypeContent, content_of_segments, with_definition
 from skerry.spark.lake.plans import TypeState
-from tests.spark.lakes import Teller, record
+from tests.spark.lakes import Emitter, record
 
 FIRST: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; }").T
 WIDER: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; 3: bool c; }").T
@@ -70,13 +70,13 @@ def content(folder: Path, known: dict[str, TypeState]) -> TypeContent:
 
 
 def test_segments_list_the_definitions_of_their_rows(tmp_path: Path) -> None:
-    teller = Teller()
-    rows = [teller.create(FIRST(a=1)), teller.create(WIDER(a=1)), teller.create(MESSAGE(a=1))]
+    emitter = Emitter()
+    rows = [emitter.create(FIRST(a=1)), emitter.create(WIDER(a=1)), emitter.create(MESSAGE(a=1))]
     record(tmp_path, rows, FIRST, WIDER)
     found = content(tmp_path, {})
     assert set(found.used) == {"T"}
     assert len(found.used["T"]) == 2
     again = content(tmp_path, dict(found.states))
     assert again.states == found.states
-    record(tmp_path, [teller.create(MESSAGE(a=2))], MESSAGE)
+    record(tmp_path, [emitter.create(MESSAGE(a=2))], MESSAGE)
     assert set(content(tmp_path, {}).used) == {"T", "M"}

@@ -12,16 +12,16 @@ from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.loop import Loop, Progress, _pipeline_error, backlog
 from skerry.spark.lake.lake import Lake
-from tests.spark.lakes import Teller, record
+from tests.spark.lakes import Emitter, record
 
 T: Any = skerry.define_types("struct T { 1: [key] uint8 a; }").T
 NO_SPARK: Any = None
 
 
 def test_backlog_is_the_number_of_rows_after_the_offsets(tmp_path: Path) -> None:
-    teller = Teller()
+    emitter = Emitter()
     for count in (2, 3):
-        record(tmp_path, [teller.create(T(a=n)) for n in range(count)], T)
+        record(tmp_path, [emitter.create(T(a=n)) for n in range(count)], T)
     (recording,) = open_recordings(tmp_path)
     rows = [segment.rows for segment in recording.segments()]
     assert backlog([str(tmp_path)], {}) == sum(rows) > 5, "descriptions are rows as well"
@@ -83,9 +83,9 @@ def test_errors_of_workers_are_reported_without_tracebacks() -> None:
 
 
 def test_missing_segments_are_reported_once(tmp_path: Path, bucket: str) -> None:
-    teller = Teller()
+    emitter = Emitter()
     for count in (1, 2):
-        record(tmp_path, [teller.create(T(a=n)) for n in range(count)], T)
+        record(tmp_path, [emitter.create(T(a=n)) for n in range(count)], T)
     place = RemotePath(bucket)
     upload_recording(tmp_path, place)
     (recording,) = open_recordings(tmp_path)

@@ -11,7 +11,7 @@ from skerry.spark.merging.identity import BY_POSITION, CounterGroup
 from skerry.spark.merging.runners import InProcess, SparkTasks
 from skerry.spark.merging.survey import TableAssignment
 from skerry.spark.source.planning import Wanted, pack, runs
-from tests.spark.lakes import Teller, record
+from tests.spark.lakes import Emitter, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; }").Buoy
 NODE = CounterGroup(BY_POSITION, 7, 0)
@@ -19,8 +19,8 @@ NODE = CounterGroup(BY_POSITION, 7, 0)
 
 @pytest.mark.slow
 def test_both_ways_see_the_same_rows(spark: Any, tmp_path: Path) -> None:
-    teller = Teller()
-    updates = [teller.update(Buoy(id=n)) for n in range(4)]
+    emitter = Emitter()
+    updates = [emitter.update(Buoy(id=n)) for n in range(4)]
     record(tmp_path, updates[:2], Buoy)
     record(tmp_path, updates[2:], Buoy)
     (recording,) = open_recordings(tmp_path)
@@ -37,7 +37,7 @@ def test_both_ways_see_the_same_rows(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
-    record(tmp_path, [Teller().update(Buoy(id=1))], Buoy)
+    record(tmp_path, [Emitter().update(Buoy(id=1))], Buoy)
     (recording,) = open_recordings(tmp_path)
     (segment,) = recording.segments()
     data = bytearray(segment.path.read_bytes())

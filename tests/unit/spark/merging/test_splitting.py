@@ -8,16 +8,16 @@ import skerry
 from skerry.spark.merging.runners import packed, split, unpacked
 from skerry.spark.merging.survey import RAW, TableAssignment
 from skerry.spark.merging.work import TableWork, Work
-from tests.spark.lakes import Teller
+from tests.spark.lakes import Emitter
 from tests.unit.spark.merging.test_survey import batch
 
 TYPES: Any = skerry.define_types("struct A { 1: [key] uint32 id; } struct B { 1: [key] uint8 id; }")
 
 
 def test_rows_of_an_object_are_in_one_slot_in_their_order() -> None:
-    teller = Teller()
-    updates = [teller.update(TYPES.A(id=n % 50)) for n in range(200)]
-    other = teller.update(TYPES.B(id=1))
+    emitter = Emitter()
+    updates = [emitter.update(TYPES.A(id=n % 50)) for n in range(200)]
+    other = emitter.update(TYPES.B(id=1))
     assignment = TableAssignment(
         numbers={("A", updates[0].fingerprint): 1, ("B", other.fingerprint): 2}
     )

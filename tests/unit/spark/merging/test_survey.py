@@ -24,7 +24,7 @@ from skerry.spark.merging.identity import (
     CounterGroup,
 )
 from skerry.spark.merging.survey import RAW, Survey, TableAssignment, survey
-from tests.spark.lakes import START_NS, Teller, found
+from tests.spark.lakes import START_NS, Emitter, found
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; }").Buoy
 NODE = CounterGroup(BY_POSITION, 7, 0)
@@ -42,11 +42,11 @@ def assignment(update: Update) -> TableAssignment:
 
 
 def test_counters_are_those_of_nodes_senders_and_groups() -> None:
-    teller = Teller()
-    placed = teller.tell(Buoy(id=1), UPDATE)
-    cast = teller.tell(Buoy(id=1), UPDATE, source=DISTRIBUTOR, sender=9, position=0)
-    counted = teller.tell(Buoy(id=1), UPDATE, position=0)
-    bare = teller.tell(Buoy(id=1), UPDATE, position=0, sequence=0)
+    emitter = Emitter()
+    placed = emitter.emit(Buoy(id=1), UPDATE)
+    cast = emitter.emit(Buoy(id=1), UPDATE, source=DISTRIBUTOR, sender=9, position=0)
+    counted = emitter.emit(Buoy(id=1), UPDATE, position=0)
+    bare = emitter.emit(Buoy(id=1), UPDATE, position=0, sequence=0)
     other = placed.replace(fingerprint=5, position=4)
     seen = survey([batch(placed, cast, counted, bare, other)], assignment(placed))
     assert {group.kind for group in seen.tables[1].groups} == {
@@ -60,8 +60,8 @@ def test_counters_are_those_of_nodes_senders_and_groups() -> None:
 
 
 def test_a_counter_is_straight_as_long_as_numbers_and_times_ascend() -> None:
-    teller = Teller()
-    first, second, third = (teller.update(Buoy(id=1)) for _ in range(3))
+    emitter = Emitter()
+    first, second, third = (emitter.update(Buoy(id=1)) for _ in range(3))
     place = assignment(first)
 
     def is_ascending(*batches: pa.RecordBatch) -> bool:
@@ -76,8 +76,8 @@ def test_a_counter_is_straight_as_long_as_numbers_and_times_ascend() -> None:
 
 
 def test_only_counters_that_may_be_known_or_went_back_are_looked_at() -> None:
-    teller = Teller()
-    first, second = (teller.update(Buoy(id=1)) for _ in range(2))
+    emitter = Emitter()
+    first, second = (emitter.update(Buoy(id=1)) for _ in range(2))
     counted = survey([batch(second)], assignment(first)).tables[1]
 
     def is_unclear(position: int, order_ns: int) -> bool:
@@ -100,16 +100,16 @@ def test_only_counters_that_may_be_known_or_went_back_are_looked_at() -> None:
 
 
 def test_snapshot_rows_do_not_advance_a_clock() -> None:
-    teller = Teller()
-    first, second = (teller.update(Buoy(id=1)) for _ in range(2))
+    emitter = Emitter()
+    first, second = (emitter.update(Buoy(id=1)) for _ in range(2))
     counted = survey([batch(first, found(second))], assignment(first)).tables[1]
     assert advanced_clocks({}, counted) == {7: Clock(position=2, order_ns=first.time_ns)}
 
 
 def test_clocks_and_marks_are_bounded() -> None:
-    teller = Teller()
+    emitter = Emitter()
     updates = [
-        teller.tell(Buoy(id=1), UPDATE, position=position, node=node, sender=node)
+        emitter.emit(Buoy(id=1), UPDATE, position=position, node=node, sender=node)
         for node in (1, 2, 3)
         for position in (0, node)
     ]

@@ -59,8 +59,8 @@ def tables(spark: SparkSession) -> Frames:
             event(2, type="DotsClient", subject="/DotsClient/7", sender=1, source="internal"),
         ],
     ).cache()
-    told = {"space": "bay", "node": 5, "carrier": "distributor", "senderNumber": 5}
-    answered = {**told, "roundTrips": 1, "roundTripTime": 0.006}
+    notified = {"space": "bay", "node": 5, "carrier": "distributor", "senderNumber": 5}
+    answered = {**notified, "roundTrips": 1, "roundTripTime": 0.006}
     linked = {"space": "bay", "node": 99, "carrier": "link", "datagrams": 50, "bytes": 1000}
     to_quay = {**linked, "senderNumber": 99, "receiverNumber": 98, "roundTrips": 1}
     to_quay["roundTripTime"] = 0.004

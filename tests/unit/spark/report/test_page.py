@@ -121,7 +121,7 @@ class Reader(HTMLParser):
 
     @property
     def text(self) -> str:
-        # A narrow space inside a number is no end of a word.
+        # A narrow space inside a number does not end a word.
         return re.sub(r"[ \n]+", " ", " ".join(self.words))
 
 

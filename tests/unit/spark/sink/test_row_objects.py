@@ -133,19 +133,19 @@ def test_decoded_rows_can_be_published_again(obj: skerry.Struct) -> None:
     struct: StructType = obj.descriptor
     row = row_of(obj)
     # Not all of it may be in columns: text that is no UTF-8, and times that no calendar has.
-    told = dict(row.pop("unknown") or [])
-    assert WHOLE_TAG not in told
+    notified = dict(row.pop("unknown") or [])
+    assert WHOLE_TAG not in notified
     try:
         again = RowObjects(struct, row).make(row)
     except PipelineError as error:
-        assert told, "only what is not in columns may be missing"
+        assert notified, "only what is not in columns may be missing"
         assert "a list has a null" in str(error)
         return
     for field, value, came in zip(struct.fields, values(obj), values(again), strict=True):
-        if field.tag not in told and not _has_time(field.type):
+        if field.tag not in notified and not _has_time(field.type):
             assert plain(came) == plain(value)
     # Times are rounded to microseconds; what a column has goes back into it in any case.
-    if not told:
+    if not notified:
         assert plain(row_of(again)) == plain({**row, "unknown": None})
 
 

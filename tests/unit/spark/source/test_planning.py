@@ -110,9 +110,9 @@ def test_segments_deleted_before_they_were_read_are_reported(folder: Path) -> No
     with manifest.locked():
         manifest.add_dropped(first.name, "age", sync=False)
     first.path.unlink()
-    (told,) = dropped(options(folder, range=f'[["{recording.id}", 0, 3]]'))
-    assert told.startswith(f"{first.rows} rows of {folder} from 1970-01-01T00:00:00")
-    assert told.endswith("were dropped for their age before they were read")
+    (notified,) = dropped(options(folder, range=f'[["{recording.id}", 0, 3]]'))
+    assert notified.startswith(f"{first.rows} rows of {folder} from 1970-01-01T00:00:00")
+    assert notified.endswith("were dropped for their age before they were read")
     assert list(dropped(options(folder, range=f'[["{recording.id}", 1, 3]]'))) == []
 
 
@@ -175,14 +175,16 @@ def test_segments_missing_in_the_manifest_are_reported_with_a_limit(folder: Path
         manifest.shorten(kept=0)
         manifest.add_dropped(second.name, "size", sync=False)
     second.path.unlink()
-    told = [
+    notified = [
         list(dropped(options(folder, range=f'[["{recording.id}", {first}, {stop}]]')))
         for first, stop in ((0, 1), (0, 2), (1, 2), (2, 9))
     ]
-    assert [len(texts) for texts in told] == [1, 1, 1, 0]
+    assert [len(texts) for texts in notified] == [1, 1, 1, 0]
     # How much of what is forgotten was in a range is not known.
-    assert told[0][0].startswith(f"up to {first.rows} rows of {folder} from 1970-01-01T00:00:00")
-    assert told[0][0].endswith("were dropped for their age before they were read")
-    assert told[1][0].startswith(f"up to {first.rows + second.rows} rows of")
-    assert told[1][0].endswith("were dropped for their age and size before they were read")
-    assert told[2][0].startswith(f"{second.rows} rows of")
+    assert notified[0][0].startswith(
+        f"up to {first.rows} rows of {folder} from 1970-01-01T00:00:00"
+    )
+    assert notified[0][0].endswith("were dropped for their age before they were read")
+    assert notified[1][0].startswith(f"up to {first.rows + second.rows} rows of")
+    assert notified[1][0].endswith("were dropped for their age and size before they were read")
+    assert notified[2][0].startswith(f"{second.rows} rows of")

@@ -87,7 +87,7 @@ def test_a_damaged_batch_is_a_gap_unless_that_is_forbidden(
     gap = gap_update(Gap(count=1), space="test")
     record(tmp_path, [update_of(A(id=1), time_ns=1)], [gap], types=[A])
     strict = RowShape(wanted=Wanted(), columns=("operation", "space"), is_strict=True)
-    # A gap that was recorded is no damage.
+    # A gap that was recorded is not damage.
     assert GAP in rows_of(tmp_path, strict).column("operation").to_pylist()
     segment = open_recordings(tmp_path)[0].segments()[0]
     batch = next(batch for batch in segment.batches if "A" in batch.types)

@@ -1,4 +1,4 @@
-"""What somebody should look at.
+"""The alarms: findings that need attention.
 
 Spark takes as long for one row as for a thousand, so all cases are built at once, each in a space
 of its own.

@@ -39,7 +39,7 @@ def test_updates_and_raw_become_one_frame(spark: SparkSession) -> None:
     assert [row.time_ns for row in rows] == [1, 2, 3]
     assert [row.order_ns for row in rows] == [5, 2, 3], "what has no order has its time"
     assert [row.payload_bytes for row in rows] == [12, 3, 3]
-    assert [row.payload for row in rows] == [None, None, b"gap"], "a field is no payload"
+    assert [row.payload for row in rows] == [None, None, b"gap"], "a field is not a payload"
 
 
 def test_events_of_no_table_are_a_fault_of_the_caller() -> None:

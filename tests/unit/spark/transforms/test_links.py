@@ -53,28 +53,28 @@ def built(
     spaces["round trips"] = [event(0, sender=1)]
     spaces["two recorders"] = [event(0, **multicast)]
 
-    def told(at_s: float, **others: Any) -> dict[str, Any]:
+    def notified(at_s: float, **others: Any) -> dict[str, Any]:
         usual = {"node": GROUP, "carrier": "distributor", "senderNumber": GROUP, "datagrams": 10}
         return {**usual, "order_ns": NOON_NS + round(at_s * 1e9), **others}
 
     reports = {
         "repaired": [
-            told(10, retransmissions=3, roundTrips=2, roundTripTime=0.001),
-            told(20, retransmissions=0, roundTrips=0),
-            told(30, retransmissions=4, roundTrips=6, roundTripTime=0.005),
-            told(65, retransmissions=5, roundTrips=0),
-            told(66, node=99, retransmissions=1),
-            told(67, carrier=None, retransmissions=1),
-            told(68, senderNumber=None, retransmissions=1),
+            notified(10, retransmissions=3, roundTrips=2, roundTripTime=0.001),
+            notified(20, retransmissions=0, roundTrips=0),
+            notified(30, retransmissions=4, roundTrips=6, roundTripTime=0.005),
+            notified(65, retransmissions=5, roundTrips=0),
+            notified(66, node=99, retransmissions=1),
+            notified(67, carrier=None, retransmissions=1),
+            notified(68, senderNumber=None, retransmissions=1),
         ],
         "two recorders": [
-            told(10, receiver="a:1", retransmissions=3, roundTrips=1, roundTripTime=0.001),
-            told(11, receiver="b:1", datagrams=9, retransmissions=4, roundTrips=0),
-            told(20, receiver="a:1", retransmissions=2, roundTrips=0),
-            told(21, receiver="b:1", datagrams=9, roundTrips=1, roundTripTime=0.003),
+            notified(10, receiver="a:1", retransmissions=3, roundTrips=1, roundTripTime=0.001),
+            notified(11, receiver="b:1", datagrams=9, retransmissions=4, roundTrips=0),
+            notified(20, receiver="a:1", retransmissions=2, roundTrips=0),
+            notified(21, receiver="b:1", datagrams=9, roundTrips=1, roundTripTime=0.003),
         ],
         "round trips": [
-            told(
+            notified(
                 30,
                 carrier="access",
                 senderNumber=7,
@@ -88,17 +88,17 @@ def built(
     # Nodes 1 and 2 are recorded, and node 3 is not.
     between = {"carrier": "link", "roundTrips": 0}
     reports["system"] = [
-        told(10, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 900}),
-        told(20, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 800}),
-        told(
+        notified(10, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 900}),
+        notified(20, node=2, **between | {"senderNumber": 1, "receiverNumber": 2, "bytes": 800}),
+        notified(
             20,
             node=1,
             **between | {"senderNumber": 1, "receiverNumber": 2, "datagrams": 22, "bytes": 2200},
             retransmissions=2,
             lag=0.75,
         ),
-        told(10, node=1, **between | {"senderNumber": 3, "receiverNumber": 1, "bytes": 300}),
-        told(
+        notified(10, node=1, **between | {"senderNumber": 3, "receiverNumber": 1, "bytes": 300}),
+        notified(
             10,
             node=1,
             **{**between, "roundTrips": 1},

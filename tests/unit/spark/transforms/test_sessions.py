@@ -22,7 +22,7 @@ NOON_NS = 1_789_992_000_000_000_000
 DAY_S = 86_400
 
 
-def told(at_s: float, **others: Any) -> dict[str, Any]:
+def notified(at_s: float, **others: Any) -> dict[str, Any]:
     """What a node tells of its client 7."""
     order_ns = NOON_NS + round(at_s * 1e9)
     return {"node": 99, "operation": UPDATE, "id": 7, "order_ns": order_ns, **others}
@@ -34,16 +34,18 @@ def after_noon(at_s: float) -> datetime:
 
 CLIENTS = {
     "client": [
-        told(0, name="<not_set>", connectionState="connecting"),
-        told(1, name="tracker", connectionState="early_subscribe"),
-        told(1, connectionState="connected"),
-        told(5, publishedTypes=["Vessel"], subscribedTypes=["Alarm", "Buoy"]),
-        told(90, connectionState="closed"),
-        told(100, operation=REMOVE),
+        notified(0, name="<not_set>", connectionState="connecting"),
+        notified(1, name="tracker", connectionState="early_subscribe"),
+        notified(1, connectionState="connected"),
+        notified(5, publishedTypes=["Vessel"], subscribedTypes=["Alarm", "Buoy"]),
+        notified(90, connectionState="closed"),
+        notified(100, operation=REMOVE),
     ],
-    "instant": [told(1, connectionState=state) for state in ("closed", "connected", "connecting")],
-    "hardly there": [told(0, name="<not_set>", connectionState="connecting")],
-    "listener": [told(-30, operation=SNAPSHOT, name="wall", connectionState="connected")],
+    "instant": [
+        notified(1, connectionState=state) for state in ("closed", "connected", "connecting")
+    ],
+    "hardly there": [notified(0, name="<not_set>", connectionState="connecting")],
+    "listener": [notified(-30, operation=SNAPSHOT, name="wall", connectionState="connected")],
 }
 NODES = {"node": [{"order_ns": NOON_NS, "node": 99, "serverName": "harbour"}]}
 SENDERS = {
@@ -90,7 +92,7 @@ def test_a_session_of_a_client_combines_traffic_and_status(built: dict[str, Rows
     (client,) = lives(built["client"], "client")
     assert (client["node"], client["sender"], client["name"]) == (99, 7, "tracker")
     assert (client["first"], client["last"]) == (after_noon(0), after_noon(90)), (
-        "to be forgotten is no sign of life"
+        "removal is not a sign of life"
     )
     assert (client["state"], client["ended"]) == ("closed", "connection closed")
     assert (client["updates"], client["bytes"]) == (2, 20)

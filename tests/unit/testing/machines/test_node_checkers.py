@@ -17,12 +17,12 @@ from skerry.testing.machines.node_checkers import (
     CleanedUp,
     ConfirmedIsKept,
     ConflatedIsNotCut,
+    ConsistentEvents,
     Explained,
     Genuine,
     NobodyIsBlamed,
     NothingLeftOut,
     OrderKept,
-    Retold,
     SameObjects,
     objects_of,
 )
@@ -57,7 +57,7 @@ def seen(operation: str = "create", **facts: Any) -> Seen:
     return Seen(operation=operation, **{**defaults, **facts})
 
 
-def told(number: int, **facts: Any) -> Seen:
+def notified(number: int, **facts: Any) -> Seen:
     return seen("update", update={"number": number}, state={"number": number}, **facts)
 
 
@@ -104,20 +104,20 @@ def test_an_earlier_publish_after_a_later_one_is_found(program: Node[Program]) -
     history = History()
     first, second = published(history), published(history, key="b2")
     checker = OrderKept(history)
-    assert checker.observed(program, told(second)) is None
-    assert checker.observed(program, told(second, subscription=2)) is None
-    assert checker.observed(program, told(first)) is not None
-    fault = checker.observed(program, told(first, subscription=2))
+    assert checker.observed(program, notified(second)) is None
+    assert checker.observed(program, notified(second, subscription=2)) is None
+    assert checker.observed(program, notified(first)) is not None
+    fault = checker.observed(program, notified(first, subscription=2))
     assert fault is not None, "of one object the order is kept even when conflated"
-    assert checker.observed(program, told(first, subscription=2, id="b2")) is None
+    assert checker.observed(program, notified(first, subscription=2, id="b2")) is None
 
 
 def test_replayed_and_removed_objects_have_no_order(program: Node[Program]) -> None:
     history = History()
     first, second = published(history), published(history)
     checker = OrderKept(history)
-    assert checker.observed(program, told(second)) is None
-    assert checker.observed(program, told(first, is_from_cache=True)) is None
+    assert checker.observed(program, notified(second)) is None
+    assert checker.observed(program, notified(first, is_from_cache=True)) is None
     assert checker.observed(program, seen("remove")) is None
 
 
@@ -125,8 +125,8 @@ def test_an_update_that_is_missing_is_found(program: Node[Program]) -> None:
     history = History()
     numbers = [published(history) for _ in range(3)]
     checker = NothingLeftOut(history)
-    assert checker.observed(program, told(numbers[0])) is None
-    fault = checker.observed(program, told(numbers[2]))
+    assert checker.observed(program, notified(numbers[0])) is None
+    fault = checker.observed(program, notified(numbers[2]))
     assert fault == f"program misses 1 updates before number {numbers[2]}"
 
 
@@ -134,8 +134,8 @@ def test_an_update_may_be_missing_of_types_that_may_be_refused(program: Node[Pro
     history = History()
     numbers = [published(history) for _ in range(3)]
     checker = NothingLeftOut(history, [PERSISTENT])
-    assert checker.observed(program, told(numbers[0])) is None
-    assert checker.observed(program, told(numbers[2])) is None
+    assert checker.observed(program, notified(numbers[0])) is None
+    assert checker.observed(program, notified(numbers[2])) is None
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_an_update_may_be_missing_where_something_happened(
     history = History()
     numbers = [published(history) for _ in range(3)]
     checker = NothingLeftOut(history)
-    assert checker.observed(program, told(numbers[0], **first)) is None
-    assert checker.observed(program, told(numbers[2], **last)) is None
+    assert checker.observed(program, notified(numbers[0], **first)) is None
+    assert checker.observed(program, notified(numbers[2], **last)) is None
 
 
 def test_an_update_may_be_missing_where_the_publisher_lost_its_connection(
@@ -162,12 +162,12 @@ def test_an_update_may_be_missing_where_the_publisher_lost_its_connection(
     history = History()
     numbers = [published(history, connection=n) for n in (1, 1, 2)]
     checker = NothingLeftOut(history)
-    assert checker.observed(program, told(numbers[0])) is None
-    assert checker.observed(program, told(numbers[2])) is None
+    assert checker.observed(program, notified(numbers[0])) is None
+    assert checker.observed(program, notified(numbers[2])) is None
 
 
 def test_consistent_events_are_accepted(program: Node[Program]) -> None:
-    checker = Retold()
+    checker = ConsistentEvents()
     story = [
         seen(update={"level": 1, "number": 1}, state={"level": 1, "number": 1}),
         seen("update", update={"level": None, "number": 2}, state={"number": 2}),
@@ -193,7 +193,7 @@ def test_consistent_events_are_accepted(program: Node[Program]) -> None:
     ],
 )
 def test_a_story_that_makes_no_sense_is_found(program: Node[Program], event: Seen) -> None:
-    checker = Retold()
+    checker = ConsistentEvents()
     assert checker.observed(program, seen(update={"number": 1}, state={"number": 1})) is None
     assert checker.observed(program, event) is not None
 
@@ -201,17 +201,17 @@ def test_a_story_that_makes_no_sense_is_found(program: Node[Program], event: See
 def test_a_subscriber_that_has_other_objects_is_found(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
-    retold = Retold()
-    checker = SameObjects("node", retold)
+    consistent = ConsistentEvents()
+    checker = SameObjects("node", consistent)
     assert checker.liveness(world) is None
     publish(program, PLAIN, "b1", 1)
     world.run_for(MS)
     missing = checker.liveness(world)
     assert missing is not None
     assert "Boat b1 is None, at the node it is {'number': 1}" in missing
-    retold.objects["program", 1, 1] = {(PLAIN, "b1"): {"number": 1}}
+    consistent.objects["program", 1, 1] = {(PLAIN, "b1"): {"number": 1}}
     assert checker.liveness(world) is None
-    store = program.machine.subscriptions[1].interest.route.store  # type: ignore[union-attr]
+    store = program.machine.subscriptions[1].node_subscription.route.store  # type: ignore[union-attr]
     store.objects.clear()  # type: ignore[union-attr]
     assert (
         checker.liveness(world)
@@ -224,7 +224,7 @@ def test_a_subscriber_that_has_other_objects_is_found(
 def test_a_program_that_is_not_back_is_waited_for(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
-    checker = SameObjects("node", Retold())
+    checker = SameObjects("node", ConsistentEvents())
     world.restart(node, down_ns=MS)
     world.run_for(2 * MS)
     assert (
@@ -294,9 +294,9 @@ def test_a_ledger_with_a_rest_is_found(
 ) -> None:
     class Vague(NodeHost):
         def statistics(self) -> Any:
-            told = super().statistics()
-            object.__setattr__(told.types[0].ledger, "due", told.types[0].ledger.due + 1)
-            return told
+            notified = super().statistics()
+            object.__setattr__(notified.types[0].ledger, "due", notified.types[0].ledger.due + 1)
+            return notified
 
     assert Explained("node").safety(world) is None
     node.factory = Vague

@@ -13,9 +13,10 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.portal.log.options import EntryChoice, entry_options, file_argument, report_damage
-from skerry.cli.portal.options import portal_options
+from skerry.cli.portal.options import client_config, portal_options, unusable
 from skerry.cli.progress import status_line
 from skerry.cli.stopping import stop_on_signals
+from skerry.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     from skerry.apps.portal.log_player import LogPlayback
@@ -40,7 +41,6 @@ _NAME = "skerry_log_play"
     "--start",
     type=FiniteFloat(min=0),
     default=0.0,
-    show_default=True,
     metavar="S",
     help="Seconds of the log to skip at the beginning.",
 )
@@ -48,7 +48,6 @@ _NAME = "skerry_log_play"
     "--timeout",
     type=FiniteFloat(min=0),
     default=10.0,
-    show_default=True,
     metavar="S",
     help="Seconds to wait for the portal and the release of its hold.",
 )
@@ -63,7 +62,7 @@ def play(
     loop: bool,
     start: float,
     timeout: float,
-    portal: PortalClientConfig,
+    chosen: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Play a Goby log: publish its entries in a portal, with their original timing.
@@ -81,6 +80,7 @@ def play(
     from skerry.runtime.loops import run_loop
 
     output = current_output()
+    portal = client_config(chosen)
     with (
         GobyLogFile(file) as log,
         stop_on_signals() as stop,
@@ -91,12 +91,14 @@ def play(
         def entries() -> Iterator[GobyLogEntry]:
             nonlocal reader
             reader = log.reader()
-            chosen = choice.of(iter(reader))
-            first = next(chosen, None)
+            entries_left = choice.of(iter(reader))
+            first = next(entries_left, None)
             if first is None:
                 return
             begin_us = first.time_us + int(start * 1e6)
-            yield from dropwhile(lambda entry: entry.time_us < begin_us, _again(first, chosen))
+            yield from dropwhile(
+                lambda entry: entry.time_us < begin_us, _again(first, entries_left)
+            )
 
         done = run_loop(
             _play(
@@ -134,8 +136,11 @@ async def _play(
     link = PortalLink(replace(portal, client_name=_NAME), None)
     try:
         link.set_ready()
-        await link.wait_open(timeout)
-        await link.settle(timeout)
+        try:
+            await link.wait_open(timeout)
+            await link.settle(timeout)
+        except RequestTimedOut as error:
+            raise unusable(portal, error) from error
         return await play_log(entries, link, **given)
     finally:
         await link.close(1.0)

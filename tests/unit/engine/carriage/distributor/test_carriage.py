@@ -219,7 +219,7 @@ def test_clients_are_notified_of_losses(site: Any) -> None:
     """A loss is reported in order, and only to subscribers with extensions."""
     first, second = site.add(cache_bytes_max=0, application="other"), site.add()
     site.program(first, "p")
-    told: list[Any] = []
+    notified: list[Any] = []
     for host in (first, second):
         watcher = site.program(host, "q", "Tick", "SkerryLoss")
         heard = watcher._arrived
@@ -227,9 +227,9 @@ def test_clients_are_notified_of_losses(site: Any) -> None:
         def note(header: Header, payload: bytes, heard: Any = heard, host: Any = host) -> None:
             heard(header, payload)
             if header.type_name == "SkerryLoss":
-                told.append((host, internal_class("SkerryLoss").decode(payload)))
+                notified.append((host, internal_class("SkerryLoss").decode(payload)))
             elif header.type_name == "Tick" and host is second:
-                told.append(type(site.make("Tick")).decode(payload).number)
+                notified.append(type(site.make("Tick")).decode(payload).number)
 
         watcher._arrived = note
     # By now all have announced themselves.
@@ -242,7 +242,7 @@ def test_clients_are_notified_of_losses(site: Any) -> None:
     site.publish(first, "p", site.make("Tick", number=3))
     site.run_ms(1000)
     (lost,) = site.events_of(second, UpdatesLost)
-    before, (host, loss), after = told
+    before, (host, loss), after = notified
     assert (before, host, after) == (0, second, 3)
     assert loss.sender == "10.0.0.1:61235"
     assert loss.application == "other"
@@ -256,13 +256,13 @@ def test_clients_are_notified_of_link_quality(site: Any) -> None:
     first, second = site.add(application="other"), site.add()
     watcher = site.program(second, "q", "SkerryLink")
     site.program(first, "p")
-    told: list[Any] = []
+    notified: list[Any] = []
     heard = watcher._arrived
 
     def note(header: Header, payload: bytes) -> None:
         heard(header, payload)
         if header.type_name == "SkerryLink":
-            told.append(internal_class("SkerryLink").decode(payload))
+            notified.append(internal_class("SkerryLink").decode(payload))
 
     watcher._arrived = note
     site.run_ms(3000)
@@ -272,9 +272,9 @@ def test_clients_are_notified_of_link_quality(site: Any) -> None:
     site.drop = lambda *_: False
     site.publish(first, "p", site.make("Tick", number=2))
     site.run_ms(1000)
-    assert told == []
+    assert notified == []
     site.run_ms(10_000)
-    (link,) = told
+    (link,) = notified
     assert (link.sender, link.receiver) == ("10.0.0.1:61235", "10.0.0.2:61236")
     assert (link.application, link.carrier) == ("other", "distributor")
     assert (link.retransmissions, link.requests, link.lost) == (1, 1, 0)
@@ -283,7 +283,7 @@ def test_clients_are_notified_of_link_quality(site: Any) -> None:
     site.publish(first, "p", site.make("Tick", number=3))
     second.carrier.close(site.now_ns)
     site.run_ms(10)
-    assert [item.retransmissions for item in told[1:]] == [0]
+    assert [item.retransmissions for item in notified[1:]] == [0]
     accepted = [row.accepted for row in first.core.statistics().types if row.name == "SkerryLink"]
     assert sum(accepted) == 0, "no client joined there"
 

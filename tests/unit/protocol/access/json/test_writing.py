@@ -129,11 +129,11 @@ def test_a_client_with_our_additions_receives_a_refusal_for_an_object_that_canno
     wire.has_additions = True
     large = wire.frame(header_of("Boat"), BOAT(id=1, name="x" * size).encode())
     texts, _ = written(wire, large, wire.frame(header_of("Boat"), BOAT(id=2).encode()))
-    header, told = json.loads(texts[0])
+    header, notified = json.loads(texts[0])
     assert header["typeName"] == "SkerryRefusal"
     assert header["attributes"] == 6
-    assert told["what"] == "Boat"
-    assert told["reason"].endswith(f"bytes as JSON, the limit is {size}")
+    assert notified["what"] == "Boat"
+    assert notified["reason"].endswith(f"bytes as JSON, the limit is {size}")
     assert json.loads(texts[1])[1] == {"id": 2}
     assert not wire.unsendable
     nobody = wire.frame(Header("Nobody"), b"\xa0")

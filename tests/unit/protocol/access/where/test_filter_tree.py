@@ -1,4 +1,4 @@
-"""Encoded conditions: nodes in pre-order that are a tree, and all that are none."""
+"""Encoded conditions: nodes in pre-order that form a tree, and those that do not."""
 
 from __future__ import annotations
 

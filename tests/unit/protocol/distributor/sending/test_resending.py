@@ -136,13 +136,13 @@ def test_much_is_sent_in_portions_with_a_pause_between() -> None:
 def test_of_billions_of_missing_numbers_only_the_newest_are_reported() -> None:
     first = 2**31
     server = served(kept=range(first, first + 3), again_ns=10**9)
-    told: list[int] = []
+    notified: list[int] = []
     for now in range(0, 400, 20):
         server.request(1, first, now)
         _, gone = server.take_due(now + 20)
         assert len(gone) <= DISTRIBUTOR_NAK_COUNT_MAX
-        told += gone
-    assert told == list(range(first - DISTRIBUTOR_GAP_COUNT_MAX, first))
+        notified += gone
+    assert notified == list(range(first - DISTRIBUTOR_GAP_COUNT_MAX, first))
 
 
 # -- what is sent again is bounded

@@ -13,7 +13,11 @@ from skerry.errors import DecodeError, EncodeError, SchemaCheckError
 from skerry.limits import TYPE_DEPTH_MAX
 from skerry.protocol.portal.mapping import protobuf_types
 from skerry.protocol.portal.mapping.message_structs import MessageObjects, MessageStructs
-from skerry.protocol.portal.mapping.protobuf_types import ProtobufTypes, parse_message
+from skerry.protocol.portal.mapping.protobuf_types import (
+    PROTOBUF_FILE_COUNT_MAX,
+    ProtobufTypes,
+    parse_message,
+)
 from skerry.schema.model import Kind, VectorType
 from tests.unit.protocol.portal.mapping.descriptors import (
     FILES,
@@ -239,6 +243,7 @@ def test_faulty_descriptors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(DecodeError, match=r"broken\.proto"):
         types.add_file(broken.SerializeToString())
     assert types.find("fleet.Report") is not None
+    assert len(FILES) < PROTOBUF_FILE_COUNT_MAX
     monkeypatch.setattr(protobuf_types, "PROTOBUF_FILE_COUNT_MAX", 2)
     with pytest.raises(DecodeError, match="more than 2 files"):
         ProtobufTypes().add_set(descriptor_set())

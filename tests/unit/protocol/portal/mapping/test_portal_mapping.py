@@ -16,7 +16,9 @@ from skerry.protocol.portal.identifiers import Identifier, Scheme
 from skerry.protocol.portal.mapping import portal_mapping
 from skerry.protocol.portal.mapping.contents import bytes_of_payload, json_text, payload_of_bytes
 from skerry.protocol.portal.mapping.portal_mapping import (
+    MAPPED_NAME_COUNT_MAX,
     MAPPING_THREAD,
+    TROUBLE_COUNT_MAX,
     NotMapped,
     PortalItem,
     PortalMapping,
@@ -141,6 +143,7 @@ def test_what_cannot_be_mapped_is_counted_and_reported_once() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert min(MAPPED_NAME_COUNT_MAX, TROUBLE_COUNT_MAX) > 5
     monkeypatch.setattr(portal_mapping, "MAPPED_NAME_COUNT_MAX", 5)
     monkeypatch.setattr(portal_mapping, "TROUBLE_COUNT_MAX", 4)
     mapping = mapping_of(PortalRule(scheme="PROTOBUF"))

@@ -126,7 +126,7 @@ def test_content_of_a_folder_is_listed(bucket: str) -> None:
     assert remote.sizes(["one", "none"]) == {"one": 3}
     with pytest.raises(FileNotFoundError):
         (RemotePath(bucket) / "none").folders()
-    assert not (remote / "a").exists(), "a folder is no file"
+    assert not (remote / "a").exists(), "a folder is not a file"
 
 
 def test_missing_file_is_left_to_the_caller(bucket: str) -> None:

@@ -183,8 +183,8 @@ def test_manifest_that_cannot_be_shortened_stays_until_it_can(
     manifest.path.with_name("manifest.jsonl.new").mkdir()
     gone = drop_segments(tmp_path, manifest, config, now_ns=0)
     assert gone == [numbered(segment, 4).name]
-    (told,) = caplog.records
-    assert (told.levelname, told.message) == ("WARNING", "cannot shorten the manifest")
+    (notified,) = caplog.records
+    assert (notified.levelname, notified.message) == ("WARNING", "cannot shorten the manifest")
     assert (len(manifest.lines.dropped), manifest.lines.forgotten.times) == (5, 0)
     manifest.path.with_name("manifest.jsonl.new").rmdir()
     seal(manifest, numbered(segment, 9))

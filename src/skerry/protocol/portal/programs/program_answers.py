@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.errors import DecodeError
-from skerry.protocol.portal.program_messages import (
+from skerry.protocol.portal.programs.program_messages import (
     HealthState,
     ProcessHealth,
     TerminateTarget,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from skerry.errors import DecodeError
-from skerry.protocol.portal.program_messages import (
+from skerry.protocol.portal.programs.program_messages import (
     HealthError,
     HealthState,
     ProcessHealth,

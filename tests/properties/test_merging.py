@@ -16,9 +16,17 @@ from skerry.codec.envelope import Update
 from skerry.spark.jobs.batch import process_batch
 from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.lake.lake import Lake, LakeConfig
-from tests.spark.lakes import BARE, Teller, all_ranges, record
+from tests.spark.lakes import BARE, Emitter, all_ranges, record
 from tests.spark.model import Said, State, in_order, world_of
-from tests.spark.test_history import BATCH_COUNT, FIELDS, Ship, by_place, late_steps, steps, told
+from tests.spark.test_history import (
+    BATCH_COUNT,
+    FIELDS,
+    Ship,
+    by_place,
+    late_steps,
+    notified,
+    steps,
+)
 
 DRIVER: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
 PARTED = LakeConfig(derived=(), part_rows=1)
@@ -55,7 +63,7 @@ def states(found: list[dict[str, Any]]) -> list[State]:
 )
 def test_states_equal_the_model(many: list[list[dict[str, Any]]], config: LakeConfig) -> None:
     # Of two nodes one may be behind the other: rows that follow others are late.
-    all_said = [told(number, stream) for number, stream in enumerate(many, 1)]
+    all_said = [notified(number, stream) for number, stream in enumerate(many, 1)]
     batches: list[list[Update]] = []
     for part in range(3):
         cuts = [made[part * len(made) // 3 : (part + 1) * len(made) // 3] for made in all_said]
@@ -78,7 +86,7 @@ def test_states_equal_the_model_with_late_and_repeated_rows(
     all_said = []
     for number, stream in enumerate(many, 1):
         for (update, said), (_, first, again) in zip(
-            told(number, [step for step, _, _ in stream]), stream, strict=True
+            notified(number, [step for step, _, _ in stream]), stream, strict=True
         ):
             all_said.append(said)
             for index in {first, again} - {-1}:
@@ -115,11 +123,11 @@ def merged_counts(
 
 def test_files_of_many_small_batches_are_compacted(tmp_path: Path) -> None:
     place, lake = tmp_path / "recordings", Lake(DRIVER, tmp_path / "lake", BARE)
-    teller = Teller()
+    emitter = Emitter()
     seen: dict[str, int] = {}
     count = 0
     for _ in range(70):
-        record(place, [teller.update(Ship(id=1, lat=float(teller.position)))], Ship)
+        record(place, [emitter.update(Ship(id=1, lat=float(emitter.position)))], Ship)
         ranges = all_ranges(place, seen)
         with lake.batch():
             plan = process_batch(lake, [str(place)], ranges)
