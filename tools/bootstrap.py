@@ -49,7 +49,7 @@ LEVELS = ("wheel", "demo", "all")
 """Each level installs its packages and those of the levels before it."""
 
 DURATIONS = {
-    "wheel": "about a minute on two cores",
+    "wheel": "about two minutes on two cores",
     "demo": "one to two minutes on two cores, with a download of about 650 MB",
     "all": "two to three minutes on two cores, with a download of about 950 MB",
 }
