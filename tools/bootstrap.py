@@ -50,11 +50,10 @@ LEVELS = ("wheel", "demo", "all")
 
 DURATIONS = {
     "wheel": "about two minutes on two cores",
-    "demo": "one to two minutes on two cores, with a download of about 650 MB",
-    "all": "two to three minutes on two cores, with a download of about 950 MB",
+    "demo": "about two minutes on two cores, with a download of about 650 MB",
+    "all": "about three minutes on two cores, with a download of about 950 MB",
 }
-"""How long the first set-up takes. Measured on two cores with an index that delivers 40 MB/s; see
-docs/start/install.md."""
+"""How long the first set-up takes. That of the demo is measured; see docs/start/install.md."""
 
 FAST_BUILDS = """\
 [bdist_wheel]
