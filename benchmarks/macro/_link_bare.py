@@ -38,7 +38,7 @@ class BarePeer:
         self._count = 0
         """Datagrams that were sent or received."""
         self._parts: list[bytes] = []
-        self._message: Callable[[bytes], None] = len
+        self._message: Callable[[bytes], object] = len
         self._made = made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         set_buffers(made, BUFFER_BYTES)
         way = socket.inet_aton(LOOP)

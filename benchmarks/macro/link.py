@@ -56,6 +56,8 @@ CPU_GOALS = {ZMQ: 0.5, DDS: 0.1}
 SLOW_GOAL = 0.9
 """The least rate of the other nodes with a slow one, beside their rate without."""
 HEARTBEAT_GOAL_MS = 100.0
+SETTLE_S = 1.0
+"""The time in which a slow node may set the pace of the others, and more."""
 ETHERNET_BYTES = LinkConfig().datagram_bytes
 USUAL = Load((1,))
 PACED = 1000
@@ -220,24 +222,40 @@ def measure(load: Load, seconds: float = SECONDS) -> Found:
         count = max(16, WARM_UP_BYTES // sum(load.sizes) * len(load.sizes) // 4)
         if load.rate:
             count = load.rate // 4
-        started_s = time.monotonic()
-        page[TO_SEND] = count
-        wait_for(page, wanted(load, count), programs)
-        more = max(16, round(count * seconds / (time.monotonic() - started_s)))
+        if load.node_count > USUAL.node_count:
+            count *= 8  # so that the pauses between the rounds are short beside them
+        sent_count = 0
+
+        def send_round() -> float:
+            """Send so many messages; return the seconds until all have them."""
+            nonlocal sent_count
+            started_s = time.monotonic()
+            sent_count += count
+            page[TO_SEND] = sent_count
+            wait_for(page, wanted(load, sent_count), programs)
+            return time.monotonic() - started_s
+
+        elapsed_s = send_round()
+        if load.node_count > USUAL.node_count:
+            settled_s = time.monotonic() + SETTLE_S
+            while time.monotonic() < settled_s:
+                send_round()
+        else:
+            count = max(16, round(count * seconds / elapsed_s))
+        before_count = sent_count
         before_s = [cpu_s([process]) for process in programs]
-        started_s = time.monotonic()
-        page[TO_SEND] = count + more
-        wait_for(page, wanted(load, count + more), programs)
-        elapsed_s = time.monotonic() - started_s
+        elapsed_s = send_round()
+        while elapsed_s < seconds and load.node_count > USUAL.node_count:
+            elapsed_s += send_round()
         after_s = [cpu_s([process]) for process in programs]
         page[ENDED] = 1
         found = [json.loads(process.communicate(timeout=PATIENCE_S)[0]) for process in programs]
-        sent_count = more * load.sender_count
+        measured_count = (sent_count - before_count) * load.sender_count
         parts_us = [
-            (after - before) * 1e6 / sent_count
+            (after - before) * 1e6 / measured_count
             for before, after in zip(before_s, after_s, strict=True)
         ]
-        return Found(sum(parts_us), sent_count / elapsed_s, parts_us, found)
+        return Found(sum(parts_us), measured_count / elapsed_s, parts_us, found)
 
 
 def wanted(load: Load, count: int) -> dict[int, int]:

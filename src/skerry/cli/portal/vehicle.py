@@ -85,7 +85,6 @@ def terminate(*, targets: tuple[str, ...], chosen: dict[str, Any]) -> int:
     "--interval",
     type=FiniteFloat(min=0.1, max=3600),
     default=10.0,
-    show_default=True,
     metavar="SECONDS",
     help="Interval of the reports.",
 )

@@ -52,13 +52,27 @@ def test_a_receiver_has_room_by_its_flight_and_by_its_window(peer: Peer) -> None
 def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> None:
     reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
     reader.is_blocking = True
-    reader.account(100)
-    reader.is_blocking = False
-    reader.account(500)
-    assert reader.blocked_ns == 75
     assert reader.needs_tick
-    reader.excuse(80)
+    reader.account(100, 50)
+    assert reader.blocked_ns == 90
+    reader.is_blocking = False
+    assert not reader.needs_tick
+    reader.account(500, 50)
+    assert reader.blocked_ns == 45
+    reader.excuse(50)
     assert reader.blocked_ns == 0
+    reader.blocked_ns = 45
+    reader.account(5000, 50)
+    assert reader.blocked_ns == 0
+
+
+def test_a_receiver_is_slow_by_comparison_with_the_others(peer: Peer) -> None:
+    readers = [ReaderProgress(peer, 1, 0, is_welcomed=True) for _ in range(3)]
+    for number, reader in enumerate(readers):
+        reader.blocked_ns = 400 + 50 * number
+    assert not any(reader.is_slowest(readers, 100) for reader in readers), "they are equally fast"
+    readers[2].blocked_ns += 1
+    assert [reader.is_slowest(readers, 100) for reader in readers] == [False, False, True]
 
 
 def test_a_lagging_receiver_skips_what_later_samples_replace(peer: Peer) -> None:
@@ -76,6 +90,20 @@ def test_a_lagging_receiver_skips_what_later_samples_replace(peer: Peer) -> None
     assert reader.needs(3)
     assert samples[3].reader_count == 3
     assert not reader.is_lagging
+
+
+def test_numbers_left_out_before_a_receiver_caught_up_are_counted_once(peer: Peer) -> None:
+    reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
+    samples = {seq: sample(seq, key=9) for seq in range(1, 4)}
+    reader.begin_lag(1, 0, samples, 0)
+    reader.next_seq = 4
+    reader.end_lag(samples)
+    assert (reader.skipped, reader.backlog_bytes) == ({2}, 0)
+    reader.begin_lag(4, 0, {}, 0)
+    assert reader.backlog_bytes == 64
+    reader.end_lag({})
+    reader.advance_base(4)
+    assert (reader.skipped, reader.backlog_bytes) == (set(), 0)
 
 
 def test_a_lagging_receiver_continues_behind_what_it_has(peer: Peer) -> None:
