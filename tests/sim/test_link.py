@@ -139,13 +139,16 @@ def test_fs_16_receivers_that_hold_each_other_up_in_turns_do_not_lag() -> None:
     site = Site("a", "b", "c", "d", config=SMALL)
     site.include_all()
     for number, name in enumerate("bcd"):
-        pause = partial(stop_regularly, site, name, stopped_ns=100 * MS, taking_ns=200 * MS)
-        site.world.after(number * 100 * MS, lambda _, pause=pause: pause())
+        site.world.after(number * 100 * MS, partial(stop_and_take, site, name))
     site.flood("a", 10**9, gap_ns=10 * MS, size=400)
     for _ in range(300):
         site.world.run_for(100 * MS)
         link = site.nodes["a"].machine.link
         assert [row.lag_ns for row in link.statistics().peers] == [0, 0, 0]
+
+
+def stop_and_take(site: Site, name: str, _argument: object) -> None:
+    stop_regularly(site, name, stopped_ns=100 * MS, taking_ns=200 * MS)
 
 
 def stop_regularly(site: Site, name: str, *, stopped_ns: int, taking_ns: int) -> None:

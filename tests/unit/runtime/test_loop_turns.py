@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
+from contextvars import Context
 from typing import Any, ClassVar
 
 from skerry.runtime.clock import monotonic_ns
@@ -131,9 +133,15 @@ def test_a_timer_has_whole_milliseconds_and_is_not_early() -> None:
     class Loop(asyncio.SelectorEventLoop):
         delays_s: ClassVar[list[float]] = []
 
-        def call_later(self, delay: float, *rest: Any, **options: Any) -> asyncio.TimerHandle:
+        def call_later(
+            self,
+            delay: float,
+            callback: Callable[..., object],
+            *args: Any,
+            context: Context | None = None,
+        ) -> asyncio.TimerHandle:
             self.delays_s.append(delay)
-            return super().call_later(delay, *rest, **options)
+            return super().call_later(delay, callback, *args, context=context)
 
     async def main() -> None:
         turns = LoopTurns(lambda: None)

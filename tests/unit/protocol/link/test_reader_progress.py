@@ -51,18 +51,15 @@ def test_a_receiver_has_room_by_its_flight_and_by_its_window(peer: Peer) -> None
 
 def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> None:
     reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
-    reader.is_blocking = True
-    assert reader.needs_tick
-    reader.account(100, 50)
-    assert reader.blocked_ns == 90
-    reader.is_blocking = False
-    assert not reader.needs_tick
-    reader.account(500, 50)
-    assert reader.blocked_ns == 45
-    reader.excuse(50)
-    assert reader.blocked_ns == 0
+    held_up_ns = []
+    for is_blocking, elapsed_ns in ((True, 100), (False, 500), (False, 5000)):
+        reader.is_blocking = is_blocking
+        assert reader.needs_tick == is_blocking
+        reader.account(elapsed_ns, 50)
+        held_up_ns.append(reader.blocked_ns)
+    assert held_up_ns == [90, 45, 0]
     reader.blocked_ns = 45
-    reader.account(5000, 50)
+    reader.excuse(50)
     assert reader.blocked_ns == 0
 
 
