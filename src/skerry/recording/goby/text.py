@@ -2,7 +2,7 @@
 
 A JSON object has the fields of the message (PROTOBUF, if its descriptor is known) or of the
 document (JSON), and the facts of the entry under names with underscores. CSTR is `_text_`. Any
-other payload is `_data_`, in hexadecimal.
+other payload is `_data_`, in hexadecimal; so is one that has a field with one of these names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf import json_format, text_format
+from google.protobuf.message import Error as ProtobufError
 
 from skerry.codec.bson import decode_bson, encode_bson
 from skerry.errors import CodecError, DecodeError
@@ -29,6 +30,10 @@ ENTRY_FACT_NAMES: Final = ("_scheme_", "_utime_", "_strtime_", "_group_", "_type
 
 _TEXT: Final = "_text_"
 _DATA: Final = "_data_"
+_RESERVED: Final = frozenset({*ENTRY_FACT_NAMES, _DATA})
+_UNSHOWN: Final = (CodecError, ValueError, TypeError, RecursionError, ProtobufError)
+"""What the conversion of a message raises that is not what its type says. Of the last three are
+those for the messages that `google.protobuf.Any` contains: unknown, nested too deeply, damaged."""
 
 
 def entry_values(entry: GobyLogEntry, protobuf: ProtobufTypes, *, is_raw: bool) -> dict[str, Any]:
@@ -81,17 +86,19 @@ def _content(entry: GobyLogEntry, protobuf: ProtobufTypes, *, is_raw: bool) -> d
         try:
             if entry.scheme == Scheme.JSON:
                 values: dict[str, Any] = plain_values(decode_bson(entry.data))
-                return values
+                return values if _RESERVED.isdisjoint(values) else {_DATA: entry.data.hex()}
             if entry.scheme == Scheme.CSTR and entry.data.endswith(b"\0"):
                 return {_TEXT: entry.data[:-1].decode()}
             cls = protobuf.find(entry.type_name) if entry.scheme == Scheme.PROTOBUF else None
             if cls is not None:
                 message = parse_message(cls, entry.data)
                 found: dict[str, Any] = json_format.MessageToDict(
-                    message, preserving_proto_field_name=True
+                    message,
+                    preserving_proto_field_name=True,
+                    descriptor_pool=message.DESCRIPTOR.file.pool,
                 )
-                return found
-        except (CodecError, UnicodeDecodeError, json_format.Error, ValueError):
+                return found if _RESERVED.isdisjoint(found) else {_DATA: entry.data.hex()}
+        except (json_format.Error, *_UNSHOWN):
             # What was logged is not always what its type says, and is shown as it is.
             return {_DATA: entry.data.hex()}
     return {_DATA: entry.data.hex()}
@@ -113,7 +120,8 @@ def _payload(
     if cls is None:
         raise _faulty(f"the payload of {scheme_text(scheme)} {type_name:.120} is not in _data_")
     try:
-        return serialize_message(json_format.ParseDict(content, cls()))
+        pool = cls.DESCRIPTOR.file.pool
+        return serialize_message(json_format.ParseDict(content, cls(), descriptor_pool=pool))
     except json_format.Error as error:
         raise _faulty(str(error)) from None
 
@@ -127,8 +135,11 @@ def _content_text(entry: GobyLogEntry, protobuf: ProtobufTypes) -> str:
         cls = protobuf.find(entry.type_name) if entry.scheme == Scheme.PROTOBUF else None
         if cls is not None:
             message = parse_message(cls, entry.data)
-            return text_format.MessageToString(message, as_one_line=True, as_utf8=True)
-    except (CodecError, ValueError):
+            pool = message.DESCRIPTOR.file.pool
+            return text_format.MessageToString(
+                message, as_one_line=True, as_utf8=True, descriptor_pool=pool
+            )
+    except _UNSHOWN:
         return entry.data.hex()
     return entry.data.hex()
 
