@@ -47,6 +47,8 @@ _BYTES_RULES: Final = (PortalRule(scheme="*", opaque=True),)
 
 _IDENTITY_BYTES: Final = 256
 """The bytes at the beginning of a log that identify it: its first names, with times and CRC."""
+_TIME_US_STOP: Final = 2**63 // 1000
+"""Logs have times of 64 bits in microseconds, recordings have signed ones in nanoseconds."""
 _CHUNK_BYTES: Final = 256 * 1024
 _PROGRESS_COUNT: Final = 1000
 
@@ -92,15 +94,19 @@ def import_goby_log(
     reader = log.reader()
     if not reader.has_times:
         report("the log has no times (version 1 or 2); all rows have the time 1970-01-01")
-    skipped = unmapped = damaged = count = 0
+    skipped = unmapped = damaged = count = mistimed = 0
     last_ns = 0
     with new_recording(target, space=space) as writer:
         rows = _ImportedRows(writer, source=PORTAL, node=hash64(log.content[:_IDENTITY_BYTES]))
         for entry in reader:
+            before_ns = last_ns
+            if entry.time_us < _TIME_US_STOP:
+                last_ns = entry.time_us * 1000
+            else:
+                mistimed += 1
             if reader.damage_count > damaged:
                 damaged = reader.damage_count
-                rows.append_gap(last_ns, entry.time_us * 1000)
-            last_ns = entry.time_us * 1000
+                rows.append_gap(before_ns, last_ns)
             count += 1
             if on_progress is not None and count % _PROGRESS_COUNT == 0:
                 on_progress(reader.offset, log.size)
@@ -123,6 +129,11 @@ def import_goby_log(
         for event in mapping.take_events():
             if isinstance(event, NotMapped):
                 report(f"{event.what} become bytes: {event.detail}")
+    if mistimed:
+        report(
+            f"{mistimed:,} entries have times after the year 2262, which recordings cannot have;"
+            " they have the time of the entry before them"
+        )
     for damage in reader.damages:
         report(f"{log.path}: {damage}")
     return Imported(

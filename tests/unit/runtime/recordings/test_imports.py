@@ -121,6 +121,16 @@ def test_a_second_import_has_the_same_origins(tmp_path: Path) -> None:
     assert len(updates_of(tmp_path / "r")) == 8
 
 
+def test_times_that_a_recording_cannot_have_are_replaced_and_reported(tmp_path: Path) -> None:
+    wrong = [entry(time_us - START_US, "t", 0, "CSTR", b"\0") for time_us in (2**63, 2**64 - 1)]
+    log = log_of(tmp_path / "a.goby", [wrong[0], ENTRIES[5], wrong[1], ENTRIES[5]])
+    reports: list[str] = []
+    _, updates = imported(log, tmp_path / "r", report=reports.append)
+    known_ns = ENTRIES[5].time_us * 1000
+    assert [update.time_ns for update in updates] == [0, known_ns, known_ns, known_ns]
+    assert "2 entries have times after the year 2262" in reports[0]
+
+
 def test_damage_becomes_a_gap(tmp_path: Path) -> None:
     log = log_of(tmp_path / "a.goby", [report(number, f"n{number}") for number in range(20)])
     content = bytearray(log.read_bytes())
