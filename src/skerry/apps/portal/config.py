@@ -14,8 +14,8 @@ from skerry.limits import CONFIG_BYTES_MAX
 from skerry.protocol.portal.goby_config import (
     ENVIRONMENT_VARIABLE,
     GobyDaemonSettings,
+    read_daemon_config,
     read_interprocess,
-    read_program_config,
 )
 from skerry.runtime.portal.broker_config import PortalBrokerConfig
 from skerry.runtime.whole_files import read_whole
@@ -76,13 +76,13 @@ def goby_fields(file: Path | None, environ: Mapping[str, str]) -> GobyFields:
 
 
 def read_goby_file(file: Path) -> GobyDaemonSettings:
-    """The configuration in a file of a Goby program. Raises ConfigError or OSError."""
+    """The configuration in a file of Goby's daemon. Raises ConfigError or OSError."""
     origin = f"file {file}"
     try:
         text = read_whole(file, bytes_max=CONFIG_BYTES_MAX).decode()
     except UnicodeDecodeError:
         raise ConfigError(key="GobyDaemonConfig", origin=origin, detail="it is not UTF-8") from None
-    return read_program_config(text, origin=origin)
+    return read_daemon_config(text, origin=origin)
 
 
 def _broker_fields(text: str, *, origin: str) -> dict[str, Any]:

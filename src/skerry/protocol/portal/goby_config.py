@@ -30,6 +30,8 @@ _MESSAGES: Final[MessageTables] = {
         *("1 AppConfig app", "2 int32 router_threads"),
         *("3 InterProcessPortalConfig interprocess", "10 InterProcessManagerHold hold"),
     ),
+    # What the configurations of all programs have. Their other fields have any names and types.
+    "ProgramConfig": ("1 AppConfig app", "3 InterProcessPortalConfig interprocess"),
 }
 _CLASSES: Final = message_classes("skerry.goby_config", _MESSAGES, _ENUMS, syntax="proto2")
 _SAME_NAMES: Final = (
@@ -40,13 +42,19 @@ _TRANSPORTS: Final = {2: "ipc", 3: "tcp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GobyDaemonSettings:
-    """What the configuration of a daemon, or of another program, says about its portal."""
+class GobyProgramSettings:
+    """What the configuration of a program says about its portal."""
 
     interprocess: dict[str, Any]
     """The configured fields of the portal, by their names in PortalConfig."""
     name: str = ""
     """Name of the program; empty if it is not configured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GobyDaemonSettings(GobyProgramSettings):
+    """The same of a daemon, which has the portal."""
+
     router_threads: int | None = None
     required_clients: tuple[str, ...] = ()
     ignored: str = ""
@@ -58,8 +66,8 @@ def read_interprocess(text: str, *, origin: str) -> dict[str, Any]:
     return _fields(_strict("InterProcessPortalConfig", text, origin))
 
 
-def read_program_config(text: str, *, origin: str) -> GobyDaemonSettings:
-    """The configuration of a daemon or another program. Raises ConfigError.
+def read_daemon_config(text: str, *, origin: str) -> GobyDaemonSettings:
+    """The configuration of a daemon. Raises ConfigError.
 
     Other parts than those about the portal, such as `intervehicle`, are ignored.
     """
@@ -68,10 +76,7 @@ def read_program_config(text: str, *, origin: str) -> GobyDaemonSettings:
         found = _parsed("GobyDaemonConfig", text)
     except text_format.ParseError as error:
         ignored = str(error)
-        try:
-            found = _parsed("GobyDaemonConfig", text, allow_unknown_field=True)
-        except text_format.ParseError as fault:
-            raise _invalid("GobyDaemonConfig", fault, origin) from None
+        found = _partial("GobyDaemonConfig", text, origin)
     return GobyDaemonSettings(
         interprocess=_fields(found.interprocess),
         name=found.app.name,
@@ -79,6 +84,12 @@ def read_program_config(text: str, *, origin: str) -> GobyDaemonSettings:
         required_clients=tuple(found.hold.required_client),
         ignored=ignored,
     )
+
+
+def read_program_config(text: str, *, origin: str) -> GobyProgramSettings:
+    """The configuration of any other program, whose own fields are ignored. Raises ConfigError."""
+    found = _partial("ProgramConfig", text, origin)
+    return GobyProgramSettings(interprocess=_fields(found.interprocess), name=found.app.name)
 
 
 def _fields(found: Any) -> dict[str, Any]:
@@ -93,6 +104,13 @@ def _fields(found: Any) -> dict[str, Any]:
     if found.HasField("manager_timeout_seconds"):
         fields["manager_timeout_s"] = float(found.manager_timeout_seconds)
     return fields
+
+
+def _partial(name: str, text: str, origin: str) -> Any:
+    try:
+        return _parsed(name, text, allow_unknown_field=True)
+    except text_format.ParseError as error:
+        raise _invalid(name, error, origin) from None
 
 
 def _strict(name: str, text: str, origin: str) -> Any:

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import ConfigError, DecodeError
-from skerry.protocol.portal.goby_config import read_interprocess, read_program_config
+from skerry.protocol.portal.goby_config import (
+    read_daemon_config,
+    read_interprocess,
+    read_program_config,
+)
 from skerry.protocol.portal.identifiers import read_frame
 from skerry.protocol.portal.programs.coroner import TRACKED_PROGRAM_COUNT_MAX, Coroner
 from skerry.protocol.portal.programs.program_answers import ProgramAnswers
@@ -182,7 +186,7 @@ def test_programs_that_do_not_answer_or_do_not_end() -> None:
 
 
 def test_the_configuration_of_a_daemon() -> None:
-    found = read_program_config(
+    found = read_daemon_config(
         """
         app { name: "gobyd" }
         router_threads: 4
@@ -212,9 +216,19 @@ def test_the_configuration_of_a_daemon() -> None:
 
 
 def test_other_parts_of_a_configuration_are_ignored_and_named() -> None:
-    found = read_program_config('intervehicle { x: 1 } app { name: "a" }', origin="file x")
+    found = read_daemon_config('intervehicle { x: 1 } app { name: "a" }', origin="file x")
     assert found.name == "a"
     assert "intervehicle" in found.ignored
+
+
+def test_a_program_has_fields_with_names_of_the_daemon() -> None:
+    found = read_program_config(
+        'app { name: "a" } hold: true router_threads: "x" interprocess { platform: "auv" }',
+        origin="file x",
+    )
+    assert (found.name, found.interprocess) == ("a", {"platform": "auv"})
+    with pytest.raises(ConfigError, match="file x"):
+        read_program_config('interprocess { platform: "a"', origin="file x")
 
 
 @pytest.mark.parametrize("text", ["platform: ", "transport: PIGEON", "unknown: 1", "{" * 5000])
@@ -225,4 +239,4 @@ def test_an_invalid_text_is_an_error_that_names_its_origin(text: str) -> None:
 
 def test_an_invalid_file_is_an_error() -> None:
     with pytest.raises(ConfigError, match="file x"):
-        read_program_config("app { name: }", origin="file x")
+        read_daemon_config("app { name: }", origin="file x")
