@@ -49,12 +49,11 @@ LEVELS = ("wheel", "demo", "all")
 """Each level installs its packages and those of the levels before it."""
 
 DURATIONS = {
-    "wheel": "about a minute on two cores",
-    "demo": "one to two minutes on two cores, with a download of about 650 MB",
-    "all": "two to three minutes on two cores, with a download of about 950 MB",
+    "wheel": "about two minutes on two cores",
+    "demo": "about two minutes on two cores, with a download of about 650 MB",
+    "all": "about three minutes on two cores, with a download of about 950 MB",
 }
-"""How long the first set-up takes. Measured on two cores with an index that delivers 40 MB/s; see
-docs/start/install.md."""
+"""How long the first set-up takes. That of the demo is measured; see docs/start/install.md."""
 
 FAST_BUILDS = """\
 [bdist_wheel]

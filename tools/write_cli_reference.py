@@ -26,6 +26,9 @@ INTRODUCTION = """\
 | 3 | no node could be reached, or it stopped answering |
 | 4 | the system has excluded the node, which does not join it again |
 
+Common options have short forms: `-n` for `--node`, `-t` for `--types`, `-j` for `--json`, `-c` for
+`--count` and `-f` for `--format`.
+
 An error is one line, usually with a hint; `skerry --debug ...` adds a traceback. The first SIGINT
 or SIGTERM ends a long-running command in order, the second one at once.
 

@@ -120,6 +120,53 @@ def test_fs_16_a_slow_receiver_does_not_slow_down_the_others_and_is_excluded() -
 
 
 @pytest.mark.slow
+def test_fs_16_a_receiver_that_stops_again_and_again_does_not_slow_down_the_others() -> None:
+    rates = {}
+    for is_slow in (False, True):
+        site = Site("a", "b", "c", config=SMALL)
+        site.include_all()
+        if is_slow:
+            stop_regularly(site, "c", stopped_ns=600 * MS, taking_ns=200 * MS)
+        site.flood("a", 10**9, gap_ns=10 * MS, size=400)
+        rates[is_slow] = sent_in(site, 20 * SECOND)
+        assert site.nodes["a"].machine.stalled == []
+    assert rates[True] >= 0.9 * rates[False], rates
+
+
+@pytest.mark.slow
+def test_fs_16_receivers_that_hold_each_other_up_in_turns_do_not_lag() -> None:
+    """Processes that share processors run in turns. None of them is slower than the others."""
+    site = Site("a", "b", "c", "d", config=SMALL)
+    site.include_all()
+    for number, name in enumerate("bcd"):
+        site.world.after(number * 100 * MS, partial(stop_and_take, site, name))
+    site.flood("a", 10**9, gap_ns=10 * MS, size=400)
+    for _ in range(300):
+        site.world.run_for(100 * MS)
+        link = site.nodes["a"].machine.link
+        assert [row.lag_ns for row in link.statistics().peers] == [0, 0, 0]
+
+
+def stop_and_take(site: Site, name: str, _argument: object) -> None:
+    stop_regularly(site, name, stopped_ns=100 * MS, taking_ns=200 * MS)
+
+
+def stop_regularly(site: Site, name: str, *, stopped_ns: int, taking_ns: int) -> None:
+    """Let a node take no messages for a time, and then all that wait, again and again."""
+    node = site.nodes[name]
+
+    def resume() -> None:
+        node.do(lambda host, now_ns: host.link.resume(now_ns))
+        site.world.after(taking_ns, lambda _: stop())
+
+    def stop() -> None:
+        node.do(lambda host, _: host.link.pause())
+        site.world.after(stopped_ns, lambda _: resume())
+
+    stop()
+
+
+@pytest.mark.slow
 def test_fs_17_a_slow_receiver_that_recovers_catches_up() -> None:
     site = Site("a", "b", "c", config=SMALL)
     site.include_all()

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 import pytest
 
@@ -169,7 +169,7 @@ def in_background(page: Path, block: Block) -> Iterator[None]:
             running.terminate()
 
 
-def wait_lines(output: TextIO, expected: list[str], where: str) -> None:
+def wait_lines(output: IO[str], expected: list[str], where: str) -> None:
     """Read until the expected lines have come, in their order."""
     seen = ""
     for line in expected:

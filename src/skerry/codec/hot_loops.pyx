@@ -603,6 +603,9 @@ cdef class StructLayout:
         self.is_bare = (
             self.is_reached
             and plan.cls.__basicsize__ == _BARE_BYTES + self.field_count * sizeof(void*)
+            # Since Python 3.12 neither is part of the size: both are before the object.
+            and plan.cls.__dictoffset__ == 0
+            and plan.cls.__weakrefoffset__ == 0
             and not hasattr(plan.cls, "__del__")
         )
 

@@ -10,6 +10,7 @@ from skerry.protocol.machine import MachineEvent
 from skerry.protocol.portal.portal_manager import (
     HoldReleased,
     PortalClientSeen,
+    RequestMalformed,
     RequiredClientReady,
 )
 from skerry.protocol.portal.session_messages import (
@@ -34,6 +35,8 @@ def _line(event: MachineEvent) -> tuple[int, str]:
     match event:
         case PortalClientSeen():
             return logging.DEBUG, "client of the portal seen"
+        case RequestMalformed():
+            return logging.WARNING, "malformed request to the manager of the portal"
         case RequiredClientReady():
             return logging.INFO, "required client is ready"
         case HoldReleased():

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import skerry
+from skerry.cli.bw import bw
+from skerry.cli.delay import delay
+from skerry.cli.hz import hz
 from skerry.cli.measuring import NumberSummary, size_text, span_text
 
 Run = Callable[..., Any]
@@ -49,6 +52,14 @@ def vessel(space: Any, number: int) -> None:
 
 def price(space: Any, _number: int) -> None:
     space.publish("/prices/X", b"12345678")
+
+
+def test_all_three_have_the_same_options() -> None:
+    options = [
+        [name for part in command.params for name in part.opts] for command in (hz, bw, delay)
+    ]
+    assert options[0] == options[1] == options[2]
+    assert {"-i", "-c", "-t", "-n", "-j"} < {*options[0]}
 
 
 def test_numbers_are_summed_up_without_keeping_them() -> None:

@@ -10,7 +10,7 @@ import pytest
 from skerry.observe.metrics import scrape
 from skerry.observe.portal_log import log_portal_events
 from skerry.observe.portal_metrics import PORTAL_METRICS, PortalCollector, portal_registry
-from skerry.protocol.portal.portal_manager import HoldReleased, PortalClientSeen
+from skerry.protocol.portal.portal_manager import HoldReleased, PortalClientSeen, RequestMalformed
 from skerry.protocol.portal.session_messages import (
     ManagerSilent,
     PortalLost,
@@ -42,6 +42,7 @@ def test_events_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     log_portal_events(
         [
             PortalClientSeen(client_name="pilot", client_pid=5),
+            RequestMalformed(detail="why"),
             HoldReleased(),
             PortalOpened(is_first=True),
             PortalOpened(is_first=False),
@@ -52,4 +53,14 @@ def test_events_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         ]
     )
     levels = [record.levelname for record in caplog.records]
-    assert levels == ["DEBUG", "INFO", "DEBUG", "INFO", "WARNING", "WARNING", "WARNING", "DEBUG"]
+    assert levels == [
+        "DEBUG",
+        "WARNING",
+        "INFO",
+        "DEBUG",
+        "INFO",
+        "WARNING",
+        "WARNING",
+        "WARNING",
+        "DEBUG",
+    ]

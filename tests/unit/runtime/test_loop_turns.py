@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, ClassVar
+from unittest.mock import patch
 
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loop_turns import LoopTurns
@@ -128,23 +128,18 @@ def test_writer_is_called_until_it_is_removed() -> None:
 def test_a_timer_has_whole_milliseconds_and_is_not_early() -> None:
     """With uvloop, a timer of less than half a millisecond fires at once, again and again."""
 
-    class Loop(asyncio.SelectorEventLoop):
-        delays_s: ClassVar[list[float]] = []
-
-        def call_later(self, delay: float, *rest: Any, **options: Any) -> asyncio.TimerHandle:
-            self.delays_s.append(delay)
-            return super().call_later(delay, *rest, **options)
-
-    async def main() -> None:
+    async def main() -> list[float]:
         turns = LoopTurns(lambda: None)
-        turns._set_timer(1_000_000_001, 1_000_000_000)
-        turns._set_timer(1_005_000_000, 1_000_000_000)
-        turns._set_timer(1_005_000_001, 1_000_000_000)
-        turns.close()
+        loop = asyncio.get_running_loop()
+        with patch.object(loop, "call_later", wraps=loop.call_later) as call_later:
+            turns._set_timer(1_000_000_001, 1_000_000_000)
+            turns._set_timer(1_005_000_000, 1_000_000_000)
+            turns._set_timer(1_005_000_001, 1_000_000_000)
+            turns.close()
+        return [call.args[0] for call in call_later.call_args_list]
 
-    loop = Loop()
+    loop = asyncio.SelectorEventLoop()
     try:
-        loop.run_until_complete(main())
+        assert loop.run_until_complete(main()) == [0.001, 0.005, 0.006]
     finally:
         loop.close()
-    assert Loop.delays_s == [0.001, 0.005, 0.006]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from zlib import adler32, crc32
 
 from skerry.protocol.machine import Address
@@ -30,13 +31,17 @@ def test_a_packet_has_source_and_kind(world: World) -> None:
     assert [packet.checksum for packet in seen] == [adler32(b"one"), adler32(b"two")]
 
 
+def send(data: bytes, machine: Probe, _now_ns: int) -> None:
+    machine.send(Address("receiver", 7), data)
+
+
 def test_datagrams_that_end_with_their_own_checksum_differ_in_the_trace(world: World) -> None:
     sender = world.add("sender", Probe)
     world.add("receiver", Probe)
     lines: list[str] = []
     for body in (b"one!", b"two!"):
         data = body + crc32(body).to_bytes(4, "little")
-        sender.do(lambda machine, _, data=data: machine.send(Address("receiver", 7), data))
+        sender.do(partial(send, data))
         world.run_for(1_000_000)
         found = [line for line in world.trace.tail(5) if "receive" in line and "checksum" in line]
         lines.append(found[-1].partition("checksum")[2].partition(",")[0])

@@ -26,8 +26,8 @@ from skerry.errors import Refused, RequestError, StartFailed, StopTimedOut
 from skerry.formatting import bytes_text, count, counted, moment
 from skerry.runtime.clock import wall_ns
 
-_WAIT_S_MAX: Final = 20.0
-"""Time limit for conditions of the tour."""
+_WAIT_S_MAX: Final = 60.0
+"""Time limit for conditions of the tour: a program needs seconds to start on a busy computer."""
 _LEDGER_S_MAX: Final = 5.0
 """Time to wait for the ledger, which a node publishes each second."""
 _POLL_S: Final = 0.02

@@ -19,6 +19,7 @@ from skerry.client.core.node_subscription import NodeSubscription
 from skerry.client.core.received_types import ReceivedType
 from skerry.client.core.type_route import Target
 from skerry.client.io.session import Session
+from skerry.client.io.unknown_types import warn_of_unknown
 from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
@@ -154,7 +155,7 @@ class SubscriptionBase(Closing, Generic[T]):
         )
         assert self._state is not None
         self._state.opened(joined, self._inbox.wake)
-        self._session.warn_of_unknown(self._what)
+        warn_of_unknown(self._session, self._what)
 
     def open_beside(self, subscription: NodeSubscription, shape: ReceivedType) -> None:
         """Subscribe to what a container holds; on the loop."""

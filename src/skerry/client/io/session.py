@@ -37,7 +37,6 @@ from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 from skerry.runtime import request_spans
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.streams.socket_stream import Stream
-from skerry.suggestions import nearest
 
 _NODE: Final = Address("node", 0, is_stream=True)
 _CLOSE_S_MAX: Final = 1.0
@@ -45,9 +44,6 @@ _CLOSE_S_MAX: Final = 1.0
 _PIECE_BYTES: Final = 64 * 1024
 """Published frames are written at the end of an iteration of the loop, or when there are so many
 bytes: the node can read them meanwhile, and does not read more at once."""
-
-_TYPES_S_MAX: Final = 10.0
-"""How long to wait for the types of the node before a warning is left out."""
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +88,7 @@ class Session:
         self._is_deferred = False
         """Whether publishes of this iteration are written at its end."""
         self._deferred_count = 0
-        self._asked_names: frozenset[str] | None = None
+        self.asked_names: frozenset[str] | None = None
         """The types for which the program itself asked last; empty for all types."""
 
     async def start(self, timeout: float) -> None:
@@ -188,34 +184,9 @@ class Session:
         """Request the node's types, or those with these names, and wait for them."""
         names = list(names)
         request = self.core.request_types(names, monotonic_ns())
-        self._asked_names = frozenset(names)
+        self.asked_names = frozenset(names)
         self.write_output()
         await self.wait(lambda: request.is_done, timeout, "the node's types")
-
-    def warn_of_unknown(self, what: object) -> None:
-        """Log a warning, soon, if `what` is the name of a type that the node does not know: it may
-        be misspelled. A program that has asked for the type itself is not warned."""
-        if not isinstance(what, str) or what.startswith("/") or self.core.types.class_named(what):
-            return
-        asked = self._asked_names
-        if asked is None or (asked and what not in asked):
-            self.begin_task(self._warn_of_unknown(what))
-
-    async def _warn_of_unknown(self, name: str) -> None:
-        try:
-            await self.request_types((), _TYPES_S_MAX)
-        except (RequestTimedOut, Disconnected):
-            return
-        finally:
-            self._asked_names = None
-        if self.core.types.class_named(name) is None:
-            guess = nearest(name, self.core.types.by_name)
-            advice = f" (did you mean {guess}?)" if guess else ""
-            log.warning(
-                "the node does not know %s yet%s; its subscription waits for the first object",
-                name,
-                advice,
-            )
 
     async def flush(self, timeout: float | None) -> None:
         """Wait until everything published so far has reached the node."""

@@ -17,7 +17,6 @@ from skerry.engine.clients import Client
 from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
 from skerry.engine.delivery.conflation import ConflationSlot
 from skerry.engine.delivery.group_members import is_behind, may_see
-from skerry.engine.delivery.predicate import Predicate
 from skerry.engine.delivery.query import Query, compile_filter, empty_query
 from skerry.engine.delivery.replay_parts import FoundPart, ReplayWalk
 from skerry.engine.dispatch.cache import Entry
@@ -75,9 +74,7 @@ class FilteredSubscription(UpdateListener):
         """Whether the client may know objects by a former subscription of the same number."""
         self._dispatcher = dispatcher
         self._compiled = query
-        self._predicate: Predicate | None = query.predicate
-        self._matching: bytes = b""
-        """The last message of which `skips` found that it matches."""
+        self._matching = b""  # the last message of which `skips` found that it matches
         self._filter = filter_
         self._type = type_
         """The type for which the condition was compiled."""
@@ -121,7 +118,7 @@ class FilteredSubscription(UpdateListener):
             self._compiled = compile_filter(self._filter, self._type)
         except FilterError:
             self._compiled = empty_query(self._type)
-        self._predicate, self._matching = self._compiled.predicate, b""
+        self._matching = b""
 
     def begin_selection(self) -> None:
         """Begin to examine all objects; until that is done, matching objects are only noted."""
@@ -186,11 +183,8 @@ class FilteredSubscription(UpdateListener):
         return True
 
     def skips(self, payload: bytes, subject: str) -> bool:
-        """Whether a message does not match; then it is counted, and not received.
-
-        Half of the cost of a filtered message is the update object, so it is tested before.
-        """
-        predicate = self._predicate
+        """Whether a message does not match; then it is counted, and not received."""
+        predicate = self._compiled.predicate
         if subject or self._is_outdated or predicate is None:
             return False
         if predicate.holds(payload):

@@ -458,7 +458,7 @@ class OutgoingStream:
         elapsed_ns, self._accounted_ns = now_ns - self._accounted_ns, now_ns
         if self._is_shared:
             for reader in self.readers.values():
-                reader.account(elapsed_ns)
+                reader.account(elapsed_ns, self._lag_grace_ns)
 
     def _note_blocking(self) -> None:
         """Note which current receivers hold up the others, or the host."""
@@ -484,11 +484,10 @@ class OutgoingStream:
                 self.stalls.append((reader.peer, StallReason.BACKLOG))
             elif lag_ns > self.type.lag_limit_ns:
                 self.stalls.append((reader.peer, StallReason.LAG))
-        elif reader.blocked_ns > self._lag_grace_ns:
+        elif reader.is_slowest(self._current(), self._lag_grace_ns):
             replaced = reader.begin_lag(
                 self._next_seq, self._next_fragment, self._buffer.samples, now_ns
             )
-            reader.blocked_ns = self._lag_grace_ns  # If it stops again soon, little is left.
             self._buffer.release_all(replaced)
             self._note_room()
         elif reader.flight and now_ns - reader.progress_ns > self.type.lag_limit_ns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from skerry.protocol.link.conflation import Conflation
@@ -13,8 +14,9 @@ __all__ = ["ReaderProgress"]
 
 _SKIPPED_BYTES: Final = 64
 """What a sample that is left out still takes of the backlog: its number in two sets."""
-_DECAY: Final = 10
-"""A receiver that holds up the others for more than a tenth of the time is served on its own."""
+_MEMORY: Final = 20
+"""Within how many times the grace of its type the time in which a receiver held up the others is
+forgotten. So it may hold them up for about a twentieth of the time."""
 
 
 class ReaderProgress:
@@ -65,7 +67,7 @@ class ReaderProgress:
         self.lag_ns = 0
         """Since when it is lagging."""
         self.blocked_ns = 0
-        """How long it has held up the others lately."""
+        """How long it has held up the others lately: times long ago count less."""
         self.is_blocking = False
         """Whether it holds up the others now."""
         self.next_seq = 0
@@ -87,7 +89,7 @@ class ReaderProgress:
     @property
     def needs_tick(self) -> bool:
         """Whether something is sent to it again, or noticed about it, after some time."""
-        return bool(self.is_waiting or not self.is_welcomed or self.is_lagging or self.blocked_ns)
+        return bool(self.is_waiting or not self.is_welcomed or self.is_lagging or self.is_blocking)
 
     def needs(self, seq: int) -> bool:
         """Return whether it needs a sample."""
@@ -178,12 +180,19 @@ class ReaderProgress:
         if self.is_lagging and self.next_seq < self.base_seq:
             self.next_seq, self.next_fragment = self.base_seq, 0
 
-    def account(self, elapsed_ns: int) -> None:
-        """Count the time in which it held up the others, or did not."""
-        if self.is_blocking:
-            self.blocked_ns += elapsed_ns
-        else:
-            self.blocked_ns = max(0, self.blocked_ns - elapsed_ns // _DECAY)
+    def account(self, elapsed_ns: int, grace_ns: int) -> None:
+        """Count the time in which it held up the others, or did not. `grace_ns` is for how long it
+        may hold them up."""
+        memory_ns = _MEMORY * grace_ns
+        blocked_ns = self.blocked_ns + elapsed_ns if self.is_blocking else self.blocked_ns
+        self.blocked_ns = blocked_ns - blocked_ns * min(elapsed_ns, memory_ns) // memory_ns
+
+    def is_slowest(self, current: Sequence[ReaderProgress], grace_ns: int) -> bool:
+        """Whether it has held up the others for too long. Equally fast ones hold each other up in
+        turns, so only what exceeds the time of the least slow one counts."""
+        if self.blocked_ns <= grace_ns:
+            return False
+        return self.blocked_ns - min(other.blocked_ns for other in current) > grace_ns
 
     def excuse(self, late_ns: int) -> None:
         """Do not count a time in which the sender itself did nothing."""
@@ -201,7 +210,6 @@ class ReaderProgress:
         """
         self.is_lagging = True
         self.lag_ns = now_ns
-        self.blocked_ns = 0
         self.is_blocking = False
         self.next_seq, self.next_fragment = seq, fragment
         # Numbers that were left out before may still wait for their acknowledgement.

@@ -41,6 +41,13 @@ class PortalClientSeen(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMalformed(MachineEvent):
+    """A request to the manager is malformed. It is answered nevertheless."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredClientReady(MachineEvent):
     """A client that the hold requires is ready."""
 
@@ -108,8 +115,9 @@ class PortalManager:
         self._requests_count += 1
         try:
             request = read_request(data)
-        except DecodeError:
+        except DecodeError as error:
             self._malformed_count += 1
+            self._events.append(RequestMalformed(detail=str(error)))
             return write_response(ManagerResponse(question=ManagerQuestion.SOCKETS))
         self._note_client(request)
         if request.question is ManagerQuestion.HOLD:

@@ -5,7 +5,6 @@ Each call fails at once with an error that says what to do, or warns before it w
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -153,23 +152,3 @@ def test_a_mistake_is_answered(
         act(space)
     hint = getattr(raised.value, "hint", None) or ""
     assert words in f"{raised.value} {hint}"
-
-
-def test_a_misspelled_type_name_is_logged_at_once(
-    space: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING), space.subscribe("Vesel"):
-        while not caplog.records:
-            space.flush()
-    assert "the node does not know Vesel yet (did you mean Vessel?)" in caplog.text
-
-
-def test_a_program_that_asked_for_the_type_is_not_warned(
-    harbour: LiveNode, caplog: pytest.LogCaptureFixture
-) -> None:
-    with skerry.connect(harbour.place) as space:
-        assert "Later" not in space.request_types("Later")
-        with space.subscribe("Later"):
-            space.flush()
-            space.flush()
-    assert not caplog.records

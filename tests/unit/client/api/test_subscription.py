@@ -48,7 +48,6 @@ def session_of(stage: Stage, **config: Any) -> Any:
         wakers=set(),
         write_output=stage.run,
         loop=Loop(),
-        warn_of_unknown=lambda _what: None,
     )
 
 

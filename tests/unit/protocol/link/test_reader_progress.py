@@ -51,14 +51,25 @@ def test_a_receiver_has_room_by_its_flight_and_by_its_window(peer: Peer) -> None
 
 def test_time_in_which_it_holds_up_the_others_counts_and_decays(peer: Peer) -> None:
     reader = ReaderProgress(peer, 1, 0, is_welcomed=True)
-    reader.is_blocking = True
-    reader.account(100)
-    reader.is_blocking = False
-    reader.account(500)
-    assert reader.blocked_ns == 50
-    assert reader.needs_tick
-    reader.excuse(60)
+    held_up_ns = []
+    for is_blocking, elapsed_ns in ((True, 100), (False, 500), (False, 5000)):
+        reader.is_blocking = is_blocking
+        assert reader.needs_tick == is_blocking
+        reader.account(elapsed_ns, 50)
+        held_up_ns.append(reader.blocked_ns)
+    assert held_up_ns == [90, 45, 0]
+    reader.blocked_ns = 45
+    reader.excuse(50)
     assert reader.blocked_ns == 0
+
+
+def test_a_receiver_is_slow_by_comparison_with_the_others(peer: Peer) -> None:
+    readers = [ReaderProgress(peer, 1, 0, is_welcomed=True) for _ in range(3)]
+    for number, reader in enumerate(readers):
+        reader.blocked_ns = 400 + 50 * number
+    assert not any(reader.is_slowest(readers, 100) for reader in readers), "they are equally fast"
+    readers[2].blocked_ns += 1
+    assert [reader.is_slowest(readers, 100) for reader in readers] == [False, False, True]
 
 
 def test_a_lagging_receiver_skips_what_later_samples_replace(peer: Peer) -> None:

@@ -22,6 +22,7 @@ from skerry.protocol.portal.portal_manager import (
     HoldReleased,
     PortalClientSeen,
     PortalManager,
+    RequestMalformed,
     RequiredClientReady,
 )
 from skerry.runtime.portal.broker_config import REQUIRED_CLIENT_COUNT_MAX, PortalBrokerConfig
@@ -76,6 +77,7 @@ def test_every_request_is_answered(request_: bytes) -> None:
     answer = read_response(one.answer(request_))
     assert answer == ManagerResponse(question=ManagerQuestion.SOCKETS)
     assert one.statistics().malformed_count == 1
+    assert [type(event) for event in one.take_events()] == [RequestMalformed]
 
 
 def test_the_hold_is_released_by_the_last_required_client() -> None:
