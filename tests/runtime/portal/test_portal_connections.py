@@ -27,6 +27,7 @@ from skerry.protocol.portal.messages import (
     read_response,
     write_request,
 )
+from skerry.protocol.portal.session_messages import ManagerSilent
 from skerry.runtime.portal.broker import PortalBroker
 from skerry.runtime.portal.broker_config import PortalBrokerConfig
 from tests.runtime.portal.portal_sockets import PATIENCE_S, Transport, client, place, served, until
@@ -230,6 +231,26 @@ def test_bytes_that_are_not_zeromq_are_dropped() -> None:
             await until(lambda: service.statistics().refused_connections >= 2, "the count")
             pilot = await opened(fields, "pilot")
             await pilot.close()
+
+    with place("ipc") as fields:
+        asyncio.run(run(fields))
+
+
+def test_a_request_is_answered_after_clients_that_end_in_theirs() -> None:
+    random = Random(18)
+
+    async def run(fields: dict[str, Any]) -> None:
+        async with served(fields):
+            for _ in range(5):
+                for _ in range(100):
+                    with socket.socket(socket.AF_UNIX) as other:
+                        other.connect(f"{fields['socket_name']}.manager")
+                        other.sendall(random.randbytes(200))
+                events: list[object] = []
+                async with await client(fields, "pilot", on_event=events.append) as pilot:
+                    pilot.ready()
+                    await pilot.wait_open()
+                assert not [event for event in events if isinstance(event, ManagerSilent)]
 
     with place("ipc") as fields:
         asyncio.run(run(fields))

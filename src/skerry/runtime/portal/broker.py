@@ -136,7 +136,9 @@ class PortalBroker:
         publish_socket = self._bind_data(xsub, "xsub", config.publish_port)
         if config.transport == "tcp":
             self._ports.write({"xpub": subscribe_socket.port, "xsub": publish_socket.port})
-        self._reply = self._socket(zmq.REP)
+        # ROUTER instead of REP, which loses the request after one of a client that disconnected
+        # while it sent; the bytes on the wire are the same.
+        self._reply = self._socket(zmq.ROUTER)
         self._reply.setsockopt(zmq.MAXMSGSIZE, MANAGER_MESSAGE_BYTES_MAX)
         subscriber, self._publisher = self._socket(zmq.SUB), self._socket(zmq.PUB)
         subscriber.subscribe(REQUEST_FILTER)
@@ -211,9 +213,13 @@ class PortalBroker:
             raise ConnectFailed(f"cannot listen at {endpoint}: {error.strerror}") from None
 
     def _answer(self, parts: list[bytes]) -> None:
+        # The connection, what the client puts before its request, an empty part, and the request.
+        if b"" not in parts[1:]:
+            return
+        start = parts.index(b"", 1) + 1
         # A request has one part; the manager answers anything else as malformed.
-        answer = self.manager.answer(parts[0] if len(parts) == 1 else b"")
-        self._reply.send(answer, zmq.NOBLOCK)
+        answer = self.manager.answer(parts[start] if len(parts) == start + 1 else b"")
+        self._reply.send_multipart([*parts[:start], answer], zmq.NOBLOCK)
         self._report()
 
     def _receive(self, frame: bytes) -> None:
