@@ -146,8 +146,8 @@ def both(harbour: Harbour) -> Iterator[tuple[portal.Connection, skerry.Space]]:
         harbour.space() as space,
     ):
         client.ready()
-        client.wait_open()
-        client.settle()
+        client.wait_open(PATIENCE_S)
+        client.settle(PATIENCE_S)
         yield client, space
 
 
@@ -176,7 +176,7 @@ def test_publications_become_objects_and_objects_publications(
     client.subscribe(publications.put, "nav")
     client.subscribe(publications.put, "ais")
     client.subscribe(publications.put, "remarks")
-    client.settle()
+    client.settle(PATIENCE_S)
     event = objects.next()
     assert (event.object.name, event.object.late) == ("a", 3)
     assert event.object.position.lon == 2
@@ -247,8 +247,8 @@ def test_two_portals_of_one_space_exchange_publications_without_a_loop(harbour: 
             clients[name].subscribe(heard[name].put, "remarks")
             clients[name].subscribe(heard[name].put, "end")
             clients[name].ready()
-            clients[name].wait_open()
-            clients[name].settle()
+            clients[name].wait_open(PATIENCE_S)
+            clients[name].settle(PATIENCE_S)
         clients["port"].publish("remarks", "one")
         assert heard["starboard"].next().text() == "one"
         clients["starboard"].publish("remarks", "two")
@@ -280,8 +280,8 @@ def test_two_mappings_of_one_portal_and_one_space_make_no_loop(harbour: Harbour)
         client.subscribe(heard.put, "remarks")
         client.subscribe(heard.put, "end")
         client.ready()
-        client.wait_open()
-        client.settle()
+        client.wait_open(PATIENCE_S)
+        client.settle(PATIENCE_S)
         client.publish("remarks", "one")
         # Each mapping takes it into the space, and the other one back: once.
         found = [heard.next() for _ in range(3)]
@@ -296,8 +296,8 @@ def test_what_came_by_the_portal_is_recorded(harbour: Harbour) -> None:
     folder = harbour.folder / "rec"
     with harbour.node(), harbour.mapped_portal(), harbour.client() as client:
         client.ready()
-        client.wait_open()
-        client.settle()
+        client.wait_open(PATIENCE_S)
+        client.settle(PATIENCE_S)
         with harbour.started(
             *("record", "--to", str(folder), "--node", harbour.place("node")),
             until="recording to",
@@ -337,8 +337,8 @@ def test_a_node_maps_its_own_portal(harbour: Harbour) -> None:
         space.subscribe("/text/*", texts.put)
         client.subscribe(heard.put, "back")
         client.ready()
-        client.wait_open()
-        client.settle()
+        client.wait_open(PATIENCE_S)
+        client.settle(PATIENCE_S)
         client.publish("remarks", "fog")
         assert texts.next().data == b"fog"
         space.publish("/text/back", b"thanks")
@@ -360,7 +360,7 @@ def test_the_mapping_waits_for_its_node(harbour: Harbour) -> None:
         space.subscribe("/text/*", texts.put)
         space.flush()
         client.ready()
-        client.wait_open()
+        client.wait_open(PATIENCE_S)
         # Published again and again: the mapping begins at a moment that nobody else sees.
         stop = threading.Event()
 
@@ -424,8 +424,8 @@ def test_a_log_is_played_in_a_portal(harbour: Harbour) -> None:
         heard = Heard()
         client.subscribe(heard.put, "g")
         client.ready()
-        client.wait_open()
-        client.settle()
+        client.wait_open(PATIENCE_S)
+        client.settle(PATIENCE_S)
         at = ("--socket-name", str(harbour.folder / "portal"))
         out = skerry_command("portal", "log", "play", "a.goby", "--speed", "2", *at, "--json")
         assert json.loads(out) == {"played": 5, "rounds": 1, "left_out": {}}

@@ -11,7 +11,15 @@ Run = Callable[..., Any]
 
 
 def test_group_lists_its_commands(run: Run) -> None:
-    assert sorted(record.commands) == ["copy", "cut", "export", "info", "merge", "verify"]
+    assert sorted(record.commands) == [
+        "copy",
+        "cut",
+        "export",
+        "import",
+        "info",
+        "merge",
+        "verify",
+    ]
     out = run("record", "--help").out
     for name in record.commands:
         assert name in out

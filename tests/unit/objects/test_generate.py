@@ -215,7 +215,7 @@ def test_small_types_read_as_if_written_by_hand() -> None:
         "\n"
         "@skerry.struct(cached=False)\n"
         "class Lamp(skerry.Struct):\n"
-        "    id: skerry.uint32 | None = skerry.key(1)\n"
+        "    id: skerry.uint32 = skerry.key(1)\n"
         "    light: Light | None = skerry.field(2, default=Light.red)\n"
     )
 
@@ -240,17 +240,12 @@ def test_small_stubs_have_the_precise_types() -> None:
         "    def __init__(self, f: float | None = None) -> None: ...\n"
         "\n"
         "class Lamp(skerry.Struct):\n"
-        "    id: int | None\n"
+        "    id: int\n"
         "    l: list[Lamp2] | None\n"
         "\n"
         '    __match_args__ = ("id", "l")\n'
         "\n"
-        "    def __init__(\n"
-        "        self,\n"
-        "        *,\n"
-        "        id: int | None = None,\n"
-        "        l: list[Lamp2] | None = ...,\n"
-        "    ) -> None: ...\n"
+        "    def __init__(self, *, id: int = ..., l: list[Lamp2] | None = ...) -> None: ...\n"
     )
 
 

@@ -26,6 +26,7 @@ from skerry.observe.metrics import (
     scrape,
 )
 from skerry.observe.number_metrics import PIPELINE_METRICS, RECORDER_METRICS
+from skerry.observe.portal_metrics import PORTAL_METRICS
 from skerry.observe.system_metrics import SYSTEM_METRICS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -228,7 +229,14 @@ def test_every_metric_is_documented_and_no_other() -> None:
     page = Path(__file__).resolve().parents[3] / "docs/reference/metrics.md"
     rows = re.findall(r"^\| `(skerry_\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted(
-        [*METRICS, *GROUP_METRICS, *SYSTEM_METRICS, *RECORDER_METRICS, *PIPELINE_METRICS]
+        [
+            *METRICS,
+            *GROUP_METRICS,
+            *SYSTEM_METRICS,
+            *PORTAL_METRICS,
+            *RECORDER_METRICS,
+            *PIPELINE_METRICS,
+        ]
     )
     made = {family.name for family in NodeCollector(statistics).collect()}
     assert {name.removesuffix("_total") for name in METRICS} == made

@@ -36,14 +36,14 @@ def test_java_of_java_home_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("version", "fault"),
     [('java version "1.8.0_292"', "is version 8"), ("nonsense", "does not run")],
 )
 def test_a_named_java_that_cannot_be_used_is_an_error(
-    tmp_path: Path, said: str, notified: str
+    tmp_path: Path, version: str, fault: str
 ) -> None:
-    home = fake_java(tmp_path / "j", said)
-    with pytest.raises(PipelineError, match=notified) as caught:
+    home = fake_java(tmp_path / "j", version)
+    with pytest.raises(PipelineError, match=fault) as caught:
         find_java({"JAVA_HOME": str(home)})
     assert "skerry[spark]" in (caught.value.hint or "")
     with pytest.raises(PipelineError, match="which has no bin/java"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -91,6 +92,9 @@ class MappingService:
     async def _start(self) -> None:
         self._space = await self._open_space()
         self._mapper = PortalMapper(self._mapping, self._space, self._portal)
+        # If the connection to the node is lost meanwhile, the space makes the subscriptions again.
+        with suppress(Disconnected):
+            await self._mapper.wait_open(None)
         log.info("mapping between portal and space", extra={"node": self._space.node_name})
         # Raises if the space is closed for good, such as by a node that refuses the client.
         reason = await self._space.wait_closed()
