@@ -49,9 +49,9 @@ def live_at(
             dataset = dataset_of(store, f"{files.kind}/{state.table}", files.contents)
             for batch in scan(dataset, read.names, condition):
                 rows = conformed(batch, read)
-                ages = pc.divide(
-                    pc.subtract(at_ns, rows.column("valid_from_ns")).cast("double"), 1e9
-                )
+                ages_ns = pc.subtract(at_ns, rows.column("valid_from_ns"))
+                # Not safe: above 104 days a double has no room for each nanosecond.
+                ages = pc.divide(ages_ns.cast("double", safe=False), 1e9)
                 arrays = rows.columns
                 arrays.insert(len(first), ages)
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)

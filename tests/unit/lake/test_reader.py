@@ -30,6 +30,13 @@ def at(second: float) -> int:
     return START_NS + round(second * S)
 
 
+def test_an_age_may_be_many_years(lake: skerry.lake.OpenLake) -> None:
+    years = 20 * 365 * 86_400
+    ages = [row["age_s"] for row in lake.asof("Vessel", at(years)).to_pylist()]
+    assert ages
+    assert all(years - 3600 < age <= years for age in ages)
+
+
 def test_objects_are_as_they_were_at_an_instant(lake: skerry.lake.OpenLake) -> None:
     rows = sorted(lake.asof("Vessel", at(2.5)).to_pylist(), key=lambda row: row["mmsi"])
     assert [(r["mmsi"], r["name"], r["age_s"], r["life"]) for r in rows] == [
