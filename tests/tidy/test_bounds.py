@@ -29,6 +29,7 @@ WIRE_AND_CONFIGURED = {
     "RECORDING_BATCH_ROW_COUNT_MAX",
     "STORAGE_INTERVAL_MS_MAX",
     "STREAM_WAITING_BYTES_MAX",
+    "TRACE_CONTEXT_CHAR_COUNT_MAX",
 }
 """Bounds of wires and of the configuration that one module uses."""
 ENDINGS = ("_BYTES_MAX", "_COUNT_MAX", "_SIZE_MAX", "_WORK_MAX")

@@ -18,6 +18,7 @@ from skerry.limits import (
     REQUEST_COUNT_MAX,
     REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
+    TRACE_CONTEXT_CHAR_COUNT_MAX,
 )
 from skerry.objects.internal import internal_class
 
@@ -503,7 +504,6 @@ def test_the_bytes_of_open_requests_are_limited(make_harbour: Callable[..., Harb
         ({"timeout": 0.0}, "its timeout is not between 0 and 3600 s"),
         ({"timeout": float("nan")}, "its timeout is not between 0 and 3600 s"),
         ({"timeout": REQUEST_TIMEOUT_S_MAX + 1}, "its timeout is not between 0 and 3600 s"),
-        ({"trace": "0" * 129}, "its trace has more than 128 characters"),
         ({"typeName": "Nothing"}, "there is no type Nothing"),
     ],
 )
@@ -516,6 +516,19 @@ def test_an_invalid_request_ends_the_connection(
     guest.send("SkerryRequest", **{k: v for k, v in whole.items() if v is not None})
     assert guest.fault == f"SkerryRequest: {fault}"
     assert harbour.node.statistics().requests.asked == 0
+
+
+def test_a_trace_has_the_permitted_length_and_no_more(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.describe(Ask)
+    for length, fault in (
+        (TRACE_CONTEXT_CHAR_COUNT_MAX, ""),
+        (TRACE_CONTEXT_CHAR_COUNT_MAX + 1, "its trace has more than 128 characters"),
+    ):
+        request = {"number": length, "typeName": "Ask", "object": Ask().encode(), "timeout": 1.0}
+        guest.send("SkerryRequest", **request, trace="0" * length)
+        assert fault in (guest.fault or "")
+        assert bool(guest.fault) == bool(fault)
 
 
 def test_a_number_that_is_in_use_ends_the_connection(harbour: Harbour) -> None:
