@@ -15,6 +15,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "captures"
 WRITES = bool(os.environ.get("SKERRY_WRITE_CAPTURES"))
 
 _CHANGES = (
+    # A long path of the folder makes the node listen at a port instead.
+    (re.compile(r"\bat (uds|tcp):\S+"), "at ENDPOINT"),
     (re.compile(r"(/\S*)?skerry-demo-\w+"), "skerry-demo"),
     (re.compile(r"\b[0-9a-f]{16}\b"), "#"),
     (re.compile(r"[+-]?\d[\d.,:\u202f]*"), "#"),
